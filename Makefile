@@ -69,7 +69,6 @@ bench: setup  ## what is too slow for the tests: sweeps marked `bench`, and meas
 	$(BIN)/python -m benchmarks.figure_lint --out build/bench/figures.json
 	$(BIN)/python -m benchmarks.replay --out build/bench/replay.json
 	$(BIN)/python -m benchmarks.reference_baselines --out build/bench/ladder.json
-	$(BIN)/python -m benchmarks.cluster --out build/bench/cluster.json
 	$(BIN)/python -m benchmarks.scale --no-page --out build/bench/scale.json
 	$(BIN)/python -m benchmarks.packages --out build/bench/packages.json
 	@if command -v chromium >/dev/null; then $(BIN)/python -m benchmarks.inspector --out build/bench/inspector.json; \

@@ -26,10 +26,11 @@ from labwright.record.log_reader import drop_unreleased_rewrite, parse_events, r
 from labwright.record.manifest import list_recorded_files
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
+from labwright.record.result_folders import ResultFolder, list_result_folders
 from labwright.record.result_macros import find_macro_uses
 from labwright.record.run_folder import RunFolder, hash_file, hash_texts, read_source
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement
-from labwright.record.schema.nodes import Attempt, Node
+from labwright.record.schema.nodes import Node
 from labwright.review.evidence import check_draft, check_pdf, tex_runner
 from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
 from labwright.review.evidence.source_check import collect_used_keys
@@ -226,15 +227,15 @@ def _check_scores(report: AuditReport, folder: RunFolder, state: RunState, *, wi
             custom = [one for one in values if (one.dataset, one.name) in named]
             standard = [one for one in values if (one.dataset, one.name) not in named] if with_data else []
             recomputed: set[str] = set()
-            place = folder.get_attempt_path(node.id, attempt.number)
+            results = list_result_folders(state, folder, node, attempt)
             try:
                 if standard:
                     best: EvidenceGrade = next(
                         grade for grade in GRADES_BEST_FIRST if any(one.grade == grade for one in standard)
                     )
-                    recomputed |= _rescore(folder, node, attempt, grade=best, tests=bool(tests))
+                    recomputed |= _rescore(folder, node, results, grade=best, tests=bool(tests))
                 if custom:
-                    recomputed |= _evaluated_values(place, attempt, tests)
+                    recomputed |= _evaluated_values(results, tests)
             except (SandboxError, OSError, ValueError) as error:
                 report.add("score", f"node {node.id}", f"its values cannot be compared with its files: {error}")
                 continue
@@ -251,24 +252,31 @@ def _check_scores(report: AuditReport, folder: RunFolder, state: RunState, *, wi
             report.counts["values of frozen scorers"] += len(custom)
 
 
-def _rescore(folder: RunFolder, node: Node, attempt: Attempt, *, grade: EvidenceGrade, tests: bool) -> set[str]:
-    """Compute every value from the predictions of an attempt. Raises `SandboxError`, `OSError`."""
-    place = folder.get_attempt_path(node.id, attempt.number)
-    found = score_submissions(place, folder.labels, split="validation", seed=node.seed, grade=grade)
-    if tests:
-        found += score_sealed(place, folder.labels, seed=node.seed, expected=attempt.sealed)
+def _rescore(
+    folder: RunFolder, node: Node, results: Sequence[ResultFolder], *, grade: EvidenceGrade, tests: bool
+) -> set[str]:
+    """Compute every value from the predictions of an attempt's cells. Raises `SandboxError`, `OSError`."""
+    places, labels, found = [place for place, _ in results], folder.labels, list[Measurement]()
+    for place, result in results:
+        found += score_submissions(place, labels, split="validation", seed=node.seed, grade=grade, cells=places)
+        if tests:
+            found += score_sealed(place, labels, seed=node.seed, expected=result.sealed, cells=places)
     return {str(one) for one in found}
 
 
-def _evaluated_values(place: Path, attempt: Attempt, tests: Sequence[Measurement]) -> set[str]:
-    """Return the values for which an attempt submitted predictions, from its own file or, for sealed predictions, from
-    the record.
+def _evaluated_values(results: Sequence[ResultFolder], tests: Sequence[Measurement]) -> set[str]:
+    """Return the values for which an attempt submitted predictions, from the files of its cells or, for sealed
+    predictions, from the record.
 
     Raises: `SandboxError`, `OSError`, `ValueError`.
     """
-    lines = (place / "measurements.jsonl").read_text().splitlines()
-    submitted = {(one.dataset, one.condition) for one in read_submitted(place, "computed")}
-    sealed = {(one.dataset, one.condition) for one in (read_sealed(place, attempt.sealed) if tests else ())}
+    lines = [line for place, _ in results for line in (place / "measurements.jsonl").read_text().splitlines()]
+    submitted = {(one.dataset, one.condition) for place, _ in results for one in read_submitted(place, "computed")}
+    sealed = {
+        (one.dataset, one.condition)
+        for place, result in (results if tests else ())
+        for one in read_sealed(place, result.sealed)
+    }
     return {
         str(one)
         for made, values in ((submitted, map(Measurement.model_validate_json, lines)), (sealed, tests))

@@ -101,13 +101,6 @@ def measure_machine_rate(
 
 def max_cell_resources(settings: SandboxSettings) -> ResourceNeeds:
     """Return the maximum resources of one cell on this machine or on a machine of the cluster."""
-    if settings.executor == "ray":
-        from labwright.sandbox.cluster.machines import (  # only needed on a cluster
-            compute_max_cell_capacity,
-            list_machines,
-        )
-
-        return compute_max_cell_capacity(list_machines(settings), settings)
     return compute_cell_capacity(settings, len(find_devices(settings)))
 
 

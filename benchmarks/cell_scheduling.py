@@ -36,7 +36,7 @@ from labwright.record.schema.data_plan import Level, Measurement
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES
 from labwright.record.source_edits import WholeFile
 from labwright.sandbox.fake_executor import FakeExecutor
-from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.job import CellResult, Job
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.stage_runner import StageRunner
 
@@ -90,11 +90,11 @@ def make_cell_executor(unit: float, places: int, lengths: tuple[float, ...] = JO
     """
     begun: dict[str, int] = {}
 
-    def cell(job: Job, one: Cell) -> tuple[float, CellOutcome]:
+    def cell(job: Job, one: Cell) -> tuple[float, CellResult]:
         k = begun.setdefault(job.name, len(begun))
         seconds = lengths[k % len(lengths)] * unit / CELLS_PER_NODE
-        return seconds, CellOutcome(
-            seconds,
+        return seconds, CellResult(
+            seconds=seconds,
             cell=one,
             measurements=(
                 Measurement(

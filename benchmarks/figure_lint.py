@@ -24,6 +24,7 @@ from labwright.review.figures import FigureContext, LintFinding, lint_figure_fol
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
+from tests.jobs import run_job
 
 PRELUDE_CODE = '''\
 import os
@@ -76,8 +77,9 @@ async def lint_figures(cases: Sequence[Script], base: Path) -> dict[str, tuple[L
 
 async def _draw(executor: LocalExecutor, cases: Sequence[Script], folder: Path) -> dict[str, tuple[LintFinding, ...]]:
     script = PRELUDE_CODE + "".join(f"draw({case.name!r}, {case.code!r})\n" for case in cases)
-    outcome = await executor.run(
-        Job(name="planted", folder=folder, source={"plots.py": script}, entry="plots.py", mode="plot", timeout=300.0)
+    outcome = await run_job(
+        executor,
+        Job(name="planted", folder=folder, source={"plots.py": script}, entry="plots.py", kind="plot", timeout=300.0),
     )
     if outcome.failure is not None:
         raise RuntimeError(f"the planted figures could not be drawn: {outcome.failure}")

@@ -31,12 +31,13 @@ from labwright.record.schema.tuning import HyperparameterSetting, Trial, TuningP
 from labwright.record.source_tree import ENTRY_FILE
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.job import CellResult, CellTask, Job
 from labwright.sandbox.metrics import METRICS, compute_scores
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.settings import SandboxSettings
 from labwright.search.reference_baselines import sample_settings
 from labwright.search.stage_snapshot import StageSnapshot
+from tests.jobs import run_job
 
 DATASETS = {"breast_cancer": "log_loss", "digits": "accuracy", "diabetes": "mse"}
 """A table with classes, an image set, a table with numbers to predict; and the primary metric of each."""
@@ -105,7 +106,7 @@ async def run_reference(
     left: dict[Cell, Path] = {}
     values: dict[Cell, float] = {}
 
-    async def took(cell: Cell, outcome: CellOutcome, place: Path) -> Path:
+    async def took(cell: Cell, outcome: CellResult, place: Path) -> Path:
         assert outcome.failure is None, outcome.failure
         left[cell] = place.rename(folder / cell.name)
         values[cell] = next(one.value for one in outcome.measurements if one.name == metric.name)
@@ -113,19 +114,17 @@ async def run_reference(
 
     began = time.monotonic()
     try:
-        outcome = await executor.run(
+        outcome = await run_job(
+            executor,
             Job(
                 name="ladder",
                 folder=folder / "job",
                 source={ENTRY_FILE: PROGRAM.read_text()},
-                seed=facts.seed,
                 timeout=600.0,
-                datasets=(facts.name,),
-                cells=tuple(cells),
-                settings=cells,
-                on_cell_ended=took,
+                cells={cell: CellTask(setting=setting) for cell, setting in cells.items()},
                 may_skip_cells=False,
-            )
+            ),
+            commit=took,
         )
     finally:
         await executor.close()

@@ -25,17 +25,19 @@ from statistics import median
 from typing import Literal
 
 from labwright.record.schema.cell import Cell
+from labwright.sandbox.cell_runner import execute
 from labwright.sandbox.datasets import materialise
-from labwright.sandbox.execution import KernelScript, execute
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.limits import compute_limits
 from labwright.sandbox.isolation.mounts import KernelConfig
 from labwright.sandbox.isolation.probe import determine_isolation
 from labwright.sandbox.isolation.processes import list_process_tree, measure_use
-from labwright.sandbox.job import Job
+from labwright.sandbox.job import CellTask, Job
 from labwright.sandbox.kernel_pool import KernelPool
 from labwright.sandbox.kernels import Kernel
 from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.workspace import KernelScript
+from tests.jobs import SCRIPT, run_job
 
 Mode = Literal["required", "none"]
 MODES: tuple[Mode, ...] = ("required", "none")
@@ -78,11 +80,11 @@ def fresh_kernel(settings: SandboxSettings, place: Path) -> Generator[Kernel]:
         kernel.kill()
 
 
-def make_script(code: str, kernel: Kernel) -> KernelScript:
+def make_script(code: str, kernel: Kernel, limit: float = 10.0) -> KernelScript:
     """Return code as the script of a started kernel."""
     job = Job("benchmark", kernel.folder, {})
     (kernel.folder / job.entry).write_text(code)
-    return KernelScript(job, kernel.folder, {})
+    return KernelScript(job, SCRIPT, kernel.folder, limit, {})
 
 
 async def measure_start(settings: SandboxSettings, place: Path) -> dict[str, float]:
@@ -93,7 +95,7 @@ async def measure_start(settings: SandboxSettings, place: Path) -> dict[str, flo
         await kernel.start()
         started = clock()
         memory = measure_use(list_process_tree(kernel.pid))
-        await execute(kernel, make_script("pass", kernel), limits=compute_limits(settings, slots=1), timeout=10)
+        await execute(kernel, make_script("pass", kernel), compute_limits(settings, slots=1))
         executed = clock()
         kernel.kill()
         return {
@@ -110,7 +112,7 @@ async def measure_stubborn(code: str, settings: SandboxSettings, place: Path) ->
         await kernel.start()
         began = time.perf_counter()
         running = asyncio.create_task(
-            execute(kernel, make_script(code, kernel), limits=compute_limits(settings, slots=1), timeout=0.5)
+            execute(kernel, make_script(code, kernel, 0.5), compute_limits(settings, slots=1))
         )
         await asyncio.sleep(0.45)
         before = list_process_tree(kernel.pid)
@@ -126,7 +128,7 @@ async def measure_stubborn(code: str, settings: SandboxSettings, place: Path) ->
 async def measure_attempt(executor: LocalExecutor, folder: Path) -> dict[str, float]:
     """Measure one attempt; the pool is full again afterwards."""
     began = time.perf_counter()
-    outcome = await executor.run(Job("one", folder, {"experiment.py": IMPORTS_CODE}))
+    outcome = await run_job(executor, Job("one", folder, {"experiment.py": IMPORTS_CODE}))
     seconds = time.perf_counter() - began
     assert outcome.failure is None, outcome.failure
     pool: KernelPool = executor._pool  # pyright: ignore[reportPrivateUsage]
@@ -197,15 +199,14 @@ async def measure_cell_costs(place: Path, mode: Mode) -> dict[str, float]:
         for count in (1, 1 + CELL_COUNT):
             cells = tuple(Cell(dataset="digits", arm="a", level=str(number)) for number in range(count))
             began = time.perf_counter()
-            outcome = await executor.run(
+            outcome = await run_job(
+                executor,
                 Job(
                     "cells",
                     Path(tempfile.mkdtemp(dir=place)) / "job",
                     {"experiment.py": EMPTY_CODE},
-                    datasets=("digits",),
-                    cells=cells,
-                    expected_seconds=dict.fromkeys(cells, 0.01),
-                )
+                    cells={cell: CellTask(expected_seconds=0.01) for cell in cells},
+                ),
             )
             walls.append(time.perf_counter() - began)
             codes.append(outcome.seconds)

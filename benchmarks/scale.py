@@ -12,7 +12,6 @@ samplers do not matter.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import resource
 import subprocess
@@ -21,11 +20,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from benchmarks.inspector import PLAN, GrowingRun
 from benchmarks.record import make_node_events
@@ -49,22 +47,14 @@ from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import collectable
 from labwright.record.schema.cell import Cell, CellOutcomeLine
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec, ResourceNeeds
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec
 from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import STAGES, Attempt, CellRun, NodeKind, StageName, format_node_id
 from labwright.record.schema.tuning import Hyperparameter, Trial, TuningPlan
 from labwright.sandbox.cell_scheduler import CellSchedule
-from labwright.sandbox.cluster.archives import pack_archive
-from labwright.sandbox.cluster.messages import MachineFacts, PollResponse, TaskResult, WorkerTerms
-from labwright.sandbox.cluster.ray_cluster import RayCluster, RemoteWorker
-from labwright.sandbox.cluster.remote_runner import FileTransfer, RemoteHost, RemoteRunner
-from labwright.sandbox.content_store import ContentStore
-from labwright.sandbox.datasets import materialise
-from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellOutcome, Job, keep_in_place
-from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.job import CellTask, Job
 from labwright.search.policy import BestFirstPolicy
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
@@ -471,123 +461,13 @@ def measure_taking(counts: tuple[int, ...] = (100, 1000, 10_000)) -> dict[str, f
     found: dict[str, float] = {}
     for count in counts:
         cells = tuple(Cell(dataset="d", arm=f"a{n % 4}", level=f"l{n}") for n in range(count))
-        schedule = CellSchedule(
-            Job("job", Path(), {}, cells=cells, timeout=1e9, expected_seconds=dict.fromkeys(cells, 1.0)),
-            {},
-            time.monotonic,
-        )
+        tasks = {cell: CellTask(expected_seconds=1.0) for cell in cells}
+        schedule = CellSchedule(Job("job", Path(), {}, cells=tasks, timeout=1e9))
         began, times = time.perf_counter(), 5
         for _ in range(times):
             schedule.take_next("d")
         found[str(count)] = round(1000 * (time.perf_counter() - began) / times, 2)
     return found
-
-
-class _InstantWorker(RemoteWorker):
-    """A worker that finishes its cell at once."""
-
-    parcel: bytes
-    done: TaskResult
-
-    async def call(self, method: str, *arguments: bytes | int | bool, timeout: float = 60.0) -> bytes:
-        await asyncio.sleep(0)
-        if method == "lacking":
-            return b"[]"
-        return (
-            PollResponse(has_started=True, result=self.done).encoded + b"\n" + self.parcel if method == "step" else b""
-        )
-
-    async def end(self) -> None:
-        pass
-
-
-class _InstantCluster(RayCluster):
-    """A cluster whose workers are available at once."""
-
-    made: _InstantWorker
-
-    async def acquire_worker(self, needs: ResourceNeeds) -> RemoteWorker:
-        return self.made
-
-    def release_worker(self, worker: RemoteWorker) -> None:
-        pass
-
-
-async def measure_head(workers: int, count: int) -> dict[str, float]:
-    """Return how many cells per second one process sends to workers, receives, scores and combines."""
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        materialise("digits", views=place / "views", labels=place / "labels", seed=1)
-        local = LocalExecutor(
-            workers,
-            place / "views",
-            labels=place / "labels",
-            cache=place / "cache",
-            settings=SandboxSettings(isolation="none", pool=0),
-        )
-        cells = tuple(Cell(dataset="digits", arm="only", level=f"l{n}") for n in range(count))
-        executor = _use_cluster(local, place)
-        finished: list[float] = []
-
-        async def commit(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
-            finished.append(time.perf_counter())
-            return await keep_in_place(cell, outcome, folder)
-
-        began = time.perf_counter()
-        await executor.run(
-            Job(
-                "job",
-                place / "job",
-                {"experiment.py": "import lab\nlab.measure(print)\n"},
-                datasets=("digits",),
-                cells=cells,
-                expected_seconds=dict.fromkeys(cells, 1.0),
-                on_cell_ended=commit,
-            )
-        )
-        await executor.close()
-    return {
-        "workers": workers,
-        "cells": count,
-        "cells_a_second": round(count / (finished[-1] - began), 1),
-        "put_together_seconds": round(time.perf_counter() - finished[-1], 2),
-    }
-
-
-def _use_cluster(local: LocalExecutor, place: Path) -> LocalExecutor:
-    """Return the executor with workers that answer at once."""
-    left = place / "left"
-    (left / "arrays").mkdir(parents=True)
-    (left / "arrays" / "curve.npy").write_bytes(b"\x93NUMPY" + b"\0" * 2000)
-    pack_archive(left, place / "parcel", max_bytes=10**9)
-    facts = MachineFacts(
-        host="h", version="", environment_fingerprint="{}", isolation_fault="", tokens=True, memory=10**12, slots=1000
-    )
-    cluster = _InstantCluster(
-        "127.0.0.1:1", (facts,), WorkerTerms(settings=local.config.settings, run="r", watch_seconds=5.0)
-    )
-    hand = _InstantWorker("h", ResourceNeeds(), None, cluster)
-    hand.parcel = (place / "parcel").read_bytes()
-    from labwright.record.run_folder import hash_file
-
-    hand.done = TaskResult(
-        size=len(hand.parcel),
-        sha256=hash_file(place / "parcel"),
-        transcript_state={"head": [], "tail": [], "dropped": 0},
-        kernel_unusable=False,
-    )
-    cluster.made = hand
-    courier = FileTransfer(cluster, ContentStore(place / "store"), place / "parcels", lambda: None, max_bytes=10**9)
-    within: dict[str, Any] = vars(local)
-    given = cast("dict[str, Any]", vars(within["_runner"]))
-    within |= {"_runner": RemoteRunner(**given, file_transfer=courier), "_opened": partial(RemoteHost, courier)}
-    return local
-
-
-def compute_limits(found: Mapping[str, Any]) -> dict[str, float]:
-    """Return how many workers one coordinator keeps busy, by the length of their cells."""
-    a_second = max(one["cells_a_second"] for one in found["head"])
-    return {f"cells of {seconds} s": round(a_second * seconds) for seconds in (1, 10, 60, 600)}
 
 
 def main() -> int:
@@ -614,8 +494,6 @@ def main() -> int:
         found["taking_ms"] = measure_taking()
         found["record"] = measure_records(Path(name), args.nodes, args.cells)
         found["page"] = None if args.no_page else measure_pages(Path(name), args.nodes)
-    found["head"] = [asyncio.run(measure_head(workers, count)) for workers, count in ((8, 200), (64, 600), (512, 1200))]
-    found["busy_places"] = compute_limits(found)
     return _print_report(found, args.out)
 
 

@@ -53,7 +53,9 @@ PLAN = DataPlan(
 SOURCE = {"experiment.py": "# " + "experiment " * 200, "plots.py": "# " + "plots " * 100}
 """Programs of every node, including the root, so that prompts show parents of one size."""
 
-IDEA = Idea.model_validate({"Name": "bench", "Title": "Bench", "Experiments": ["one", "two"]})
+ITEMS = ("one", "two", *(f"experiment {number}" for number in range(3, 25)))
+"""One for each node, since two nodes never work on one item at the same time."""
+IDEA = Idea.model_validate({"Name": "bench", "Title": "Bench", "Experiments": ITEMS})
 
 
 class SlowModel(ScriptedModel):
@@ -92,7 +94,7 @@ def make_job_executor(unit: float, places: int) -> Executor:
     begun: dict[str, int] = {}
 
     def script(job: Job) -> tuple[float, JobOutcome]:
-        if job.mode == "plot":
+        if job.kind == "plot":
             return 0.0, draw_plots(job)
         k = begun.setdefault(job.name, len(begun))
         seconds = JOB_LENGTHS[k % len(JOB_LENGTHS)] * unit

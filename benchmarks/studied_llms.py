@@ -37,9 +37,10 @@ from labwright.record.log_reader import read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, MetricSpec
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import Job
+from labwright.sandbox.job import CellTask, Job
 from labwright.sandbox.settings import SandboxSettings
 from tests.hypotheses import make_hypotheses
+from tests.jobs import SCRIPT, run_job
 from tests.programs import whole_files
 from tests.stages import small_study
 
@@ -328,15 +329,16 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name in ("asked", "replayed"):
             looking = asyncio.create_task(look())
-            outcome = await executor.run(
+            outcome = await run_job(
+                executor,
                 Job(
                     name=name,
                     folder=place / name,
                     source={"experiment.py": MANY_CALLS_CODE.format(calls=calls)},
                     timeout=7200,
                     subjects=("tiny",),
-                    key="many",
-                )
+                    cells={SCRIPT: CellTask(key="many")},
+                ),
             )
             looking.cancel()
             assert outcome.failure is None and outcome.asked == {"tiny": calls}, outcome.failure

@@ -53,7 +53,7 @@ from labwright.record.source_edits import WholeFile
 from labwright.record.tuning_results import MAX_EQUAL_RATIO, collect_trial_results, compute_efforts, find_chosen
 from labwright.record.zips import open_run_folder
 from labwright.sandbox.fake_executor import FakeExecutor
-from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.job import CellResult, Job
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.stage_runner import StageRunner
 
@@ -117,10 +117,12 @@ def run_study(study: PlantedStudy, folder: Path, *, slots: int = 2, pace: float 
     """Run the study from its first draft to its scored test values; cells take up to `pace` seconds, at random."""
     rng = Random(slots)
 
-    def cell(job: Job, one: Cell) -> tuple[float, CellOutcome]:
-        found = measure_cell(study, one, dict(job.settings[one]), "validation")
+    def cell(job: Job, one: Cell) -> tuple[float, CellResult]:
+        found = measure_cell(study, one, dict(job.cells[one].setting), "validation")
         lost = None if found else Failure(kind="diverged", message="a value was not finite")
-        return pace * rng.random(), CellOutcome(1.0, lost, cell=one, measurements=(found,) if found else ())
+        return pace * rng.random(), CellResult(
+            seconds=1.0, failure=lost, cell=one, measurements=(found,) if found else ()
+        )
 
     async def run() -> None:
         research = StageRunner(bench)

@@ -20,10 +20,11 @@ from labwright.inspector.safe_text import format_cached, format_count, format_du
 from labwright.inspector.tail import RunFollower
 from labwright.record.events import Event, run_events, search_events
 from labwright.record.reducers.run_state import RunState
-from labwright.record.run_folder import RunFolder, open_regular
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import format_node_id
+from labwright.record.untrusted_files import open_plain_file
 
 POLL_SECONDS = 0.25
 MAX_OUTPUT_BYTES = 2_000_000
@@ -178,7 +179,7 @@ class AttemptOutput:
     def _read_on(self, path: Path) -> bytes:
         """Return the unread bytes of a regular file; empty if there is none."""
         try:
-            with open(open_regular(path), "rb") as file:
+            with open(open_plain_file(path), "rb") as file:
                 file.seek(self._read)
                 return file.read(max(0, MAX_OUTPUT_BYTES - self._read))
         except OSError:

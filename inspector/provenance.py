@@ -24,12 +24,13 @@ from labwright.record.claims.sentences import list_effect_datasets
 from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.python_syntax import parse_python
 from labwright.record.reducers.run_state import RunState
+from labwright.record.result_folders import list_result_folders
 from labwright.record.result_macros import format_key
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.cell import format_place_name
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import EffectDecision
-from labwright.record.schema.nodes import Node
+from labwright.record.schema.nodes import ExecutionResult, Node
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE
 
 
@@ -135,7 +136,7 @@ class ProvenanceLookup:
                 seed=seed,
                 value=value,
                 condition=part.condition,
-                files=tuple(_find_files(self._state.nodes[node], self._folder, part)),
+                files=tuple(_find_files(self._state, self._state.nodes[node], self._folder, part)),
                 **self._cell_fields(node, part),
             )
             for part in parts
@@ -245,10 +246,15 @@ class ProvenanceLookup:
         )
 
 
-def _find_files(node: Node, folder: RunFolder, claim: Claim) -> Iterator[TracedFile]:
+def _find_files(state: RunState, node: Node, folder: RunFolder, claim: Claim) -> Iterator[TracedFile]:
     """Yield the predictions or logged values behind a value."""
-    last = node.attempts[-1]
-    place = str(folder.get_attempt_path(node.id, last.number).relative_to(folder.root))
+    for path, result in list_result_folders(state, folder, node):
+        if any((one.dataset, one.condition) == (claim.dataset, claim.condition) for one in result.measurements):
+            yield from _find_files_in(str(path.relative_to(folder.root)), result, folder, claim)
+
+
+def _find_files_in(place: str, last: ExecutionResult, folder: RunFolder, claim: Claim) -> Iterator[TracedFile]:
+    """Yield those of them in one folder."""
     places = format_place_name(claim.dataset, claim.condition), f"{claim.dataset}__{claim.condition.replace('@', '__')}"
     of_cell = next((name for one in places if (name := f"test_metric__{one}.json") in last.sealed), "")
     if claim.split == "test" and of_cell:

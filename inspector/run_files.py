@@ -16,8 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from labwright.inspector.safe_text import to_printable
-from labwright.record.run_folder import open_regular
+from labwright.record.reducers.run_state import RunState
+from labwright.record.result_folders import list_result_folders
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.schema.nodes import Attempt, Node
+from labwright.record.untrusted_files import open_plain_file
 
 SHOWN_NAMES = frozenset(
     {
@@ -68,7 +72,7 @@ def open_within(run: Path, path: str) -> int:
                 follow = 0 if folder is None else os.O_NOFOLLOW
                 folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | follow, dir_fd=folder)
                 opened.callback(os.close, folder)
-            return open_regular(names[-1], folder)
+            return open_plain_file(names[-1], folder)
         except (OSError, ValueError):
             raise PathRefusedError("no such file") from None
 
@@ -141,6 +145,16 @@ class CurvePoint(NamedTuple):
     name: str
     step: int
     value: float
+
+
+def read_curve_lines(run: Path, state: RunState, node: Node, attempt: Attempt | None, limit: int) -> list[bytes]:
+    """Return the lines of `measurements.jsonl` of an attempt's cells, of each at most `limit` bytes."""
+    return [
+        line
+        for place, result in list_result_folders(state, RunFolder(run), node, attempt)
+        if result.curves_sha256
+        for line in (read_bytes(run, f"{place.relative_to(run)}/measurements.jsonl", limit) or b"").splitlines()
+    ]
 
 
 def read_curve_points(lines: Iterable[bytes]) -> Iterator[CurvePoint]:

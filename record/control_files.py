@@ -24,9 +24,10 @@ from labwright.record.claims.hypothesis_tests import find_cluster_faults
 from labwright.record.estimands import find_hypothesis_faults
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.reducers.run_state import MARK_PREFIX, RunState, describe_nodes
-from labwright.record.run_folder import RunFolder, open_regular, write_file
+from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.frozen_model import replace_unencodable
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
+from labwright.record.untrusted_files import open_plain_file
 
 MAX_COMMAND_TEXT_LENGTH = 1000
 """Maximum characters of a reason or a note."""
@@ -135,7 +136,7 @@ def find_refusal(state: RunState, command: CommandReceived, *, is_running: bool)
 
 def _read_command(path: Path) -> CommandReceived | str:
     try:
-        with open(open_regular(path), "rb") as file:
+        with open(open_plain_file(path), "rb") as file:
             text = file.read(MAX_COMMAND_FILE_BYTES + 1)
         if len(text) > MAX_COMMAND_FILE_BYTES:
             return f"{path.name} is too large for a command (more than {MAX_COMMAND_FILE_BYTES} bytes)"

@@ -20,6 +20,8 @@ def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Pa
     yield from ((folder.root / one.stored, one.sha256) for one in (state.prior_work.papers if state.prior_work else ()))
     for node in state.nodes.values():
         for attempt in node.attempts:
+            if attempt.cells and not attempt.curves_sha256:
+                continue  # its files are those of its cells; records of earlier versions have copies of them
             sealed = folder.get_attempt_path(node.id, attempt.number)
             yield from ((sealed / "arrays" / name, digest) for name, digest in attempt.arrays.items())
             yield from ((sealed / "sealed" / name, digest) for name, digest in attempt.sealed.items())

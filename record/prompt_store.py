@@ -25,8 +25,9 @@ from pydantic import Field, ValidationError
 
 from labwright.record.events.run_events import CallAnswered, PromptChanged
 from labwright.record.log_reader import RecordError
-from labwright.record.run_folder import RunFolder, open_regular, write_file
+from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.untrusted_files import open_plain_file
 
 MAX_PROMPT_BYTES = 16 * 2**20
 """Maximum bytes of a stored question, packed or unpacked."""
@@ -98,7 +99,7 @@ def _read_prompt_file(run: Path, name: str) -> bytes | None:
     try:
         folder = os.open(RunFolder(run).prompts, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            with open(open_regular(name, folder), "rb") as file:
+            with open(open_plain_file(name, folder), "rb") as file:
                 return file.read(MAX_PROMPT_BYTES + 1)
         finally:
             os.close(folder)

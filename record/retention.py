@@ -20,11 +20,11 @@ from labwright.record.claims.estimates import find_ablation_nodes, find_winner
 from labwright.record.event_log import Recorder
 from labwright.record.events import Event
 from labwright.record.events.run_events import FoldersDeleted
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.python_syntax import collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.nodes import STAGES, Attempt, CellRun, Node
+from labwright.record.untrusted_files import remove_tree
 
 NamedNodesLookup = Callable[[Node], Iterable[str]]
 """Return the nodes whose output a node may read because its source names them."""
@@ -92,7 +92,12 @@ def find_deletion_setting(state: RunState, node: str) -> str:
     """Return the `keep` setting under which the last artifacts of a node were deleted; empty if they were not
     deleted.
     """
-    return state.deleted_folders.get(f"nodes/{node}/attempt{len(state.nodes[node].attempts)}/artifacts", "")
+    attempts = state.nodes[node].attempts
+    places = [
+        f"nodes/{node}/attempt{len(attempts)}",
+        *(f"cells/{line.id}" for one in attempts[-1:] for line in one.cells),
+    ]
+    return next((keep for one in places if (keep := state.deleted_folders.get(f"{one}/artifacts"))), "")
 
 
 def _iterate_sealed(state: RunState) -> Iterator[tuple[Node, str, Attempt | CellRun]]:

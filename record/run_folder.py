@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import shutil
@@ -11,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.source_tree import check_source
+from labwright.record.untrusted_files import remove_tree
 
 
 class _RelativePath:
@@ -182,22 +181,6 @@ def hash_texts(files: dict[str, str]) -> str:
     for name in sorted(files):
         digest.update(f"{name}\0{len(files[name])}\0{files[name]}\0".encode(errors="replace"))
     return digest.hexdigest()
-
-
-def open_regular(path: str | Path, folder: int | None = None) -> int:
-    """Open a regular file that is not a link for reading, without blocking. Raises `OSError`, `ValueError`."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except OSError as error:
-        if error.errno in (errno.ENXIO, errno.ENODEV) and not stat.S_ISREG(
-            os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode
-        ):  # a socket, or a missing device
-            raise OSError(errno.EINVAL, "not a plain file") from error
-        raise
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise OSError(errno.EINVAL, "not a plain file")
-    return file
 
 
 def read_free_gb(folder: Path) -> float:

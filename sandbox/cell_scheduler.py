@@ -1,4 +1,5 @@
-"""Decide which cell of a job is measured next, how many workers to use, and which cells are left out.
+"""Measure the cells of a job: which cell is next, how many workers there are, which cells are left out, and the stream
+of results.
 
 Pilots come first; they show how long cells of their arm and dataset take. After that, while time is ample, the cell
 with the longest expected time comes first. When time is short, cells are taken in order of importance, up to the first
@@ -10,20 +11,42 @@ The time limit of a cell is reserved when it starts, so all cells together never
 matter how many run in parallel. While nothing is known about a cell's duration, its limit is an equal share of the time
 left.
 
+Cells go on while the consumer of the stream commits others. Only cells that read the artifacts of a cell, and a second
+execution of it, wait until it is committed.
+
 Source: Graham (1969), Bounds on multiprocessing timing anomalies: longest processing time first.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple, Protocol, Self
 
+from labwright.record.python_syntax import collect_reads
+from labwright.record.result_folders import ResultFolder
 from labwright.record.schema.cell import Cell, CellOutcomeLine
-from labwright.record.schema.data_plan import ResourceNeeds
-from labwright.record.schema.nodes import ErrorClass, Failure
-from labwright.sandbox.job import CellOutcome, Job
+from labwright.record.schema.nodes import ErrorClass, ExecutionResult, Failure
+from labwright.record.source_tree import ENTRY_FILE, select_visible_files
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.job import (
+    CellEnded,
+    CellProgress,
+    CellResult,
+    CellStarted,
+    CellTask,
+    Event,
+    ExecutionProgress,
+    Job,
+    JobEnded,
+    JobOutcome,
+)
 
 KERNEL_START_SECONDS = 2.0
 """Approximate cost of starting another kernel, in seconds."""
@@ -43,6 +66,8 @@ Retries do not count: such a cell kills kernels for a reason of its own.
 """
 ALL_PILOTS_RAISED = "every pilot cell failed with an exception in the code"
 """Reason for leaving out the rest of a job whose code cannot work."""
+MAX_SELF_REPORTED = 400
+"""Maximum number of train and dev values in a record; the file has all of them."""
 NON_CODE_FAILURES: tuple[ErrorClass, ...] = ("timeout", "memory", "died", "diverged", "budget")
 """Failures of a cell that do not count against the code of other cells."""
 
@@ -50,15 +75,93 @@ ArmDataset = tuple[str, str]
 """Arm and dataset."""
 
 
-@dataclass(frozen=True)
-class CellResult:
-    """Result of one execution of a cell, and what happened to its kernel."""
+# --- workers ----------------------------------------------------------------------------------------------------------
 
-    outcome: CellOutcome
+
+@dataclass(frozen=True)
+class CellOrder:
+    """What a worker needs to run one cell. All fields are values, so it can travel to another machine; the folders in
+    it are copied from."""
+
+    cell: Cell
+    task: CellTask
+    limit: float
+    """Wall clock seconds."""
+    source: dict[str, str]
+    """The files that the cell sees."""
+    alone: bool = False
+    """Whether the cell may use the whole machine."""
+    read_cell: Cell | None = None
+    """The cell whose artifacts it reads, if any, and the folder of that cell."""
+    read_folder: Path | None = None
+    checkpoints: Path | None = None
+    """Folder of an earlier execution of the cell, with checkpoints."""
+
+
+class CellRunResult(NamedTuple):
+    """What a worker returns for a cell."""
+
+    result: CellResult
     folder: Path
+    """Its folder, which no code can write to any more."""
+    progress: ExecutionProgress | None = None
+    """The last progress, if the job is watched."""
     kernel_died: bool = False
     is_first_cell: bool = False
     """Whether no other cell had finished in this kernel before."""
+    was_alone: bool = False
+    """Whether it could use the whole machine; set by the scheduler."""
+
+
+class RunningCell:
+    """The connection between a worker and the schedule while a cell runs."""
+
+    def __init__(self, cell: Cell, limit: float, began: float, emit: Callable[[Event], None]) -> None:
+        self.cell = cell
+        self.limit = limit
+        """Seconds reserved for it."""
+        self.began = began
+        self.stop_reason: asyncio.Future[str] | None = None
+        """Set once the consumer stops the cell; None outside an event loop."""
+        self._emit = emit
+        with suppress(RuntimeError):
+            self.stop_reason = asyncio.get_running_loop().create_future()
+
+    def mark_started(self, now: float) -> None:
+        """Record that its code starts now, after its kernel has started."""
+        self.began = now
+
+    def report(self, progress: ExecutionProgress) -> None:
+        """Offer a snapshot of the running code to the consumer."""
+        self._emit(CellProgress(self.cell, progress))
+
+    def stop(self, reason: str) -> None:
+        """Ask the worker to interrupt the code."""
+        if self.stop_reason is not None and not self.stop_reason.done():
+            self.stop_reason.set_result(reason)
+
+
+class CellWorker(Protocol):
+    """Runs cells one after the other."""
+
+    dataset: str
+    """Dataset that its kernel sees; empty if it sees none."""
+    arm: str
+    """Arm that its kernel serves; empty if it serves all arms."""
+
+    async def run_cell(self, order: CellOrder, running: RunningCell) -> CellRunResult:
+        """Run a cell within its limit. Raises `ExecutorError`."""
+        ...
+
+    async def close(self) -> None:
+        """Kill the code that is running, if any. Idempotent."""
+        ...
+
+
+class SlotHolder(Protocol):
+    """Holds a slot or, with `alone`, all slots, while inside its context."""
+
+    def __call__(self, *, alone: bool = False) -> AbstractAsyncContextManager[None]: ...
 
 
 @dataclass
@@ -66,9 +169,7 @@ class CellSchedule:
     """The waiting, running and finished cells of one job. `clock` returns seconds."""
 
     job: Job
-    reads: Mapping[str, str]
-    """Arm -> arm whose artifacts its cells read."""
-    clock: Callable[[], float]
+    clock: Callable[[], float] = time.monotonic
     waiting: list[Cell] = field(default_factory=list[Cell])
     waiting_alone: list[Cell] = field(default_factory=list[Cell])
     """Cells that must run alone: those that need more memory than a slot has, and retries of those that reached
@@ -78,70 +179,93 @@ class CellSchedule:
     """Memory of one slot, in 10^9 bytes."""
     slots: int = 1
     """Maximum number of cells that run in parallel."""
-    running: dict[Cell, float] = field(default_factory=dict[Cell, float])
-    """Start time of each running cell."""
-    outcomes: dict[Cell, CellOutcome] = field(default_factory=dict[Cell, CellOutcome])
-    """Outcome of the last execution of each finished cell."""
-    measured_folders: dict[Cell, Path] = field(default_factory=dict[Cell, Path])
-    """Folders of cells that were measured, now or before."""
-    result_folders: dict[Cell, Path] = field(default_factory=dict[Cell, Path])
-    """Folders of all finished cells."""
+    emit: Callable[[Event], None] = lambda _: None
+    """Offers an event to the consumer."""
+    reads: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Arm -> arm whose artifacts its cells read; set from the source."""
+    running: dict[Cell, RunningCell] = field(default_factory=dict[Cell, RunningCell])
+    results: dict[Cell, ExecutionResult] = field(default_factory=dict[Cell, ExecutionResult])
+    """Result of the last execution of each finished cell, now or before."""
+    folders: dict[Cell, Path] = field(default_factory=dict[Cell, Path])
+    """Folder of the last committed execution of each cell."""
+    uncommitted: dict[Cell, CellRunResult] = field(default_factory=dict[Cell, CellRunResult])
+    """Cells whose last execution the consumer has not committed yet."""
+    executed: list[ExecutionResult] = field(default_factory=list[ExecutionResult])
+    """All executions of this job."""
     left_out: dict[Cell, str] = field(default_factory=dict[Cell, str])
-    spent_seconds: float = 0.0
-    _reserved_seconds: dict[Cell, float] = field(default_factory=dict[Cell, float])
-    """Seconds reserved for running cells."""
     _known_seconds: dict[ArmDataset, dict[Cell, float]] = field(default_factory=dict[ArmDataset, dict[Cell, float]])
     """Known durations in seconds: expected ones, and those of cells that were measured or reached their time limit."""
     _longest_known: dict[ArmDataset, float] = field(default_factory=dict[ArmDataset, float])
     _retried: set[Cell] = field(default_factory=set[Cell])
-    """Cells whose kernel died while running them; since the cause may lie elsewhere, they are run once more in another
-    kernel.
-    """
+    """Cells that are executed a second time: alone after reaching their memory limit, or in another kernel after their
+    kernel died, since the cause may lie elsewhere."""
     _death_count: int = 0
     _stop_reason: str = ""
     """The reason why no further cells are started; empty while cells are started."""
 
     def __post_init__(self) -> None:
-        self.measured_folders |= {
-            cell: self.job.measured_folders[cell] for cell in self.job.cells if cell in self.job.measured_folders
-        }
-        self.result_folders |= self.measured_folders
-        self.outcomes |= {
-            cell: self.job.failed_outcomes[cell] for cell in self.job.cells if cell in self.job.failed_outcomes
-        }
-        waiting = [cell for cell in self.job.cells if cell not in self.measured_folders and cell not in self.outcomes]
-        self.waiting_alone = [cell for cell in waiting if (self.get_needs(cell).memory_gb or 0.0) > self.memory_gb]
+        self.cells = self.job.with_script_cell()
+        # the entry may run the main program
+        declared = (collect_reads(self.job.source.get(name, "")) for name in (self.job.entry, ENTRY_FILE))
+        self.reads = self.reads or next(filter(None, declared), dict[str, str]())
+        for cell, task in self.cells.items():
+            if task.known is not None:
+                self.results[cell] = task.known
+                if task.folder is not None:
+                    self.folders[cell] = task.folder
+            if task.expected_seconds is not None:
+                self._known_seconds.setdefault(_get_group(cell), {})[cell] = task.expected_seconds
+        waiting = [cell for cell in self.cells if cell not in self.results]
+        self.waiting_alone = [cell for cell in waiting if (self.cells[cell].needs.memory_gb or 0.0) > self.memory_gb]
         self.waiting = [cell for cell in waiting if cell not in self.waiting_alone]
-        for cell, seconds in self.job.expected_seconds.items():
-            self._known_seconds.setdefault(_get_group(cell), {})[cell] = seconds
-        known = {*self._known_seconds}
-        last = {_get_group(cell): cell for cell in self.job.cells if not cell.setting_of}
+        last = {_get_group(cell): cell for cell in self.cells if not cell.setting_of}
+        failed = {cell for cell, one in self.results.items() if one.failure is not None}
         self._pilots = [
             cell
-            for cell in self.job.pilots or last.values()
-            if (cell in self.waiting or cell in self.outcomes) and _get_group(cell) not in known
+            for cell in [cell for cell, task in self.cells.items() if task.is_pilot] or last.values()
+            if (cell in self.waiting or cell in failed) and _get_group(cell) not in self._known_seconds
         ]
         self._check_pilots()
 
     # --- choosing the next cell -------------------------------------------------------------------------------------
 
-    def take_next(self, dataset: str = "", arm: str = "", *, alone: bool = False) -> tuple[Cell, float] | None:
-        """Return the next cell and its time limit in seconds, or None if nothing can start now.
+    def take_next(
+        self, dataset: str = "", arm: str = "", *, apart: bool = False, alone: bool = False
+    ) -> tuple[CellOrder, RunningCell] | None:
+        """Return the next cell, or None if nothing can start now.
 
-        Prefers cells of the kernel's dataset and arm (empty: any). With `alone`, chooses from the cells that run alone.
+        Prefers cells of the kernel's dataset and arm (empty: any). With `apart`, chooses from the cells that run alone;
+        `alone` says whether it may use the whole machine.
         """
         left = self.compute_seconds_left()
         if left <= 0 or self._stop_reason:
             return None
-        cells = self._list_startable_alone() if alone else self._list_startable(left)
+        cells = self._list_startable_alone() if apart else self._list_startable(left)
         if not cells:
             return None
         cell = min(cells, key=lambda one: (one.dataset != dataset, arm not in ("", one.arm)))
-        limit = self._build_limit_function(alone=alone)(cell)
-        (self.waiting_alone if alone else self.waiting).remove(cell)
-        self._reserved_seconds[cell] = limit
-        self.mark_started(cell)
-        return cell, limit
+        limit = self._build_limit_function(alone=apart)(cell)
+        (self.waiting_alone if apart else self.waiting).remove(cell)
+        self.emit(CellStarted(cell))
+        running = self.running[cell] = RunningCell(cell, limit, self.clock(), self.emit)
+        return self._build_order(cell, limit, alone=alone or apart), running
+
+    def _build_order(self, cell: Cell, limit: float, *, alone: bool) -> CellOrder:
+        job, task, other = self.job, self.cells[cell], self.find_source_cell(cell)
+        arms = job.arms or tuple(one.arm for one in self.cells)
+        return CellOrder(
+            cell,
+            task,
+            limit,
+            source=job.source
+            if cell.is_script
+            else select_visible_files(job.source, cell.arm, arms=arms, reads=self.reads),
+            alone=alone,
+            read_cell=other,
+            read_folder=None if other is None else self.folders[other],
+            # recorded answers are replayed by occurrence of the question, so such code starts from scratch
+            checkpoints=None if job.subjects else self.folders.get(cell, task.folder),
+        )
 
     def _build_limit_function(self, *, alone: bool = False) -> Callable[[Cell], float]:
         """Return a function that gives a cell's time limit in seconds if it starts now; 0 if it must wait for running
@@ -150,7 +274,7 @@ class CellSchedule:
         room = (
             self.job.timeout
             - self.spent_seconds
-            - sum(max(now - began, self._reserved_seconds[one]) for one, began in self.running.items())
+            - sum(max(now - one.began, one.limit) for one in self.running.values())
         )
         unknown = {_get_group(one) for one in (*self.waiting, *self.running) if not self._has_known_time(one)}
         most_at_once = 1 if alone else min(self.slots, len(self.waiting) + len(self.running))
@@ -162,7 +286,7 @@ class CellSchedule:
             if parts < 1 or (self.running and room < expected):
                 return 0.0
             most = math.inf
-            if (hours := self.get_needs(cell).hours) is not None:
+            if (hours := self.cells[cell].needs.hours) is not None:
                 most = hours * 3600
             elif self.job.may_skip_cells and known:
                 most = max(MIN_TIME_LIMIT_SECONDS, TIME_LIMIT_FACTOR * expected)
@@ -171,7 +295,7 @@ class CellSchedule:
         return limit
 
     def _has_known_time(self, cell: Cell) -> bool:
-        return cell in self.job.expected_seconds or self.longest_known_seconds(_get_group(cell)) > 0
+        return self.cells[cell].expected_seconds is not None or self.longest_known_seconds(_get_group(cell)) > 0
 
     def needs_more_workers(self, workers: int, start_seconds: float) -> bool:
         """Whether adding a worker to `workers` running or starting ones is worthwhile."""
@@ -189,9 +313,18 @@ class CellSchedule:
             and bool(self._list_startable_alone() if alone else self._list_startable(left))
         )
 
-    def get_needs(self, cell: Cell) -> ResourceNeeds:
-        """Return the resources that a cell needs."""
-        return self.job.needs.get(cell.arm, ResourceNeeds())
+    def awaits_commit(self) -> bool:
+        """Whether a commit may let a cell start: one that reads the committed cell, or its second execution."""
+        waiting = (*self.waiting, *self.waiting_alone)
+        return not self._stop_reason and any(
+            self._must_run_again(one) or any(self.find_source_cell(other) == cell for other in waiting)
+            for cell, one in self.uncommitted.items()
+        )
+
+    @property
+    def spent_seconds(self) -> float:
+        """Compute seconds of all executions of this job."""
+        return sum(one.seconds for one in self.executed)
 
     def _list_startable_alone(self) -> list[Cell]:
         limit = self._build_limit_function(alone=True)
@@ -204,8 +337,11 @@ class CellSchedule:
             self.job.timeout
             - self.spent_seconds
             - sum(
-                max(now - began, self.expected_seconds(cell) if self.longest_known_seconds(_get_group(cell)) else 0.0)
-                for cell, began in self.running.items()
+                max(
+                    now - one.began,
+                    self.expected_seconds(cell) if self.longest_known_seconds(_get_group(cell)) else 0.0,
+                )
+                for cell, one in self.running.items()
             )
         )
 
@@ -213,7 +349,7 @@ class CellSchedule:
         """Return a cell's expected seconds: from its own history, otherwise from its arm and dataset, otherwise the
         longest known.
         """
-        if (expected := self.job.expected_seconds.get(cell)) is not None:
+        if (expected := self.cells[cell].expected_seconds) is not None:
             return expected
         if known := self.longest_known_seconds(_get_group(cell)):
             return known
@@ -221,7 +357,7 @@ class CellSchedule:
         return max(
             (
                 *(max(times.values()) for times in self._known_seconds.values()),
-                *(now - began for began in self.running.values()),
+                *(now - one.began for one in self.running.values()),
             ),
             default=0.0,
         )
@@ -258,76 +394,83 @@ class CellSchedule:
         return fitting
 
     def _can_start(self, cell: Cell) -> bool:
-        return (other := self.find_source_cell(cell)) is None or other in self.measured_folders
+        return (other := self.find_source_cell(cell)) is None or (
+            self.is_measured(other) and other in self.folders and other not in self.uncommitted
+        )
+
+    def is_measured(self, cell: Cell) -> bool:
+        """Whether the last execution of a cell, now or before, did not fail."""
+        return (result := self.results.get(cell)) is not None and result.failure is None
 
     def find_source_cell(self, cell: Cell) -> Cell | None:
         """Return the cell whose artifacts a cell reads: the same condition with the other arm, in any trial."""
         if (arm := self.reads.get(cell.arm)) is None:
             return None
         other = cell.model_copy(update={"arm": arm, "setting_of": "", "setting_trial": 0})
-        return next(
-            (one for one in self.job.cells if (one.place_name, one.seed) == (other.place_name, other.seed)), other
-        )
+        return next((one for one in self.cells if (one.place_name, one.seed) == (other.place_name, other.seed)), other)
 
     # --- recording results --------------------------------------------------------------------------------------------
 
-    def mark_started(self, cell: Cell) -> None:
-        """Record that the code of a cell starts now, after its kernel has started."""
-        self.running[cell] = self.clock()
-
-    def mark_dropped(self, cell: Cell) -> None:
-        """Record that a started cell did not finish because the executor failed or the job was cancelled."""
+    def mark_ended(self, cell: Cell, ran: CellRunResult) -> None:
+        """Record that an execution of a cell ended, and offer it to the consumer."""
         self.running.pop(cell, None)
-
-    def mark_ended(self, cell: Cell, result: CellResult, folder: Path, *, alone: bool) -> None:
-        """Record that an execution of a cell ended; its files are now in `folder`."""
-        self.running.pop(cell, None)
-        failure, again = result.outcome.failure, cell in self._retried
-        self.spent_seconds += result.outcome.seconds
-        self.outcomes[cell], self.result_folders[cell] = result.outcome, folder
+        failure, again = ran.result.failure, cell in self._retried
+        self.executed.append(ran.result)
+        self.results[cell], self.uncommitted[cell] = ran.result, ran
         if failure is None or failure.kind == "timeout":
-            self._known_seconds.setdefault(_get_group(cell), {})[cell] = result.outcome.seconds
+            self._known_seconds.setdefault(_get_group(cell), {})[cell] = ran.result.seconds
             self._longest_known.pop(_get_group(cell), None)
-        if failure is None:
-            self.measured_folders[cell] = folder
-        elif failure.kind == "memory" and not alone:
-            self.waiting_alone.append(cell)
-        elif failure.kind == "died" and result.kernel_died and not again:
-            self._retried.add(cell)
-            self.waiting.append(cell)
-        elif failure.kind == "hopeless":
-            self._stop_reason = f"the job was stopped early because {cell} was hopeless"
-        elif failure.kind == "budget":
+        if failure is not None and failure.kind == "budget":
             self._stop_reason = failure.message
-        died = (
-            result.kernel_died and result.is_first_cell and not again and failure is not None and failure.kind == "died"
-        )
-        self._death_count = self._death_count + 1 if died else 0 if not result.kernel_died else self._death_count
+        died = ran.kernel_died and ran.is_first_cell and not again and failure is not None and failure.kind == "died"
+        self._death_count = self._death_count + 1 if died else 0 if not ran.kernel_died else self._death_count
         if self._death_count == MAX_KERNEL_DEATHS:
             self._stop_reason = f"{MAX_KERNEL_DEATHS} kernels in a row died before finishing a cell"
         self._check_pilots()
+        self.emit(CellEnded(ran.result, ran.folder, ran.progress))
+
+    def mark_committed(self, ended: CellEnded) -> None:
+        """Record that the consumer is done with the last execution of a cell."""
+        cell = ended.result.cell
+        ran = self.uncommitted.pop(cell)
+        self.results[cell], self.folders[cell] = ended.result, ended.folder
+        if self._must_run_again(ran):
+            alone = ended.result.failure is not None and ended.result.failure.kind == "memory"
+            self._retried.add(cell)
+            (self.waiting_alone if alone else self.waiting).append(cell)
+
+    def _must_run_again(self, ran: CellRunResult) -> bool:
+        """Whether a cell is executed a second time. A plain script is not: its caller decides with which limits."""
+        cell, failure = ran.result.cell, ran.result.failure
+        if failure is None or cell.is_script or cell in self._retried:
+            return False
+        return (failure.kind == "memory" and not ran.was_alone) or (failure.kind == "died" and ran.kernel_died)
+
+    def stop(self, reason: str) -> None:
+        """Start no more cells."""
+        self._stop_reason = self._stop_reason or reason
 
     def _check_pilots(self) -> None:
-        tried = [self.outcomes.get(pilot) for pilot in self._pilots]
+        tried = [self.results.get(pilot) for pilot in self._pilots]
         if (
             tried
             and all(
                 one is not None and one.failure is not None and one.failure.kind not in NON_CODE_FAILURES
                 for one in tried
             )
-            and not self.measured_folders
+            and not any(map(self.is_measured, self.results))
         ):
             self._stop_reason = ALL_PILOTS_RAISED
 
     def finish(self) -> None:
         """Stop starting cells and record the reason for each waiting cell."""
         for cell in (*self.waiting, *self.waiting_alone):
-            if cell in self.outcomes:  # its retry cannot be run
+            if cell in self.results:  # its retry cannot be run
                 continue
             other = self.find_source_cell(cell)
             self.left_out[cell] = self._stop_reason or (
                 f"it reads {other}, which was not measured"
-                if other is not None and other not in self.measured_folders
+                if other is not None and not self.is_measured(other)
                 else f"about {self.expected_seconds(cell):.0f} s are expected, but of the job's {self.job.timeout:g} s "
                 f"only {max(0.0, self.compute_seconds_left()):.0f} s are left"
                 if self.compute_seconds_left() > 0
@@ -337,13 +480,13 @@ class CellSchedule:
 
     def build_lines(self) -> tuple[CellOutcomeLine, ...]:
         """Return the outcome of each cell of the job, in order."""
-        return tuple(map(self._build_line, self.job.cells))
+        return tuple(map(self._build_line, self.cells))
 
     def _build_line(self, cell: Cell) -> CellOutcomeLine:
-        ran = self.outcomes.get(cell)
-        if cell in self.measured_folders:
-            seconds = ran.seconds if ran is not None else self.job.expected_seconds.get(cell, 0.0)
-            return CellOutcomeLine(cell=cell, outcome="measured", seconds=seconds)
+        ran, task = self.results.get(cell), self.cells[cell]
+        if ran is not None and ran.failure is None:
+            seconds = task.expected_seconds if task.known is not None and task.expected_seconds is not None else None
+            return CellOutcomeLine(cell=cell, outcome="measured", seconds=ran.seconds if seconds is None else seconds)
         if ran is not None and ran.failure is not None:
             return CellOutcomeLine(
                 cell=cell,
@@ -365,10 +508,40 @@ class CellSchedule:
             lines,
             {
                 cell.name: one.failure
-                for cell, one in self.outcomes.items()
+                for cell, one in self.results.items()
                 if one.failure is not None and (self._stop_reason != ALL_PILOTS_RAISED or cell in self._pilots)
             },
         )
+
+    def build_outcome(self) -> JobOutcome:
+        """Return the outcome of the job, with the values of its measured cells in order. If a job has several trials of
+        a condition, it has no values, because theirs have the same names."""
+        script = next((cell for cell in self.cells if cell.is_script), None)
+        if script is not None and script in self.results:
+            ran = self.results[script]
+            figures = ran.figures if isinstance(ran, CellResult) else ()
+            return JobOutcome(**ran.copy_results(), figures=figures, folders=self._list_folders())
+        several = len({cell.place_name for cell in self.cells}) < len(self.cells)
+        measured = [] if several else [self.results[cell] for cell in self.cells if self.is_measured(cell)]
+        ran = self.executed
+        return JobOutcome(
+            seconds=self.spent_seconds,
+            failure=self.find_failure(),
+            measurements=tuple(value for one in measured for value in one.measurements),
+            self_reported=tuple(value for one in measured for value in one.self_reported)[-MAX_SELF_REPORTED:],
+            arrays={name: sha256 for one in measured for name, sha256 in one.arrays.items()},
+            sealed={name: sha256 for one in measured for name, sha256 in one.sealed.items() if name != "index.jsonl"},
+            artifacts={name: sha256 for one in measured for name, sha256 in one.artifacts.items()},
+            peak_host_bytes=max((one.peak_host_bytes or 0 for one in ran), default=0) or None,
+            peak_gpu_bytes=max((one.peak_gpu_bytes or 0 for one in ran), default=0) or None,
+            resumed=any(one.resumed for one in ran),
+            asked=dict(sum((Counter(one.asked) for one in ran), start=Counter[str]())),
+            cells=self.build_lines(),
+            folders=self._list_folders(),
+        )
+
+    def _list_folders(self) -> dict[Cell, ResultFolder]:
+        return {cell: ResultFolder(folder, self.results[cell]) for cell, folder in self.folders.items()}
 
 
 def summarize_failures(
@@ -404,3 +577,160 @@ def summarize_failures(
 
 def _get_group(cell: Cell) -> ArmDataset:
     return cell.arm, cell.dataset
+
+
+# --- the stream -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class CellStream:
+    """A `ResultStream`: the workers of one job, at most `slots`, and their events."""
+
+    job: Job
+    slots: int
+    hold_slot: SlotHolder
+    open_worker: Callable[[], CellWorker]
+    memory_gb: float = math.inf
+    """Memory of a slot: cells that need more run alone."""
+    start_seconds: float | None = None
+    """Cost of starting another worker; by default `KERNEL_START_SECONDS`."""
+    give_way: Callable[[], bool] = lambda: False
+    """Whether a worker should release its slot between two cells and queue for one again."""
+    _active_workers: int = 0
+    """Number of workers that have a slot."""
+    _task: asyncio.Task[None] | None = None
+    _last: CellEnded | None = None
+    """The event that the consumer is working on."""
+
+    def __post_init__(self) -> None:
+        self._events = asyncio.Queue[Event | None]()
+        self._committed = asyncio.Event()
+        self.schedule = CellSchedule(
+            self.job, memory_gb=self.memory_gb, slots=1 if self.job.alone else self.slots, emit=self._events.put_nowait
+        )
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self.run(), name=f"cells of {self.job.name}")
+        self._task.add_done_callback(lambda _: self._events.put_nowait(None))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._last is not None:
+            self.schedule.mark_committed(self._last)
+            self._committed.set()
+        self._last = None
+        event = await self._events.get()
+        if event is None:
+            assert self._task is not None
+            self._events.put_nowait(None)
+            if self._task.cancelled():
+                raise ExecutorError("the executor was closed while the job ran")
+            if (error := self._task.exception()) is not None:
+                raise error
+            raise StopAsyncIteration
+        self._last = event if isinstance(event, CellEnded) else None
+        return event
+
+    def stop(self, reason: str, *cells: Cell) -> None:
+        running = [one for cell, one in self.schedule.running.items() if cell in cells]
+        if cells and not running:
+            return
+        stopped = ", ".join(str(one.cell) for one in running)
+        self.schedule.stop(f"the job was stopped early because {stopped} was hopeless" if running else reason)
+        for one in running:
+            one.stop(reason)
+
+    async def close(self) -> None:
+        """Kill all code of the job and forget what was not committed. Idempotent."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def run(self) -> None:
+        """Measure all cells that can be measured. Raises `ExecutorError`."""
+        schedule = self.schedule
+        if schedule.waiting:
+            await self._run_until_idle(alone=self.job.alone)
+        while schedule.has_work(alone=True):
+            before = len(schedule.waiting_alone)
+            await self._run_until_idle(alone=True, apart=True)
+            if len(schedule.waiting_alone) == before:
+                break
+            await self._run_until_idle(alone=self.job.alone)
+        while schedule.uncommitted:
+            await self._wait_for_commit()
+        schedule.finish()
+        self._events.put_nowait(JobEnded(await self.build_outcome()))
+
+    async def build_outcome(self) -> JobOutcome:
+        """Return the outcome once all executions are committed."""
+        return self.schedule.build_outcome()
+
+    async def _wait_for_commit(self) -> None:
+        self._committed.clear()
+        await self._committed.wait()
+
+    async def _run_until_idle(self, *, alone: bool, apart: bool = False) -> None:
+        """Run workers until none can start another cell."""
+        cost = KERNEL_START_SECONDS if self.start_seconds is None else self.start_seconds
+        schedule = self.schedule
+        tasks = {self._start_worker(alone=alone, apart=apart)}
+        try:
+            while tasks:
+                done, tasks = await asyncio.wait(tasks, timeout=cost / 4, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+                if not self._active_workers and not schedule.has_work(alone=apart):
+                    break  # workers that still wait for a slot would have no work
+                while (
+                    tasks
+                    and not alone
+                    and len(tasks) < self.slots
+                    and schedule.needs_more_workers(len(tasks), cost)
+                    and schedule.running
+                ):
+                    tasks.add(self._start_worker(alone=False, apart=False))
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+
+    def _start_worker(self, *, alone: bool, apart: bool) -> asyncio.Task[None]:
+        async def work_in_slots() -> None:
+            gave_way = True
+            while gave_way:
+                async with self.hold_slot(alone=alone):
+                    gave_way = await self._run_worker(alone=alone, apart=apart)
+
+        return asyncio.create_task(work_in_slots(), name=f"worker of {self.job.name}")
+
+    async def _run_worker(self, *, alone: bool, apart: bool) -> bool:
+        """Measure cells until nothing can start (return False) or the slot is given up (return True)."""
+        schedule, worker = self.schedule, self.open_worker()
+        self._active_workers += 1
+        try:
+            while True:
+                if (taken := schedule.take_next(worker.dataset, worker.arm, apart=apart, alone=alone)) is None:
+                    if not schedule.awaits_commit():
+                        return False
+                    await self._wait_for_commit()
+                    continue
+                order, running = taken
+                try:
+                    ran = await worker.run_cell(order, running)
+                finally:
+                    schedule.running.pop(order.cell, None)
+                schedule.mark_ended(order.cell, ran._replace(was_alone=order.alone))
+                if schedule.waiting and self.give_way():
+                    return True
+        finally:
+            self._active_workers -= 1
+            with suppress(asyncio.CancelledError):
+                await worker.close()

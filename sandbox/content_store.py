@@ -20,8 +20,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.run_folder import RunFolder, hash_file, write_file
+from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.file_clock import read_file_time
 

@@ -12,16 +12,14 @@ SandboxError
     RepositoryError    a repository cannot be imported or run: whoever requested it
     DatasetError       a dataset is missing or cannot be split: whoever requested it
     SubmissionRefused  predictions cannot be scored: becomes the failure of the attempt
-        BadFile          (sandbox.safe_io) a file cannot be read: likewise
+        BadFile          (record.untrusted_files) a file cannot be read: likewise
 """
 
 from __future__ import annotations
 
-from labwright.record.errors import UsageError, UserError
-
-
-class SandboxError(UserError):
-    """Base class of the errors in this package."""
+from labwright.record.errors import SandboxError as SandboxError
+from labwright.record.errors import SubmissionRefused as SubmissionRefused
+from labwright.record.errors import UsageError
 
 
 class ExecutorError(SandboxError):
@@ -62,7 +60,3 @@ class PackageError(SandboxError, UsageError):
 
 class RepositoryError(SandboxError, UsageError):
     """A user's repository cannot be imported or run as requested. To be fixed by the requester."""
-
-
-class SubmissionRefused(SandboxError):
-    """Submitted predictions cannot be scored. The executor turns this into the failure of the attempt."""

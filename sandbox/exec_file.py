@@ -13,14 +13,16 @@ from pathlib import Path
 from labwright.record.python_syntax import collect_reads, collect_strings, parse_python
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.datasets import DatasetSources, build_registry, list_source_files, materialise
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.factory import open_executor
-from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.job import CellTask, Job, JobOutcome, measure_all
 from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.packages.run_packages import RunPackages
 from labwright.sandbox.pretrained_models import parse_pretrained, provide_model
+from labwright.sandbox.results import write_job_output
 from labwright.sandbox.scorers import freeze_scorer, parse_scorers
 from labwright.sandbox.settings import SandboxSettings
 
@@ -93,26 +95,29 @@ async def run_file(
             subjects=subjects(around),
         )
         executor.packages = packages
-        return await executor.run(
-            Job(
-                name=path.name,
-                folder=folder or around / "job",
-                source=source,
-                entry=path.name,
-                seed=seed,
-                timeout=timeout or chosen.timeout,
-                datasets=names,
-                cells=tuple(cells or ()),
-                settings=cells or {},
-                subjects=executor.subjects.names if executor.subjects is not None else (),
-                key=path.name,
-                keys={one: str(one) for one in cells or ()},
-            )
+        job = Job(
+            name=path.name,
+            folder=around / "job",
+            source=source,
+            entry=path.name,
+            timeout=timeout or chosen.timeout,
+            datasets=names,
+            cells={
+                one: CellTask(key=path.name if one.is_script else str(one), setting=setting)
+                for one, setting in (cells or {Cell(dataset="", arm="", seed=seed): {}}).items()
+            },
+            subjects=executor.subjects.names if executor.subjects is not None else (),
         )
+        outcome = await measure_all(executor, job)
+        if outcome.cells:
+            outcome = outcome.model_copy(update={"stdout_tail": write_job_output(job.folder, job, outcome)})
+        if folder is not None:
+            shutil.copytree(job.folder if outcome.cells else outcome.folder, folder, dirs_exist_ok=True)
+        return outcome
     finally:
         if executor is not None:
             await executor.close()
-        shutil.rmtree(around, ignore_errors=True)
+        remove_tree(around, ignore_errors=True)
 
 
 def _read_with_neighbours(path: Path) -> dict[str, str]:

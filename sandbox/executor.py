@@ -1,18 +1,21 @@
-"""Run jobs on this machine, each in its own kernel, at most `slots` at a time."""
+"""Measure jobs on this machine, at most `slots` cells at a time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.python_syntax import serialise_parsing
 from labwright.record.repository_source import CODE_FILE
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement, ResourceNeeds
-from labwright.sandbox.cell_worker import measure_cells
+from labwright.record.untrusted_files import BadFile, remove_path, remove_tree
+from labwright.sandbox.cell_runner import CellRunner, KernelWorker, get_scoring_folder
+from labwright.sandbox.cell_scheduler import CellStream, CellWorker
 from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.gpu_leases import GpuLeases, open_gpu_leases
@@ -22,20 +25,20 @@ from labwright.sandbox.isolation.mounts import KernelConfig
 from labwright.sandbox.isolation.probe import determine_isolation
 from labwright.sandbox.isolation.scratch import remove_stale
 from labwright.sandbox.job import Job, JobOutcome
-from labwright.sandbox.job_runner import JobRunner, get_scoring_folder
-from labwright.sandbox.kernel_host import KernelHost, ScriptHost
 from labwright.sandbox.kernel_pool import KernelPool
 from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.monitor import MemoryMeter
+from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
 from labwright.sandbox.packages.package_store import PackageOverlay
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
-from labwright.sandbox.repository.command_cells import StudyRepository
-from labwright.sandbox.result_collector import ResultCollector
+from labwright.sandbox.repository.command_cells import CommandWorker, StudyRepository
+from labwright.sandbox.results import ResultCollector
 from labwright.sandbox.scorer_tasks import build_scorer_tasks
 from labwright.sandbox.scorers import read_frozen_scorers
 from labwright.sandbox.scoring import read_sealed
 from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.slots import Slots
+from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
 T = TypeVar("T")
 
@@ -88,8 +91,8 @@ class LocalExecutor:
         self._gpus = gpus or open_gpu_leases(settings, read_cuda_visible_devices())
         models = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
         self._pool = KernelPool(config, views=views, readable=map(Path, models.values()))
-        self._slots = Slots(slots, shared)
-        self._runner = JobRunner(
+        self.slot_pool = Slots(slots, shared)
+        self.runner = CellRunner(
             slots,
             config,
             views,
@@ -118,7 +121,7 @@ class LocalExecutor:
     def add_pretrained(self, pretrained: Mapping[str, Path]) -> None:
         """Add models for `lab.pretrained`. Waiting kernels that cannot read these models are no longer used."""
         models = {name: str(path.absolute()) for name, path in pretrained.items()}
-        self._runner.pretrained = {**self._runner.pretrained, **models}
+        self.runner.pretrained = {**self.runner.pretrained, **models}
         self._pool.add_readable(map(Path, models.values()))
 
     @property
@@ -138,35 +141,22 @@ class LocalExecutor:
         """Fingerprint of the conditions on which values depend besides code, data and seed. Raises `ExecutorError`."""
         return compute_environment_fingerprint(self._settings, self._gpus.devices, self.packages)
 
-    async def run(self, job: Job) -> JobOutcome:
-        if job.cells:
-            repository = self.repository if CODE_FILE in job.source else None
-            return await measure_cells(
-                job, self._runner, self._run_in_slot, self._open_host, repository, give_way=self._slots.should_give_way
-            )
-        if (job.compute_max_needs().memory_gb or 0.0) > self._runner.slot_gb:
-            job = replace(job, alone=True)
-        return await self._run_in_slot(lambda: self._runner.run(job), alone=job.alone)
-
-    def _open_host(self, folder: Path) -> ScriptHost:
-        """Return the host in which a worker's cells run."""
-        return KernelHost(self._runner, folder)
+    def measure(self, job: Job) -> LocalStream:
+        return LocalStream(self, job)
 
     async def run_command(self, job: CommandJob) -> CommandOutcome:
         """Run a repository command to its end. Raises `ExecutorError`."""
-        return await self._run_in_slot(lambda: self._runner.run_repository_command(job))
+        return await self._run_in_slot(lambda: self.runner.run_repository_command(job))
 
-    async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
+    async def evaluate(self, folder: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         tasks = await asyncio.to_thread(
             lambda: (
-                build_scorer_tasks(read_sealed(attempt, sealed), "test", read_frozen_scorers(self._scorers))
+                build_scorer_tasks(read_sealed(folder, sealed), "test", read_frozen_scorers(self._scorers))
                 if sealed
                 else []
             )
         )
-        return (
-            await self._run_in_slot(lambda: self._runner.run_scorers(tasks, attempt / "sealed", seed)) if tasks else ()
-        )
+        return await self._run_in_slot(lambda: self.runner.run_scorers(tasks, folder / "sealed", seed)) if tasks else ()
 
     async def close(self) -> None:
         self._closed = True
@@ -179,21 +169,82 @@ class LocalExecutor:
         if self.subjects is not None:
             await self.subjects.close()
 
-    async def _run_in_slot(self, work: Callable[[], Coroutine[Any, Any, T]], *, alone: bool = False) -> T:
-        """Do some work while holding a slot."""
-        async with self._slots.hold(alone=alone):
+    @asynccontextmanager
+    async def hold_slot(self, *, alone: bool = False) -> AsyncGenerator[None]:
+        """Hold a slot or, with `alone`, all slots, while inside. Raises `ExecutorError` once the executor is closed."""
+        async with self.slot_pool.hold(alone=alone):
             if self._closed:
                 raise ExecutorError("the executor was closed")
+            yield
+
+    def register(self, task: asyncio.Task[Any]) -> None:
+        """Let `close` cancel this task."""
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _run_in_slot(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do some work while holding a slot."""
+        async with self.hold_slot():
             task = asyncio.create_task(work(), name="work in a kernel")
-            self._running.add(task)
+            self.register(task)
             try:
                 await asyncio.wait({task})
             except asyncio.CancelledError:
                 task.cancel()
                 await asyncio.wait({task})
                 raise
-            finally:
-                self._running.discard(task)
             if task.cancelled():
                 raise ExecutorError("the executor was closed while the job ran")
             return task.result()
+
+
+class LocalStream(CellStream):
+    """The events of a job on this machine."""
+
+    def __init__(self, executor: LocalExecutor, job: Job) -> None:
+        job = replace(job, folder=job.folder.absolute())
+        runner = executor.runner
+        super().__init__(
+            job,
+            runner.slots,
+            executor.hold_slot,
+            self._open_worker,
+            memory_gb=runner.slot_gb,
+            give_way=executor.slot_pool.should_give_way,
+        )
+        self._executor, self._numbers = executor, count(1)
+        self._repository = executor.repository if CODE_FILE in job.source else None
+
+    async def run(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._executor.register(task)
+        kernels = self.job.folder / KERNELS_FOLDER
+        try:
+            await asyncio.to_thread(_clear_job_folder, self.job.folder)
+            self._live = LiveOutput(self.job.live_output, MAX_KEPT_CHARS // 2)
+            try:
+                await super().run()
+            finally:
+                self._live.close()
+        finally:
+            remove_tree(kernels, ignore_errors=True)
+
+    async def build_outcome(self) -> JobOutcome:
+        outcome = await super().build_outcome()
+        return await asyncio.to_thread(self._executor.runner.collector.add_cross_cell_values, outcome)
+
+    def _open_worker(self) -> CellWorker:
+        runner, number = self._executor.runner, next(self._numbers)
+        if self._repository is not None:
+            return CommandWorker(self._repository, runner, self.job, self._live, number)
+        return KernelWorker(runner, self.job, self._live, self.job.folder / KERNELS_FOLDER / str(number))
+
+
+def _clear_job_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (KERNELS_FOLDER, CELLS_FOLDER):
+            remove_path(folder, name)
+    except (OSError, BadFile) as error:
+        raise ExecutorError(f"cannot prepare {folder}: {error}") from error

@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement, ResourceNeeds
 from labwright.record.schema.nodes import Failure
-from labwright.sandbox.cell_scheduler import CellResult, CellSchedule
+from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, CellStream, RunningCell
 from labwright.sandbox.errors import ExecutorError, GpuError
 from labwright.sandbox.failures import failure_from_timeout
 from labwright.sandbox.gpus import GpuDevice
-from labwright.sandbox.job import CellOutcome, ExecutionProgress, Job, JobOutcome, ProgressWatch, TooLate
+from labwright.sandbox.job import CellResult, ExecutionProgress, Job, JobOutcome
 from labwright.sandbox.slots import Slots
-from labwright.sandbox.worker_pool import WorkerPool
 from labwright.sandbox.workspace import CELLS_FOLDER
 
-FakeCellRun = Callable[[Job, Cell], tuple[float, CellOutcome]]
-"""Returns the seconds that a cell takes, and its outcome."""
+FakeCellRun = Callable[[Job, Cell], tuple[float, CellResult]]
+"""Returns the seconds that a cell takes, and its result."""
 
 
-def refuse_cells(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
+def refuse_cells(job: Job, cell: Cell) -> tuple[float, CellResult]:
     """Default `FakeCellRun`. Raises `ExecutorError`."""
     raise ExecutorError(f"no outcome is scripted for {cell}: pass cell= to FakeExecutor")
 
@@ -39,16 +39,16 @@ def refuse_scripts(job: Job) -> tuple[float, JobOutcome]:
 
 
 class FakeExecutor:
-    """An `Executor` with scripted outcomes: `script(job)` returns a delay in seconds and the outcome.
+    """An `Executor` with scripted outcomes: `script(job)` returns a delay in seconds and the outcome of a plain script,
+    `cell(job, cell)` those of a cell.
 
-    For a job of cells, `cell(job, cell)` returns them for each cell. Cells are scheduled as on a real machine; a cell
-    that takes longer than its limit times out. `start_seconds` is the assumed cost of another worker (without an actual
-    wait), `memory_gb` the memory of a slot.
+    Cells are scheduled as on a real machine; a cell that takes longer than its limit times out. `start_seconds` is the
+    assumed cost of another worker (without an actual wait), `memory_gb` the memory of a slot.
 
-    Slots, waiting, watching and cancellation are real. Files only appear if the functions write them to `job.folder`. A
-    job stopped by its watch has no measurements. `started` lists the jobs, and the cells as `<job> <cell.name>`, in
-    starting order; `max_at_once` is the largest number of slots in use at a time, and `workers` the same per job of
-    cells, by name.
+    Slots, waiting, progress and cancellation are real. Files only appear if the functions write them to `job.folder`,
+    which is that of the cell. Code that is stopped has no measurements. `started` lists the scripts by job, and the
+    cells as `<job> <cell.name>`, in starting order; `max_at_once` is the largest number of slots in use at a time, and
+    `workers` the same per job, by name.
     """
 
     def __init__(
@@ -79,61 +79,58 @@ class FakeExecutor:
         self._closed = asyncio.Event()
         self._held_slots = 0
 
-    async def run(self, job: Job) -> JobOutcome:
-        if job.cells:
-            crew = WorkerPool(
-                job,
-                self.slots,
-                self._run_in_slot,
-                lambda _: FakeCellWorker(self, job),
-                memory_gb=self._memory_gb,
-                start_seconds=self._start_seconds,
-                give_way=self._slots.should_give_way,
-            )
-            return _merge_outcomes(await crew.measure())
-        async with self._slots.hold(alone=job.alone):
-            if job.is_too_late():
-                raise TooLate(job.name)
-            job.on_start()
-            if self._closed.is_set():
-                raise ExecutorError("the executor was closed")
-            self._held_slots += 1
-            self.max_at_once = max(self.max_at_once, self._held_slots)
-            self.started.append(job.name)
-            try:
-                delay, outcome = self._script(job)
-                if job.watch is not None:
-                    return await self._run_watched(delay, outcome, job.watch)
-                await self._pause(delay)
-                return outcome
-            finally:
-                self._held_slots -= 1
+    def measure(self, job: Job) -> CellStream:
+        return CellStream(
+            job,
+            self.slots,
+            self.hold_slot,
+            lambda: FakeCellWorker(self, job),
+            memory_gb=self._memory_gb,
+            start_seconds=self._start_seconds,
+            give_way=self._slots.should_give_way,
+        )
 
     def add_pretrained(self, pretrained: Mapping[str, Path]) -> None:
         """Does nothing; see `LocalExecutor.add_pretrained`."""
 
-    async def measure_cell(self, job: Job, cell: Cell, limit: float) -> CellOutcome:
-        """Return the scripted outcome of a cell. Raises `ExecutorError`."""
-        self.started.append(f"{job.name} {cell.name}")
-        delay, outcome = self._cell(job, cell)
-        await self._pause(min(delay, limit))
-        if delay > limit:
-            failure = failure_from_timeout(limit, stopped=True, traceback=(), folder=job.folder)
-            return CellOutcome(limit, failure, cell=cell)
-        return replace(outcome, seconds=outcome.seconds or delay)
+    async def run_cell(self, job: Job, order: CellOrder, running: RunningCell) -> CellRunResult:
+        """Return the scripted result of a cell. Raises `ExecutorError`."""
+        cell, folder = order.cell, job.folder / CELLS_FOLDER / order.cell.name
+        folder.mkdir(parents=True, exist_ok=True)
+        job = replace(job, folder=folder, source=order.source)
+        self.started.append(job.name if cell.is_script else f"{job.name} {cell.name}")
+        if cell.is_script:
+            delay, outcome = self._script(job)
+            result = CellResult(cell=cell, figures=outcome.figures, **outcome.copy_results())
+        else:
+            delay, result = self._cell(job, cell)
+            result = result.model_copy(update={"seconds": result.seconds or delay})
+        taken, began = min(delay, order.limit), time.monotonic()
+        seconds = await self._run_watched(taken, running) if job.watched else None
+        if not job.watched:
+            await self._pause(taken)
+        progress = ExecutionProgress(time.monotonic() - began, 0.0, ended=True) if job.watched else None
+        if running.stop_reason is not None and running.stop_reason.done() and seconds is not None:
+            failure = Failure(kind="hopeless", message=running.stop_reason.result())
+            result = CellResult(cell=cell, seconds=seconds, failure=failure)
+        elif delay > order.limit:
+            failure = failure_from_timeout(order.limit, stopped=True, traceback=(), folder=job.folder)
+            result = CellResult(cell=cell, seconds=order.limit, failure=failure)
+        return CellRunResult(result, folder, progress)
 
-    async def _run_in_slot(self, work: Callable[[], Coroutine[Any, Any, None]], *, alone: bool = False) -> None:
+    @asynccontextmanager
+    async def hold_slot(self, *, alone: bool = False) -> AsyncGenerator[None]:
         async with self._slots.hold(alone=alone):
             if self._closed.is_set():
                 raise ExecutorError("the executor was closed")
             self._held_slots += 1
             self.max_at_once = max(self.max_at_once, self._held_slots)
             try:
-                await work()
+                yield
             finally:
                 self._held_slots -= 1
 
-    async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
+    async def evaluate(self, folder: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         """Return nothing, since there are no scorers."""
         if self._closed.is_set():
             raise ExecutorError("the executor was closed")
@@ -143,16 +140,20 @@ class FakeExecutor:
         """Cancel waiting jobs. Idempotent."""
         self._closed.set()
 
-    async def _run_watched(self, delay: float, outcome: JobOutcome, watch: ProgressWatch) -> JobOutcome:
-        seconds, ended = 0.0, False
-        while not ended:
+    async def _run_watched(self, delay: float, running: RunningCell) -> float | None:
+        """Report progress until the code has taken `delay` seconds (return None), or is stopped (return its
+        seconds)."""
+        seconds = 0.0
+        assert running.stop_reason is not None
+        while seconds < delay:
             await self._pause(min(self._watch_seconds, delay - seconds))
             seconds = min(seconds + self._watch_seconds, delay)
-            ended = seconds == delay
-            reason = watch(ExecutionProgress(seconds, quiet_seconds=0.0 if ended else seconds, ended=ended))
-            if reason is not None:
-                return JobOutcome(seconds=seconds, failure=Failure(kind="hopeless", message=reason))
-        return outcome
+            if seconds < delay:
+                running.report(ExecutionProgress(seconds, quiet_seconds=seconds))
+                await asyncio.sleep(0)
+            if running.stop_reason.done():
+                return seconds
+        return None
 
     async def _pause(self, delay: float) -> None:
         if delay <= 0:
@@ -165,7 +166,7 @@ class FakeExecutor:
 
 
 class FakeCellWorker:
-    """Returns scripted outcomes; switches datasets at no cost."""
+    """Returns scripted results; switches datasets at no cost."""
 
     def __init__(self, executor: FakeExecutor, job: Job) -> None:
         self.dataset = ""
@@ -175,33 +176,12 @@ class FakeCellWorker:
         at_work[job.name] = at_work.get(job.name, 0) + 1
         self._executor.workers[job.name] = max(self._executor.workers.get(job.name, 0), at_work[job.name])
 
-    async def measure(self, cell: Cell, limit: float, schedule: CellSchedule) -> CellResult:
-        self.dataset = cell.dataset
-        folder = self._job.folder / CELLS_FOLDER / cell.name
-        folder.mkdir(parents=True, exist_ok=True)
-        return CellResult(await self._executor.measure_cell(self._job, cell, limit), folder)
+    async def run_cell(self, order: CellOrder, running: RunningCell) -> CellRunResult:
+        self.dataset = order.cell.dataset
+        return await self._executor.run_cell(self._job, order, running)
 
     async def close(self) -> None:
         self._executor.active_workers[self._job.name] -= 1
-
-
-def _merge_outcomes(schedule: CellSchedule) -> JobOutcome:
-    """Merge the outcomes of a job's cells; cells measured before contribute nothing."""
-    measured = [
-        schedule.outcomes[cell]
-        for cell in schedule.job.cells
-        if cell in schedule.outcomes and cell in schedule.measured_folders
-    ]
-    return JobOutcome(
-        seconds=schedule.spent_seconds,
-        failure=schedule.find_failure(),
-        cells=schedule.build_lines(),
-        measurements=tuple(value for one in measured for value in one.measurements),
-        self_reported=tuple(value for one in measured for value in one.self_reported),
-        arrays={name: sha256 for one in measured for name, sha256 in one.arrays.items()},
-        artifacts={name: sha256 for one in measured for name, sha256 in one.artifacts.items()},
-        sealed={name: sha256 for one in measured for name, sha256 in one.sealed.items()},
-    )
 
 
 class FakeNvml:

@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 
-from labwright.sandbox.safe_io import FolderRef, open_subfolder
+from labwright.record.untrusted_files import FolderRef, open_subfolder
 
 _MAX_TICK_SECONDS = 3.0
 """Seconds within which every clock advances."""

@@ -1,30 +1,30 @@
-"""Contract between the research loop and an executor: jobs to run and their outcomes.
+"""Contract between the research loop and an executor: what to measure, and the stream of results.
 
-An executor runs a `Job` and returns a `JobOutcome`. A failure of the code is data (`JobOutcome.failure`), not an
-exception; only a broken executor raises (`ExecutorError`). `Slots` determine which job runs now and which runs next.
+`Executor.measure` takes a `Job`, which only has values, and returns a stream of events. The consumer commits each
+ended cell before it asks for the next event, judges progress, and stops the job if it wants to. A failure of the code
+is data (`CellResult.failure`), not an exception; only a broken executor raises (`ExecutorError`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, Self
 
+from pydantic import Field
+
+from labwright.record.result_folders import ResultFolder
 from labwright.record.schema.cell import Cell, CellOutcomeLine, TrainingCounts
 from labwright.record.schema.data_plan import Measurement, ResourceNeeds
 from labwright.record.schema.figures import Figure
-from labwright.record.schema.nodes import Failure
+from labwright.record.schema.nodes import ExecutionResult
 from labwright.record.schema.tuning import HyperparameterSetting
-
-
-class TooLate(Exception):
-    """Raised when a queued job is skipped because the time limit has passed."""
-
+from labwright.sandbox.errors import ExecutorError
 
 MEASUREMENTS = "measurements.jsonl"
 CHECKPOINTS, ARTIFACTS = "checkpoints", "artifacts"
-"""Names in a job's folder."""
+"""Names in the folder of a cell."""
 
 Curve = tuple[str, str, str, str]
 """Identifies a curve: (dataset, condition, name, split)."""
@@ -52,184 +52,195 @@ class ExecutionProgress:
     """Whether the code has ended by itself, so this final snapshot has all values that it logged."""
 
 
-ProgressWatch = Callable[[ExecutionProgress], str | None]
-"""Return why running code should be stopped, in one sentence, or None to let it continue. May read files: it is called
-outside the event loop's thread if the executor reads files for it, and never concurrently."""
+# --- the request ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class AttemptArtifacts:
-    """The artifacts of an attempt: its folder, and the recorded sha256 of each file under artifacts/."""
+class ArtifactFile(NamedTuple):
+    """A recorded artifact: the folder of the cell that saved it, and its sha256."""
 
     folder: Path
-    files: Mapping[str, str]
-
-    @property
-    def names(self) -> list[str]:
-        """The files and folders that `lab.artifact` finds."""
-        return sorted({file.partition("/")[0] for file in self.files})
+    sha256: str
 
 
 @dataclass(frozen=True)
-class ExecutionResult:
-    """Result of one execution of a cell or a whole job; files are in its folder."""
+class CellTask:
+    """What the executor needs to know about one cell."""
 
-    seconds: float
-    """Wall clock of the code alone."""
-    failure: Failure | None = None
-    measurements: tuple[Measurement, ...] = ()
-    """Final validation values, computed on the host if predictions were submitted."""
-    self_reported: tuple[Measurement, ...] = ()
-    """Final values for train and dev that the code itself reported."""
-    arrays: dict[str, str] = field(default_factory=dict[str, str])
-    """File under arrays/ -> sha256; for a cell, names end in `__<cell.place_name>`."""
-    sealed: dict[str, str] = field(default_factory=dict[str, str])
-    """Test predictions, unscored: file -> sha256."""
-    artifacts: dict[str, str] = field(default_factory=dict[str, str])
-    """File under artifacts/ -> sha256."""
-    curves_sha256: str | None = None
-    """sha256 of measurements.jsonl, which holds every value with a step."""
-    stdout_tail: str = ""
-    peak_host_bytes: int | None = None
-    """Peak resident memory of the kernel and its child processes (see `sandbox.monitor`); None if not measured."""
-    peak_gpu_bytes: int | None = None
-    """Peak memory on leased GPUs, summed over them; None without a GPU, or if the driver does not report it."""
-    resumed: bool = False
-    """Whether a checkpoint of an earlier attempt was available, so that `seconds` covers only the rest."""
-    asked: dict[str, int] = field(default_factory=dict[str, int])
-    """Language model -> number of questions answered, including replayed answers."""
-    exchanges_sha256: str | None = None
-    """sha256 of exchanges.jsonl, which lists the questions; None if there were none, and for a job of cells."""
-
-
-@dataclass(frozen=True)
-class CellOutcome(ExecutionResult):
-    """Result of one execution of a cell: a `CellRun` (record.schema.nodes) without its id and key.
-
-    A cell that reaches its memory limit is executed twice; each execution has its own outcome.
-    """
-
-    cell: Cell = field(kw_only=True)
-    training: TrainingCounts | None = None
-    """None if nothing was counted, or if the cell resumed from a checkpoint and only the rest was counted."""
-
-
-OnCellEnded = Callable[[Cell, CellOutcome, Path], Awaitable[Path]]
-"""Called after each execution of a cell with its sealed folder, which no code can write to any more. Moves the folder
-to its final location, commits it, and returns the location. Never called concurrently."""
-
-
-async def keep_in_place(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
-    """An `OnCellEnded` that does not move the folder."""
-    return folder
+    key: str = ""
+    """Key under which its exchanges with language models are stored."""
+    setting: HyperparameterSetting = field(default_factory=HyperparameterSetting)
+    """Hyperparameters, available to the code as `cell.setting`."""
+    needs: ResourceNeeds = field(default_factory=ResourceNeeds)
+    expected_seconds: float | None = None
+    """Known duration. An arm on a dataset with a known duration needs no pilot."""
+    is_pilot: bool = False
+    """Whether it is measured first. If no cell is a pilot: the last cell of each arm and dataset."""
+    known: ExecutionResult | None = None
+    """Result of an earlier execution, measured or failed, which counts; the cell is not run again."""
+    folder: Path | None = None
+    """Folder of an earlier execution: of the known one, or of one that was interrupted, with checkpoints."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One execution: a script in its own folder, or (`cells`) a program that is run once per cell.
+    """What to measure: a program that is run once per cell, or a plain script, which is one cell.
 
-    `folder` is an empty or new folder that the code may write to. `source` maps file names, possibly with folders, to
-    text that is written before the run. `inputs` maps names to folders of recorded arrays that are copied to
-    `folder/inputs/<name>/`.
+    `folder` is an empty or new folder to work in. `source` maps file names, possibly with folders, to text that is
+    written before the run.
     """
 
     name: str
     folder: Path
     source: dict[str, str]
     entry: str = "experiment.py"
-    mode: Literal["experiment", "plot", "score"] = "experiment"
+    kind: Literal["experiment", "plot", "score"] = "experiment"
     seed: int = 0
+    """Seed of a plain script; cells have their own."""
     timeout: float = 3600.0
-    """Wall clock limit of the code in seconds; at the limit it is interrupted, then its process group is killed.
-    For a job of cells: total compute seconds of all cells, independent of the number of slots.
-    """
+    """Compute seconds of all cells together, independent of the number of slots. At its limit a cell is interrupted,
+    then its process group is killed."""
+    cells: Mapping[Cell, CellTask] = field(default_factory=dict[Cell, CellTask])
+    """Cells to measure, in order of importance; empty: the whole script is one cell (`with_script_cell`). Cells run in
+    kernels that only see their dataset, each in its own process (docs/sandbox.md)."""
     datasets: tuple[str, ...] = ()
-    """Names that `lab.data` accepts; their views must have been materialised (`sandbox.datasets`)."""
-    inputs: dict[str, Path] = field(default_factory=dict[str, Path])
-    artifacts: dict[str, AttemptArtifacts] = field(default_factory=dict[str, AttemptArtifacts])
-    """Node -> its artifacts; those that occur in the source are copied for `lab.artifact`."""
-    earlier_folder: Path | None = None
-    """Folder of an interrupted attempt of the same node, with checkpoints for `lab.restore`. For a job of cells:
-    checkpoints are in its `cells/<cell.name>/`, unless `interrupted_folders` gives another folder."""
-    watch: ProgressWatch | None = None
-    """Called about every `sandbox.monitor.WATCH_SECONDS` while the code runs, and once after it has ended. If it
-    returns a string, the code is stopped as at the time limit, and the string becomes the failure, of kind `hopeless`.
-    For a job of cells: called for each cell separately; one hopeless cell makes the job hopeless, and cells not yet
-    started are left out.
-    """
+    """Names that `lab.data` accepts in a plain script; their views must have been materialised (`sandbox.datasets`)."""
+    inputs: Mapping[str, tuple[Path, ...]] = field(default_factory=dict[str, tuple[Path, ...]])
+    """Place in the folder of a cell, such as `inputs/n0001` -> recorded folders whose files are copied there."""
+    artifacts: Mapping[str, Mapping[str, ArtifactFile]] = field(default_factory=dict[str, dict[str, ArtifactFile]])
+    """Node -> its artifacts, by path below artifacts/; those that occur in the source are copied for `lab.artifact`."""
     live_output: Path | None = None
     """File, not writable by the code, with the beginning of its output while it runs; removed afterwards."""
-    is_too_late: Callable[[], bool] = lambda: False
-    """Called when a slot is available; returns whether the time limit has passed."""
-    on_start: Callable[[], None] = lambda: None
-    """Called when a slot is available and the time limit has not passed."""
     alone: bool = False
     """Whether no other job of the executor may run at the same time, so that this job has the machine's memory to
-    itself.
-    """
-    cells: tuple[Cell, ...] = ()
-    """Cells to measure, in order of importance; empty for a plain script. Cells run in kernels that only see their
-    dataset, each in its own process (docs/sandbox.md)."""
-    needs: Mapping[str, ResourceNeeds] = field(default_factory=dict[str, ResourceNeeds])
-    """Arm -> resources that its cells need. A plain script gets the maximum over all arms."""
-    settings: Mapping[Cell, HyperparameterSetting] = field(default_factory=dict[Cell, HyperparameterSetting])
-    """Hyperparameters of each of `cells`, available to the code as `cell.setting`."""
+    itself."""
     rungs_by: Literal["steps", "data"] = "steps"
     """The quantity to which a cell's share below 1 refers: training steps, which the code limits (`cell.share`), or
-    training examples, which `lab.data` limits (`cell.share` is then 1).
-    """
+    training examples, which `lab.data` limits (`cell.share` is then 1)."""
     arms: tuple[str, ...] = ()
     """All arms of the study. A cell does not see the file `arms/<arm>.py` of another arm (`record.source_tree`).
-    Empty: the arms of `cells`.
-    """
-    pilots: tuple[Cell, ...] = ()
-    """The members of `cells` that are measured first. Empty: the last cell of each arm and dataset."""
-    expected_seconds: Mapping[Cell, float] = field(default_factory=dict[Cell, float])
-    """Known durations of cells in seconds. An arm on a dataset with a known duration needs no pilot."""
-    measured_folders: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
-    """Members of `cells` that were measured before, with their sealed folders; they are merged but not run again."""
-    failed_outcomes: Mapping[Cell, CellOutcome] = field(default_factory=dict[Cell, CellOutcome])
-    """Members of `cells` that were executed before and failed; they count with these outcomes and are not run again."""
-    interrupted_folders: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
-    """Folders of earlier executions of `cells` that reached a limit, with checkpoints for `lab.restore`."""
+    Empty: the arms of `cells`."""
     subjects: tuple[str, ...] = ()
     """Language models that the code may query."""
-    key: str = ""
-    """Key under which its exchanges with language models are stored; for a job of cells, see `keys`."""
-    keys: Mapping[Cell, str] = field(default_factory=dict[Cell, str])
-    on_cell_ended: OnCellEnded = keep_in_place
     may_skip_cells: bool = True
     """Whether expected durations may cause cells to be left out and tighten their limits. If False, cells are only
-    left out once `timeout` is used up.
-    """
+    left out once `timeout` is used up."""
+    watched: bool = False
+    """Whether the stream has the progress of running cells."""
 
-    def compute_max_needs(self) -> ResourceNeeds:
-        """Return the maximum resources over all arms."""
-        return ResourceNeeds(
-            **{
-                name: max(
-                    (value for one in self.needs.values() if (value := getattr(one, name)) is not None), default=None
-                )
-                for name in ResourceNeeds.model_fields
-            }
-        )
+    def with_script_cell(self) -> Mapping[Cell, CellTask]:
+        """Return the cells; for a plain script, its one cell."""
+        return self.cells or {Cell(dataset="", arm="", seed=self.seed): CellTask()}
+
+
+def combine_needs(needs: Iterable[ResourceNeeds]) -> ResourceNeeds:
+    """Return the maximum of each resource: the needs of a script that measures several arms."""
+    needs = tuple(needs)
+    return ResourceNeeds(
+        **{
+            name: max((value for one in needs if (value := getattr(one, name)) is not None), default=None)
+            for name in ResourceNeeds.model_fields
+        }
+    )
+
+
+# --- the results ------------------------------------------------------------------------------------------------------
+
+
+class CellResult(ExecutionResult):
+    """Result of one execution of a cell. A cell that reaches its memory limit is executed twice."""
+
+    cell: Cell
+    training: TrainingCounts | None = None
+    """None if nothing was counted, or if the cell resumed from a checkpoint and only the rest was counted."""
+    figures: tuple[Figure, ...] = ()
+    """Figures of a plot."""
+
+
+class JobOutcome(ExecutionResult):
+    """Result of a job, computed from those of its cells; `failure` is None if every arm was measured in some cell and
+    no cell's code failed. For a plain script, the result of its one cell."""
+
+    cells: tuple[CellOutcomeLine, ...] = ()
+    """Outcome of each of `Job.cells`, in order; the caller fills in ids and nodes. Empty for a plain script."""
+    figures: tuple[Figure, ...] = ()
+    folders: dict[Cell, ResultFolder] = Field(default_factory=dict[Cell, ResultFolder])
+    """Folder and result of the last execution of each cell, known or new."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of a plain script. Raises `ExecutorError` if it was stopped before it ran."""
+        for folder in self.folders.values():
+            return folder.path
+        raise ExecutorError("the script was not run")
+
+    @property
+    def measured_folders(self) -> list[ResultFolder]:
+        """The folders of the measured cells in order; that of a plain script, even if it failed."""
+        if not self.cells:
+            return [*self.folders.values()]
+        return [self.folders[line.cell] for line in self.cells if line.outcome in ("measured", "taken over")]
 
 
 @dataclass(frozen=True)
-class JobOutcome(ExecutionResult):
-    """Result of a job. For a job of cells, the folder holds the merged files of all measured cells, as if one
-    script had written them, and `failure` is None if every arm was measured in some cell and no cell's code failed.
-    """
+class CellStarted:
+    """A cell starts: a slot is free. A consumer for which it is too late leaves the stream here."""
 
-    figures: tuple[Figure, ...] = ()
-    cells: tuple[CellOutcomeLine, ...] = ()
-    """Outcome of each of `Job.cells`, in order. Cells of `Job.measured_folders` are `measured`, with their
-    `Job.expected_seconds`; the caller fills in ids and nodes.
-    """
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class CellProgress:
+    """Progress of a running cell, about every `sandbox.monitor.WATCH_SECONDS`."""
+
+    cell: Cell
+    progress: ExecutionProgress
+
+
+@dataclass
+class CellEnded:
+    """An execution of a cell ended, and no code can write to its folder any more. The consumer may move the folder,
+    and changes `folder` if it does; it may judge the result, and changes `result` if it does. Asking for the next
+    event means that both are final: only then may other cells read the folder."""
+
+    result: CellResult
+    folder: Path
+    progress: ExecutionProgress | None = None
+    """The last progress, if the job is watched."""
+
+
+@dataclass(frozen=True)
+class JobEnded:
+    """The last event."""
+
+    outcome: JobOutcome
+
+
+Event = CellStarted | CellProgress | CellEnded | JobEnded
+
+
+class ResultStream(Protocol):
+    """The events of a job. Leaving its context kills all code of the job that still runs."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    def __aiter__(self) -> Self: ...
+
+    async def __anext__(self) -> Event:
+        """Raises `ExecutorError` if the executor fails or is closed."""
+        ...
+
+    def stop(self, reason: str, *cells: Cell) -> None:
+        """Start no more cells, and interrupt these as at the time limit; they fail as `hopeless`, for this reason.
+
+        Does nothing if cells are given and none of them is running.
+        """
+        ...
 
 
 class Executor(Protocol):
-    """Runs jobs, at most `slots` at a time; further calls wait in order of arrival."""
+    """Measures jobs, at most `slots` cells at a time; further ones wait in order of arrival."""
 
     slots: int
 
@@ -247,13 +258,13 @@ class Executor(Protocol):
         """Maximum resources of one cell."""
         ...
 
-    async def run(self, job: Job) -> JobOutcome:
-        """Run one job to its end. Cancelling the task kills the kernel. Raises `ExecutorError`, `TooLate`."""
+    def measure(self, job: Job) -> ResultStream:
+        """Measure a job; it begins when the context of the stream is entered."""
         ...
 
-    async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
-        """Return the values that frozen scorers compute for an attempt's sealed submissions, given as file -> recorded
-        sha256.
+    async def evaluate(self, folder: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
+        """Return the values that frozen scorers compute for the sealed submissions in a folder, given as file ->
+        recorded sha256.
 
         Must be called after the search. Raises `SubmissionRefused` if a scorer returns no values, `ExecutorError`.
         """
@@ -262,3 +273,12 @@ class Executor(Protocol):
     async def close(self) -> None:
         """Kill all code that is still running. Idempotent."""
         ...
+
+
+async def measure_all(executor: Executor, job: Job) -> JobOutcome:
+    """Measure a job and return its outcome; the folders of its cells stay in its folder. Raises `ExecutorError`."""
+    async with executor.measure(job) as stream:
+        async for event in stream:
+            if isinstance(event, JobEnded):
+                return event.outcome
+    raise ExecutorError(f"{job.name} ended without an outcome")

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from labwright.record.folder_descriptors import remove_tree
+from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.isolation.mounts import KernelConfig, KernelStartOptions

@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labwright.record.untrusted_files import MAX_HASHED_BYTES, BadFile, open_regular, read_file, remove_path
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.isolation.bubblewrap import build_command
 from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group
@@ -174,8 +175,10 @@ class Kernel:
     @property
     def preloaded_names(self) -> frozenset[str]:
         """Names of preloaded modules, which it no longer looks for in its folder."""
-        with contextlib.suppress(OSError):
-            return frozenset((self._scratch.tmp / "loaded").read_text(encoding="utf-8").split())
+        with contextlib.suppress(OSError, BadFile):
+            return frozenset(
+                read_file(self._scratch.tmp, "loaded", _MAX_CRASH_LOG_BYTES).decode(errors="replace").split()
+            )
         return frozenset()
 
     @property
@@ -201,15 +204,18 @@ class Kernel:
 
     def read_crash_log(self) -> str:
         """Return the beginning of the output to descriptor 2, which may be any text of experiment code."""
-        with contextlib.suppress(OSError), open(self._scratch.crash_log, "rb") as log:
+        with (
+            contextlib.suppress(OSError, BadFile),
+            open_regular(self._scratch.root, self._scratch.crash_log.name, MAX_HASHED_BYTES) as log,
+        ):
             return log.read(_MAX_CRASH_LOG_BYTES).decode("utf-8", errors="replace")
         return ""
 
     def clear_start_traces(self) -> None:
         """Remove traces of preloading, so that they do not appear in results."""
-        with contextlib.suppress(OSError):  # without a sandbox the code may have removed it
+        with contextlib.suppress(OSError, BadFile):  # without a sandbox the code may have replaced them
+            remove_path(self._scratch.tmp, "loaded")
             os.truncate(self._scratch.crash_log, 0)
-        (self._scratch.tmp / "loaded").unlink(missing_ok=True)
 
     # --- messages ---------------------------------------------------------------------------------------------------
 

@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from labwright.record.llm_calls import EXCHANGES_LIST
 from labwright.record.schema.data_plan import EvidenceGrade
 from labwright.record.schema.llm_exchanges import LLMExchange
+from labwright.record.untrusted_files import open_regular, raise_read_errors_as, remove_path, write_file
 from labwright.sandbox.answer_parser import TRUNCATION_MARK, build_answer_parser
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.llm_gateway import LlmSession
-from labwright.sandbox.safe_io import open_regular, raise_read_errors_as, remove_path, write_file
 from labwright.sandbox.scoring import (
     COLUMN_PREFIX,
     MAX_COLUMNS,
@@ -91,9 +91,7 @@ def _attribute_submission(
     folder: Path, submission: Submission, labels: Path, views: Path, session: LlmSession
 ) -> tuple[Submission, list[str]]:
     with (
-        raise_read_errors_as(
-            f"{submission.description} is not what lab.submit writes", SubmissionRefused, ValidationError
-        ),
+        raise_read_errors_as(f"{submission.description} is not what lab.submit writes", SubmissionRefused),
         open_regular(folder, f"submissions/{submission.file}", _MAX_CITATION_BYTES) as file,
     ):
         cited = CitedAnswers.model_validate_json(file.read())

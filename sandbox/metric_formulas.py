@@ -24,7 +24,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.schema.data_plan import MetricSpec, SubmittedColumn, parse_arm, parse_level
+from labwright.record.untrusted_files import write_file
 from labwright.sandbox.metrics import (
     METRICS,
     Measure,
@@ -40,7 +41,6 @@ from labwright.sandbox.metrics import (
     count_passes,
     list_computable,
 )
-from labwright.sandbox.safe_io import write_file
 
 Array = NDArray[Any]
 
@@ -346,13 +346,10 @@ def is_higher_better(formula: MetricFormula) -> bool:
     if formula.is_builtin:
         return METRICS[formula.metric].higher_is_better
     plain = MetricFormula(metric=formula.metric, arguments=formula.arguments)
-    if _find_sklearn_function(plain).is_regression:
-        perfect, drawn = _try_formula(plain, 0)
-    else:
-        try:
-            perfect, drawn = _try_formula(plain, 2)
-        except FormulaError:
-            perfect, drawn = _try_formula(plain, 3)
+    try:
+        perfect, drawn = _try_formula(plain, 0 if _find_sklearn_function(plain).is_regression else 2)
+    except FormulaError:  # for example, a metric of three classes or more
+        perfect, drawn = _try_formula(plain, 3)
     return perfect > max(drawn)
 
 
@@ -465,7 +462,7 @@ def _compute_value(formula: MetricFormula, inputs: FormulaInputs) -> float:
     kinds = "numbers", "classes"
     if formula.is_builtin:
         of_numbers, measure = formula.metric in list_computable(0), _build_plain_measure(formula, inputs)
-        call = None if measure is None else partial(_measure_rows, measure)
+        call: Callable[[Array], float] | None = measure and (lambda rows: float(measure(np.ones((1, len(rows))))[0]))
     else:
         call, of_numbers = _build_sklearn_call(formula, inputs), _find_sklearn_function(formula).is_regression
     if call is None:
@@ -477,10 +474,6 @@ def _compute_value(formula: MetricFormula, inputs: FormulaInputs) -> float:
     if not np.isfinite(value):
         raise FormulaError("it has no finite value for perfect or random predictions: check its arguments")
     return value
-
-
-def _measure_rows(measure: Measure, rows: Array) -> float:
-    return float(measure(np.ones((1, len(rows))))[0])
 
 
 def complete_metric(metric: MetricSpec) -> MetricSpec:
@@ -542,13 +535,15 @@ def write_formulas(metrics: Sequence[MetricSpec], columns: Sequence[SubmittedCol
 
 def read_formulas(labels: Path) -> dict[str, str]:
     """Return the formulas of a run by metric name; empty if there are none."""
-    path = labels / _FORMULA_FILE
-    return json.loads(path.read_text()) if path.is_file() else {}
+    return _read_table(labels / _FORMULA_FILE)
 
 
 def read_declared_columns(labels: Path) -> dict[str, Literal["classes", "groups"]]:
     """Return the content of each column that the run's code must submit; empty if there are none."""
-    path = labels / _COLUMN_FILE
+    return _read_table(labels / _COLUMN_FILE)
+
+
+def _read_table(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text()) if path.is_file() else {}
 
 

@@ -1,4 +1,4 @@
-"""Monitor running code: the curves that it logs, for the job's watch, and the memory that it uses.
+"""Monitor running code: the curves that it logs, and the memory that it uses.
 
 Files of the code are untrusted: reading them never blocks the event loop, follows a link, or reads more than the first
 `MAX_READ_BYTES` bytes and `MAX_POINTS` values. Incomplete lines, and lines not written by `lab.log`, are ignored.
@@ -15,25 +15,21 @@ otherwise it is unknown.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from labwright.record.untrusted_files import MAX_FILE_BYTES, BadFile, FolderRef, OpenFolder, open_regular, read_status
 from labwright.sandbox.errors import GpuError
 from labwright.sandbox.gpu_leases import GpuLease
 from labwright.sandbox.gpus import Nvml
 from labwright.sandbox.isolation.processes import list_process_tree, read_proportional_bytes
-from labwright.sandbox.job import MEASUREMENTS, ExecutionProgress, LoggedPoint, ProgressWatch
-from labwright.sandbox.output import Transcript
-from labwright.sandbox.safe_io import MAX_FILE_BYTES, BadFile, FolderRef, OpenFolder, open_regular, open_subfolder
+from labwright.sandbox.job import MEASUREMENTS, ExecutionProgress, LoggedPoint
 
 WATCH_SECONDS = 5.0
 """Interval between checks of the curves logged by running code, in seconds; hopeless experiments run for minutes."""
@@ -49,33 +45,15 @@ _MAX_WORD_CHARS = 100
 """Maximum length of a name, condition, dataset or split, as in `lab`."""
 
 
-class JobMonitor:
-    """Calls the watch function of a job every `WATCH_SECONDS` while its code runs, and once after it has ended."""
+class ProgressReader:
+    """Takes snapshots of the code that works in a folder."""
 
-    def __init__(self, watch: ProgressWatch, folder: Path) -> None:
-        self._watch = watch
+    def __init__(self, folder: Path) -> None:
         self._folder = OpenFolder(folder)  # also valid after the folder has been moved
         self._last_state = (0, 0, 0)
         self._last_activity = 0.0
-        self._check_lock = Lock()  # `check_after_end` may run while a check is still running in another thread
 
-    async def watch_until_ended(self, transcript: Transcript) -> str:
-        """Wait for a reason to stop the code, and return it. Cancel this task if the code ends by itself, since it
-        returns only if there is a reason.
-        """
-        began = time.monotonic()
-        while True:
-            await asyncio.sleep(WATCH_SECONDS)
-            seconds = time.monotonic() - began
-            reason = await asyncio.to_thread(self._check, seconds, transcript.char_count)
-            if reason is not None:
-                return reason
-
-    async def check_after_end(self, seconds: float) -> str | None:
-        """Return the watch's decision once all processes have exited and all logged values can be read."""
-        return await asyncio.to_thread(self._check, seconds, None)
-
-    def read_progress(self, seconds: float, printed: int | None) -> ExecutionProgress:
+    def read(self, seconds: float, printed: int | None) -> ExecutionProgress:
         """Take a snapshot. `printed` is the number of characters printed so far; None once the code has ended."""
         lines = read_curves(self._folder)
         if printed is None:
@@ -84,15 +62,6 @@ class JobMonitor:
         if state != self._last_state:
             self._last_state, self._last_activity = state, seconds
         return ExecutionProgress(seconds, quiet_seconds=seconds - self._last_activity, points=lines)
-
-    def judge_progress(self, progress: ExecutionProgress) -> str | None:
-        """Return the watch's decision on a snapshot, possibly taken on another machine."""
-        with self._check_lock:
-            return self._watch(progress)
-
-    def _check(self, seconds: float, printed: int | None) -> str | None:
-        with self._check_lock:
-            return self._watch(self.read_progress(seconds, printed))
 
 
 def read_curves(folder: FolderRef) -> tuple[LoggedPoint, ...]:
@@ -128,8 +97,8 @@ class LoggedPointLine(BaseModel):
 
 def _file_size(folder: FolderRef, name: str) -> int:
     """Return the size of a file or link in bytes; 0 if it does not exist."""
-    with suppress(BadFile, OSError), open_subfolder(folder) as place:
-        return os.stat(name, dir_fd=place, follow_symlinks=False).st_size
+    with suppress(BadFile, OSError):
+        return status.st_size if (status := read_status(folder, name)) is not None else 0
     return 0
 
 

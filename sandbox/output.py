@@ -16,6 +16,8 @@ from labwright.record.schema.nodes import Failure
 
 MAX_KEPT_CHARS = 200_000
 """Number of output characters kept, half from the beginning and half from the end."""
+MAX_PRINTED_CHARS = 10**9
+"""Maximum number of output characters before the code is killed: no legitimate code prints this much."""
 MAX_TAIL_CHARS = 4000
 """Number of characters from the end of the output that the record and prompts contain."""
 

@@ -1,4 +1,5 @@
-"""Read values, arrays, artifacts and figures of finished code from its folder as untrusted data, and grade them."""
+"""Results of finished code: read its values, arrays, artifacts and figures from its folder as untrusted data, grade
+them, and compute those of a job from its cells."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ import hashlib
 import json
 import math
 import os
+import re
 import stat
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -17,28 +20,71 @@ from typing import Any, cast
 import numpy as np
 
 from labwright.record.internal_errors import build_internal_failure, is_machine_error
+from labwright.record.schema.cell import Cell, TrainingCounts
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement
 from labwright.record.schema.figures import Figure, FigureFacts
 from labwright.record.schema.frozen_model import replace_unencodable
 from labwright.record.schema.nodes import Failure
-from labwright.sandbox.errors import SandboxError, SubmissionRefused
-from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS
-from labwright.sandbox.safe_io import (
+from labwright.record.untrusted_files import (
     MAX_FILE_BYTES,
     BadFile,
     iterate_entries,
     list_names,
+    make_harmless,
     open_regular,
     raise_read_errors_as,
+    read_file,
     read_lines,
+    remove_path,
     write_file,
 )
-from labwright.sandbox.scoring import score_submissions, seal_test_predictions
+from labwright.sandbox.cell_scheduler import MAX_SELF_REPORTED
+from labwright.sandbox.errors import ExecutorError, SandboxError, SubmissionRefused
+from labwright.sandbox.failures import cut_middle
+from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, CellResult, Job, JobOutcome
+from labwright.sandbox.llm_attribution import write_exchange_ids
+from labwright.sandbox.llm_gateway import LlmSession
+from labwright.sandbox.metric_formulas import read_formulas
+from labwright.sandbox.output import MAX_KEPT_CHARS, MAX_TAIL_CHARS, Transcript, build_cell_notebook, build_notebook
+from labwright.sandbox.scoring import (
+    SUBMISSION_INDEX,
+    get_file_stem,
+    read_index,
+    score_submissions,
+    seal_test_predictions,
+)
+from labwright.sandbox.workspace import KernelScript
 
 _MAX_FILES = 10_000
-MAX_SELF_REPORTED = 400
-"""Maximum number of train and dev values in an attempt's record; the file has all of them."""
 _MEASUREMENT_FIELDS = ("name", "value", "condition", "dataset", "split", "step")
+
+
+RESUMABLE_FAILURES = ("memory", "timeout", "died")
+"""After these failures, an attempt's checkpoints are kept for another attempt of the same node."""
+_NOT_FINITE_PATTERN = re.compile(r"not finite")
+
+
+@dataclass(frozen=True)
+class KernelExecution:
+    """Result of executing a script. `seconds` is the wall clock of the code alone."""
+
+    seconds: float
+    failure: Failure | None
+    transcript: Transcript
+    peak_host_bytes: int | None = None
+    peak_gpu_bytes: int | None = None
+    scorer_values: tuple[Measurement, ...] = ()
+    """Values that frozen scorers computed afterwards."""
+    kernel_unusable: bool = True
+    """Whether the kernel can run no further code."""
+    is_first_cell: bool = False
+    """Whether no other cell had finished in this kernel before."""
+    peak_process_bytes: int = 0
+    """Peak memory of the process in bytes, beyond that of its kernel; 0 if it did not finish."""
+    training: TrainingCounts | None = None
+    """Training counts of a cell's process, if it finished."""
+    llm_session: LlmSession | None = None
+    """The cell's session with language models; None if it may not query any."""
 
 
 @dataclass(frozen=True)
@@ -155,13 +201,6 @@ def select_self_reported(values: Iterable[Measurement]) -> tuple[Measurement, ..
     return tuple(learning.values())[-MAX_SELF_REPORTED:]
 
 
-def select_final_values(values: Sequence[Measurement]) -> tuple[Measurement, ...]:
-    """Return one validation value per quantity, from all values in `measurements.jsonl`."""
-    return _merge_final_values(
-        (value for value in values if value.grade != "logged"), (value for value in values if value.grade == "logged")
-    )
-
-
 def _merge_final_values(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
     """Return one validation value per quantity: that of the host if it scored the quantity, otherwise the last
     one by the code.
@@ -251,15 +290,7 @@ def _read_figure(folder: Path, name: str) -> Figure:
 def _check_png(file: BufferedReader, name: str) -> None:
     from PIL import Image
 
-    with (
-        raise_read_errors_as(
-            f"figures/{name} is not a readable PNG image",
-            BadFile,
-            Image.DecompressionBombWarning,
-            Image.DecompressionBombError,
-        ),
-        warnings.catch_warnings(),
-    ):
+    with raise_read_errors_as(f"figures/{name} is not a readable PNG image"), warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(file, formats=["PNG"]) as image:
             image.verify()
@@ -282,3 +313,190 @@ def _is_not_finite(value: Any) -> bool:
     if isinstance(value, list):
         return any(_is_not_finite(item) for item in cast("list[Any]", value))
     return isinstance(value, float) and not math.isfinite(value)
+
+
+# --- results of a cell, and of a job from its cells -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ResultCollector:
+    """Reads the files that code wrote. `cache` is the folder that all code of a run shares."""
+
+    labels: Path
+    cache: Path
+    artifact_bytes: int
+    grade: EvidenceGrade
+
+    def collect(self, script: KernelScript, execution: KernelExecution) -> CellResult:
+        """Read the result. It blocks, so call it in a thread. Raises `ExecutorError`."""
+        folder = script.folder
+        make_harmless(folder)
+        if execution.kernel_unusable:
+            with suppress(BadFile):  # another cell may have caused it
+                make_harmless(self.cache)
+        result = build_result(script, execution)
+        try:
+            result = result.model_copy(update={"arrays": hash_arrays(folder)})
+        except BadFile as error:
+            result = with_failure(result, failure_from_error(error))
+        if script.job.kind == "plot":
+            figures, failure = collect_figures(folder)
+            result = with_failure(result.model_copy(update={"figures": figures}), failure)
+        else:
+            result = self._collect_experiment(script, result, execution)
+        self._write_output(script, execution, result.failure)
+        if result.failure is None or result.failure.kind not in RESUMABLE_FAILURES:
+            remove_path(folder, CHECKPOINTS)
+        return result
+
+    def _write_output(self, script: KernelScript, execution: KernelExecution, failure: Failure | None) -> None:
+        """Write the output; no notebook for a cell of a plan, since its node has one for all cells."""
+        stem, log = ("plots", "plots.stdout.txt") if script.job.kind == "plot" else ("node", "stdout.txt")
+        try:
+            if script.cell.is_script:
+                source = script.job.source.get(script.job.entry, "")
+                write_file(script.folder, f"{stem}.ipynb", build_notebook(source, execution.transcript, failure))
+            write_file(script.folder, log, execution.transcript.to_text())
+        except OSError as error:
+            if is_machine_error(error):
+                raise ExecutorError(f"cannot write to {script.folder}: {error}") from error
+            raise
+
+    def _collect_experiment(self, script: KernelScript, result: CellResult, execution: KernelExecution) -> CellResult:
+        folder, cell = script.folder, None if script.cell.is_script else script.cell
+        try:
+            result = result.model_copy(update={"artifacts": hash_artifacts(folder, self.artifact_bytes)})
+        except BadFile as error:
+            result = with_failure(result, failure_from_error(error))
+        hopeless = execution.failure is not None and execution.failure.kind == "hopeless"
+        try:
+            if execution.llm_session is None and any(
+                one.kind in ("answers", "judged") for one in read_index(folder, SUBMISSION_INDEX)
+            ):
+                raise SubmissionRefused("it cites answers of language models, but it may not query any")
+            if cell is not None:
+                _check_names(result, cell)
+                _check_submissions(folder, cell)
+            measured = measure_attempt(
+                folder,
+                self.labels,
+                seed=script.cell.seed,
+                grade=self.grade,
+                was_interrupted=hopeless,
+                evaluated=execution.scorer_values,
+            )
+            if cell is not None:
+                _check_values(measured.final, cell)
+        except SubmissionRefused as error:
+            failure = failure_from_error(error)
+            if cell is not None and _NOT_FINITE_PATTERN.search(failure.message):
+                failure = failure.model_copy(update={"kind": "diverged"})
+            return with_failure(result, failure)
+        return with_failure(
+            result.model_copy(
+                update={
+                    "measurements": measured.final,
+                    "self_reported": measured.self_reported,
+                    "sealed": measured.sealed,
+                    "curves_sha256": measured.curves_sha256,
+                }
+            ),
+            find_missing_measurement(measured),
+        )
+
+    def add_cross_cell_values(self, outcome: JobOutcome) -> JobOutcome:
+        """Return the outcome with metrics that need the predictions of several cells. Raises `ExecutorError`."""
+        names = {name for name, text in read_formulas(self.labels).items() if text.startswith("flip_rate")}
+        folders = [one.path for one in outcome.measured_folders] if outcome.cells else []
+        if not names or not folders or not outcome.measurements:
+            return outcome
+        seed = outcome.cells[0].cell.seed
+        try:
+            scored = [
+                one
+                for folder in folders
+                for one in score_submissions(
+                    folder, self.labels, split="validation", seed=seed, grade=self.grade, cells=folders
+                )
+            ]
+        except SubmissionRefused as error:
+            raise ExecutorError(f"cannot score the cells of {folders[0].parent} together: {error}") from error
+        more = [one for one in scored if one.name in names and one.step is None and one not in outcome.measurements]
+        return outcome.model_copy(update={"measurements": (*outcome.measurements, *more)})
+
+
+def build_result(script: KernelScript, execution: KernelExecution) -> CellResult:
+    """Build the result from the execution alone, without reading files of the code."""
+    asked = execution.llm_session
+    return CellResult(
+        cell=script.cell,
+        seconds=execution.seconds,
+        failure=execution.failure,
+        resumed=script.resumed,
+        training=None if script.resumed else execution.training,
+        asked=dict(asked.answer_counts) if asked is not None else {},
+        exchanges_sha256=write_exchange_ids(script.folder, asked)
+        if asked is not None and asked.answer_counts
+        else None,
+        peak_host_bytes=execution.peak_host_bytes,
+        peak_gpu_bytes=execution.peak_gpu_bytes,
+        stdout_tail=execution.transcript.read_tail(MAX_TAIL_CHARS),
+    )
+
+
+def with_failure(result: CellResult, failure: Failure | None) -> CellResult:
+    """Return the result with this failure, unless it has one."""
+    return result.model_copy(update={"failure": result.failure or failure})
+
+
+def _check_submissions(folder: Path, cell: Cell) -> None:
+    """Raise `SubmissionRefused` if a cell submitted for another cell; remove files that it did not submit."""
+    listed = read_index(folder, SUBMISSION_INDEX)
+    for one in listed:
+        if (one.dataset, one.condition) != (cell.dataset, cell.condition):
+            raise SubmissionRefused(f"{one.description} does not belong to this cell, {cell}")
+        if one.file.partition(".")[0] != get_file_stem(one):
+            raise SubmissionRefused(
+                f"{one.description} refers to {one.file}, which may belong to another cell: submit predictions only "
+                f"with lab.submit"
+            )
+    for name in set(list_names(folder, "submissions", "")) - {one.file for one in listed}:
+        remove_path(folder, f"submissions/{name}")
+
+
+def _check_names(result: CellResult, cell: Cell) -> None:
+    """Raise `BadFile` if a file could belong to another cell, since a node has the files of all its cells."""
+    left = {f"arrays/{name}" for name in result.arrays} | {
+        f"{ARTIFACTS}/{name.partition('/')[0]}" for name in result.artifacts
+    }
+    for name in sorted(left):
+        if not Path(name).stem.endswith(f"__{cell.place_name}"):
+            raise BadFile(f"{name} does not name its cell: save arrays with lab.save and files with lab.save_artifact")
+
+
+def _check_values(final: tuple[Measurement, ...], cell: Cell) -> None:
+    for one in final:
+        if (one.dataset, one.condition) != (cell.dataset, cell.condition):
+            raise SubmissionRefused(
+                f"{one.name} of {one.condition!r} on {one.dataset!r} does not belong to this cell, {cell}"
+            )
+
+
+def write_job_output(folder: Path, job: Job, outcome: JobOutcome) -> str:
+    """Write the notebook and the output of all cells for readers; return the tail of the output. Raises `BadFile`,
+    `OSError`."""
+    most = max(4000, MAX_KEPT_CHARS // len(outcome.cells))
+    shown: list[tuple[str, str]] = []
+    for line in outcome.cells:
+        place, output = outcome.folders.get(line.cell), ""
+        if place is not None:
+            output = cut_middle(read_file(place.path, "stdout.txt", MAX_FILE_BYTES).decode(errors="replace"), most)
+        words = f"{line.cell}: {'measured before' if job.cells[line.cell].known is not None else line.outcome}"
+        words += f" in {line.seconds:.1f} s" if line.seconds else ""
+        shown.append((words + (f"; {line.why}" if line.why else ""), output))
+    write_file(folder, "node.ipynb", build_cell_notebook(job.source.get(job.entry, ""), shown))
+    transcript = Transcript(2 * MAX_KEPT_CHARS)
+    for words, output in shown:
+        transcript.add("stdout", f"--- {words}\n{output}" + ("\n" if output and not output.endswith("\n") else ""))
+    write_file(folder, "stdout.txt", transcript.to_text())
+    return transcript.read_tail(MAX_TAIL_CHARS)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,12 +20,10 @@ import numpy as np
 
 from labwright.record.schema.data_plan import FrozenScorer, Measurement, Split
 from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.untrusted_files import MAX_FILE_BYTES, copy_file, raise_read_errors_as, read_lines
 from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.execution import KernelScript
-from labwright.sandbox.job import Job
-from labwright.sandbox.safe_io import MAX_FILE_BYTES, copy_file, raise_read_errors_as, read_lines
 from labwright.sandbox.scoring import Submission, read_truth_labels
-from labwright.sandbox.workspace import list_dataset_folders
+from labwright.sandbox.workspace import KernelScript, list_dataset_folders
 
 SCORER_ENTRY = "evaluate.py"
 _DRIVER_PATH = Path(__file__).with_name("scorer_driver.py")
@@ -65,13 +63,13 @@ def build_scorer_tasks(
 
 
 def prepare_scorer_folder(
-    task: ScorerTask, job: Job, submissions_folder: Path, *, views: Path, labels: Path, limit: int
+    task: ScorerTask, script: KernelScript, submissions_folder: Path, *, views: Path, labels: Path, limit: int
 ) -> KernelScript:
-    """Fill the job's empty folder from `submissions_folder` and return the script to run in it.
+    """Fill the script's empty folder from `submissions_folder` and return the script with what it reads.
 
     `limit` is the total size of artifacts in bytes. Raises `SubmissionRefused`.
     """
-    dataset, target, left = task.scorer.dataset, job.folder, limit
+    dataset, target, left = task.scorer.dataset, script.folder, limit
     view = (views / f"{dataset}.npz").absolute()
     for name, text in ((SCORER_ENTRY, _DRIVER_PATH.read_text()), ("scorer.py", task.scorer_text)):
         (target / name).write_text(text)
@@ -91,7 +89,7 @@ def prepare_scorer_folder(
             }
         )
     )
-    return KernelScript(job, target, views={dataset: str(view)}, readable=list_dataset_folders((dataset,), views))
+    return replace(script, views={dataset: str(view)}, readable=list_dataset_folders((dataset,), views))
 
 
 def read_scores(task: ScorerTask, folder: Path, *, seed: int) -> tuple[Measurement, ...]:

@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from labwright.record.python_syntax import parse_python
 from labwright.record.schema.data_plan import FrozenScorer, MetricSpec
+from labwright.record.untrusted_files import write_file
 from labwright.sandbox.datasets import DatasetSources
 from labwright.sandbox.errors import DatasetError, SubmissionRefused
 from labwright.sandbox.metrics import METRICS
-from labwright.sandbox.safe_io import write_file
 
 SCORER_FORM = "write FILE.py:FUNCTION"
 _MAX_SCORER_BYTES = 2**20

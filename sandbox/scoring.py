@@ -26,18 +26,11 @@ from labwright.record.schema.data_plan import (
     Split,
     parse_arm,
 )
-from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.metric_formulas import (
-    FormulaInputs,
-    build_measures,
-    find_column_metrics,
-    read_declared_columns,
-    read_formulas,
-)
-from labwright.sandbox.metrics import Measure, compute_scores
-from labwright.sandbox.safe_io import (
+from labwright.record.untrusted_files import (
     FILE_NAME_PATTERN,
     MAX_FILE_BYTES,
+    MAX_HASHED_BYTES,
+    hash_regular,
     make_folder,
     move_path,
     open_regular,
@@ -46,12 +39,20 @@ from labwright.sandbox.safe_io import (
     remove_path,
     write_file,
 )
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.limited_process import call_limited
+from labwright.sandbox.metric_formulas import (
+    FormulaInputs,
+    build_measures,
+    find_column_metrics,
+    read_declared_columns,
+    read_formulas,
+)
+from labwright.sandbox.metrics import Measure, compute_scores
 
 Array = NDArray[Any]
 
 MAX_SUBMISSIONS = 20_000
-MAX_HASHED_ARTIFACT_BYTES = 2**40
-"""Size limit of an artifact that is hashed; the limit for submitting one is `SandboxSettings.artifact_bytes`."""
 _SUM_TOLERANCE = 1e-2
 _MAX_NUMBER = 1e45
 """Maximum magnitude of a predicted number: its squared error is still representable for any label."""
@@ -192,8 +193,8 @@ def read_values(
         size = sum(member.file_size for member in archive.zip.infolist())  # a small archive may decompress to any size
         if size > limit:
             raise SubmissionRefused(f"{submission.description} unpacks to {size} bytes, more than the limit of {limit}")
-        values: Array = archive[submission.kind]
-        columns = {name: archive[key] for name in declared if (key := COLUMN_PREFIX + name) in archive}
+        values: Array = np.asarray(archive[submission.kind])  # numpy returns a member that is no array as bytes
+        columns = {name: np.asarray(archive[key]) for name in declared if (key := COLUMN_PREFIX + name) in archive}
     if values.shape != expected or values.dtype.kind not in "iuf":
         raise SubmissionRefused(
             f"{submission.description}: must have shape {expected}, got {values.shape} of dtype {values.dtype}"
@@ -260,14 +261,22 @@ def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
 
 
 def score_submissions(
-    folder: Path, labels: Path, *, split: Split, seed: int, grade: EvidenceGrade = "computed"
+    folder: Path,
+    labels: Path,
+    *,
+    split: Split,
+    seed: int,
+    grade: EvidenceGrade = "computed",
+    cells: Iterable[Path] = (),
 ) -> tuple[Measurement, ...]:
     """Compute every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`.
 
-    Artifacts are skipped: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
+    Metrics that compare conditions also read the submissions in `cells`, the folders of a node's cells. Artifacts are
+    skipped: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
     """
     chosen = [submission for submission in read_submitted(folder, grade) if submission.split == split]
-    return _score_all(folder, "submissions", chosen, labels=labels, seed=seed)
+    groups = _index_submissions((folder, *cells), SUBMISSION_INDEX)
+    return _score_all(folder, "submissions", chosen, groups, labels=labels, seed=seed)
 
 
 class SubmittedPredictions(NamedTuple):
@@ -283,7 +292,12 @@ class SubmittedPredictions(NamedTuple):
 def read_final_predictions(folder: Path, labels: Path) -> tuple[SubmittedPredictions, ...]:
     """Return the validation predictions without a step. Raises `SubmissionRefused`."""
     return tuple(
-        SubmittedPredictions(one.dataset, one.condition, one.kind, read_values(folder, "submissions", one, labels)[0])
+        SubmittedPredictions(
+            one.dataset,
+            one.condition,
+            one.kind,
+            call_limited(read_values, folder, "submissions", one, labels, subject=one.description)[0],
+        )
         for one in read_index(folder, SUBMISSION_INDEX)
         if one.split == "validation" and one.step is None and one.kind in ("predictions", "probabilities", "logits")
     )
@@ -303,91 +317,97 @@ def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = 
     others = [submission for submission in read_index(folder, SUBMISSION_INDEX) if submission.split != "test"]
     for submission in tests:
         if submission.kind == "artifact":
-            open_regular(folder, f"submissions/{submission.file}", MAX_HASHED_ARTIFACT_BYTES).close()
+            open_regular(folder, f"submissions/{submission.file}", MAX_HASHED_BYTES).close()
         elif submission.kind == "judged":
-            list(_read_judged(folder, "submissions", submission, 0))
+            call_limited(_read_judged, folder, "submissions", submission, subject=submission.description)
         else:
-            read_values(folder, "submissions", submission, labels)
+            call_limited(_check_values, folder, submission, labels, subject=submission.description)
     make_folder(folder, "sealed")
     for submission in tests:
         move_path(folder, f"submissions/{submission.file}", folder, f"sealed/{submission.file}")
     for index, listed in ((_SEALED_INDEX, tests), (SUBMISSION_INDEX, others)):
         write_file(folder, index, "".join(json.dumps(submission.model_dump()) + "\n" for submission in listed))
     return {
-        name: _hash_sealed_file(folder, name) for name in [*(submission.file for submission in tests), "index.jsonl"]
-    }
-
-
-def hash_sealed(folder: Path) -> dict[str, str]:
-    """Return the sha256 of all sealed files in a folder, including the index; empty if there are none."""
-    listed = read_index(folder, _SEALED_INDEX)
-    return {
-        name: _hash_sealed_file(folder, name)
-        for name in (*(one.file for one in listed), *(["index.jsonl"] * bool(listed)))
+        name: hash_regular(folder, f"sealed/{name}")
+        for name in [*(submission.file for submission in tests), "index.jsonl"]
     }
 
 
 def score_sealed(
-    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None
+    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None, cells: Iterable[Path] = ()
 ) -> tuple[Measurement, ...]:
-    """Score the sealed test predictions of an attempt. Raises `SubmissionRefused`.
+    """Score the sealed test predictions in a folder. Raises `SubmissionRefused`.
 
-    `folder` is that of the attempt; `expected` contains the recorded sha256 of its sealed files (`Attempt.sealed`).
+    `expected` contains the recorded sha256 of its sealed files (`ExecutionResult.sealed`); for `cells` see
+    `score_submissions`.
     """
-    return _score_all(folder, "sealed", read_sealed(folder, expected), labels=labels, seed=seed)
+    groups = _index_submissions((folder, *cells), _SEALED_INDEX)
+    return _score_all(folder, "sealed", read_sealed(folder, expected), groups, labels=labels, seed=seed)
 
 
 def iterate_sealed_predictions(
-    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None
+    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None, cells: Iterable[Path] = ()
 ) -> Iterator[tuple[Submission, Array, Array, dict[str, Measure]]]:
     """Yield submission, values, truth and formula measures for every final prediction that `score_sealed` scores.
 
     The order is that of submission. Raises `SubmissionRefused`.
     """
-    sealed = read_sealed(folder, expected)
-    by_key = _index_by_key(sealed)
-    for submission in sealed:
+    groups = _index_submissions((folder, *cells), _SEALED_INDEX)
+    for submission in read_sealed(folder, expected):
         if submission.kind not in ("artifact", "judged") and submission.step is None:
-            yield submission, *_read_scoring_inputs(folder, "sealed", submission, by_key, labels=labels)
+            group = groups[submission.dataset, submission.split, submission.step]
+            yield submission, *_read_scoring_inputs(folder, "sealed", submission, group, labels)
 
 
-_SubmissionKey = tuple[str, str, int | None, str]
+_SubmissionIndex = Mapping[tuple[str, str, int | None], Mapping[str, tuple[Path, Submission]]]
+"""Dataset, split and step -> condition -> the submission, and its folder."""
 
 
-def _index_by_key(submissions: Iterable[Submission]) -> dict[_SubmissionKey, Submission]:
-    return {
-        (one.dataset, one.split, one.step, one.condition): one
-        for one in submissions
-        if one.kind not in ("artifact", "judged")
-    }
+def _index_submissions(folders: Iterable[Path], index: str) -> _SubmissionIndex:
+    found: dict[tuple[str, str, int | None], dict[str, tuple[Path, Submission]]] = {}
+    for folder in dict.fromkeys(folders):
+        for one in read_index(folder, index):
+            if one.kind not in ("artifact", "judged"):
+                found.setdefault((one.dataset, one.split, one.step), {})[one.condition] = folder, one
+    return found
 
 
 def _read_scoring_inputs(
-    folder: Path, place: str, submission: Submission, by_key: Mapping[_SubmissionKey, Submission], *, labels: Path
+    folder: Path, place: str, submission: Submission, group: Mapping[str, tuple[Path, Submission]], labels: Path
 ) -> tuple[Array, Array, dict[str, Measure]]:
-    """Return values, truth, and measures of the run's formulas by name. Raises `SubmissionRefused`."""
+    """Return values, truth, and measures of the run's formulas by name; `group` has the predictions of all conditions
+    for the same examples. Raises `SubmissionRefused`."""
     values, truth, submitted = read_values(folder, place, submission, labels)
     if not (formulas := read_formulas(labels)):
         return values, truth, {}
 
     def others(condition: str) -> Array | None:
-        one = by_key.get((submission.dataset, submission.split, submission.step, condition))
-        return (
-            None
-            if one is None
-            else FormulaInputs(one.kind, *read_values(folder, place, one, labels)[:2]).predicted_values
-        )
+        if (found := group.get(condition)) is None:
+            return None
+        values, labels_of_split, _ = read_values(found[0], place, found[1], labels)
+        return FormulaInputs(found[1].kind, values, labels_of_split).predicted_values
 
     names, columns = read_columns(labels, submission.dataset, submission.split)
     inputs = FormulaInputs(submission.kind, values, truth, names, columns, submitted, submission.condition, others)
     return values, truth, build_measures(formulas, inputs)
 
 
+def _compute_submission_scores(
+    folder: Path, place: str, submission: Submission, group: Mapping[str, tuple[Path, Submission]], labels: Path
+) -> dict[str, float]:
+    values, truth, more = _read_scoring_inputs(folder, place, submission, group, labels)
+    return compute_scores(submission.kind, values, truth, more)
+
+
+def _check_values(folder: Path, submission: Submission, labels: Path) -> None:
+    read_values(folder, "submissions", submission, labels)
+
+
 def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submission]:
     """Read an attempt's sealed submissions and check them against the recorded sha256. Raises `SubmissionRefused`."""
     sealed = read_index(folder, _SEALED_INDEX)
     for name, digest in (expected or {}).items():
-        if _hash_sealed_file(folder, name) != digest:
+        if hash_regular(folder, f"sealed/{name}") != digest:
             raise SubmissionRefused(f"sealed/{name} was changed after sealing: its sha256 is not {digest[:12]}...")
     names = {submission.file for submission in sealed} | {"index.jsonl"}
     if expected is not None and names != set(expected) and sealed:
@@ -396,7 +416,7 @@ def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submis
 
 
 def _score_all(
-    folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int
+    folder: Path, place: str, submissions: Sequence[Submission], groups: _SubmissionIndex, *, labels: Path, seed: int
 ) -> tuple[Measurement, ...]:
     """Score submissions. Raises `SubmissionRefused`.
 
@@ -404,15 +424,21 @@ def _score_all(
     about the labels.
     """
     measurements: list[Measurement] = []
-    by_key, of_columns = _index_by_key(submissions), find_column_metrics(labels)
+    of_columns = find_column_metrics(labels)
     for submission in submissions:
         if submission.kind == "artifact":
             continue
         if submission.kind == "judged":
-            measurements += _read_judged(folder, place, submission, seed)
+            value, agreement = call_limited(_read_judged, folder, place, submission, subject=submission.description)
+            measurements.append(submission.to_measurement(submission.name, value, seed=seed))
+            name = f"{submission.name}{AGREEMENT_SUFFIX}"
+            measurements.append(submission.to_measurement(name, agreement, seed=seed))
             continue
-        values, truth, more = _read_scoring_inputs(folder, place, submission, by_key, labels=labels)
-        for name, value in compute_scores(submission.kind, values, truth, more).items():
+        group = groups[submission.dataset, submission.split, submission.step]
+        found = call_limited(
+            _compute_submission_scores, folder, place, submission, group, labels, subject=submission.description
+        )
+        for name, value in found.items():
             if submission.split == "test":
                 value = min(max(value, -MAX_ABSOLUTE_VALUE), MAX_ABSOLUTE_VALUE)
             if not abs(value) <= MAX_ABSOLUTE_VALUE:
@@ -426,24 +452,17 @@ def _score_all(
     return tuple(measurements)
 
 
-def _read_judged(folder: Path, place: str, submission: Submission, seed: int) -> Iterator[Measurement]:
-    """Yield a grading model's mean grade and its agreement with dev labels. Raises `SubmissionRefused`."""
+def _read_judged(folder: Path, place: str, submission: Submission) -> tuple[float, float]:
+    """Return a grading model's mean grade and its agreement with dev labels. Raises `SubmissionRefused`."""
     with (
         raise_read_errors_as(f"{submission.description} has no valid grades", SubmissionRefused),
         open_regular(folder, f"{place}/{submission.file}", MAX_FILE_BYTES) as file,
         np.load(file, allow_pickle=False) as archive,
     ):
-        judged: Array = archive["judged"]
-        value, agreement = float(judged.mean()), float(archive["agreement"][0])
+        value, agreement = float(archive["judged"].mean()), float(archive["agreement"][0])
     if not abs(value) <= MAX_ABSOLUTE_VALUE:
         raise SubmissionRefused(f"{submission.description}: its {submission.name} is not finite")
-    yield submission.to_measurement(submission.name, value, seed=seed)
-    yield submission.to_measurement(f"{submission.name}{AGREEMENT_SUFFIX}", agreement, seed=seed)
-
-
-def _hash_sealed_file(folder: Path, name: str) -> str:
-    with open_regular(folder, f"sealed/{name}", MAX_HASHED_ARTIFACT_BYTES) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return value, agreement
 
 
 def compute_chance_level(labels: Path, metric: str) -> dict[str, float]:

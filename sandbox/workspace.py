@@ -1,4 +1,4 @@
-"""Prepare the folder of a job before its code runs: source, inputs, and files of earlier attempts and other nodes.
+"""Prepare the folder of a cell before its code runs: source, inputs, and files of earlier attempts and other nodes.
 
 An earlier attempt of the same node provides checkpoints, other nodes provide artifacts. Everything is copied as bytes,
 never linked, since the code on both sides is untrusted. Artifacts must match their recorded hashes.
@@ -13,19 +13,16 @@ import shutil
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.python_syntax import collect_strings
 from labwright.record.run_folder import hash_texts
+from labwright.record.schema.cell import Cell
 from labwright.record.source_tree import PLOTS_FILE
-from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.execution import KernelScript
-from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, AttemptArtifacts, Job
-from labwright.sandbox.safe_io import (
+from labwright.record.untrusted_files import (
     FILE_NAME_PATTERN,
     MAX_FILE_BYTES,
     BadFile,
@@ -37,54 +34,101 @@ from labwright.sandbox.safe_io import (
     make_harmless,
     move_path,
     remove_path,
+    remove_tree,
     write_file,
 )
+from labwright.sandbox.cell_scheduler import CellOrder
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, ArtifactFile, CellTask, Job
+from labwright.sandbox.output import LiveOutput
 from labwright.sandbox.settings import SandboxSettings
 
 CELLS_FOLDER, KERNELS_FOLDER = "cells", "kernels"
-"""Subfolders of a job of cells: for its cells, and for kernels to work in."""
-_STALE_OUTPUTS = (MEASUREMENTS, "submissions.jsonl", "submissions", "sealed", "arrays", CHECKPOINTS, ARTIFACTS)
-"""Files and folders that an earlier experiment may have left in the same folder."""
+"""Subfolders of a job's folder: for its cells, and for kernels to work in."""
 MAX_COPIED_BYTES = 8 * 2**20
 """Views up to this size are copied to each cell, which is faster than starting another kernel."""
 
 
-def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> KernelScript:
-    """Prepare source and inputs and return the script to run. Raises `ExecutorError`.
+@dataclass(frozen=True)
+class KernelScript:
+    """A script to run in a kernel, with its folder prepared."""
 
-    An experiment starts without files of an earlier one; plots keep its arrays, and only old figures are removed.
-    """
-    folder = job.folder.absolute()
+    job: Job
+    cell: Cell
+    folder: Path
+    """Folder of the cell, which is moved into that of the kernel while the code runs."""
+    limit: float
+    """Wall clock seconds."""
+    views: dict[str, str]
+    """Dataset name -> file with its view, relative to the script's folder if it is inside."""
+    artifacts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Node -> names of its artifacts; those that occur in the source are in inputs/artifacts/."""
+    scorers: tuple[str, ...] = ()
+    """Datasets whose frozen scorer takes artifacts."""
+    pretrained: dict[str, str] = field(default_factory=dict[str, str])
+    """`OWNER/NAME@REVISION` -> folder."""
+    resumed: bool = False
+    """Whether an earlier attempt left checkpoints."""
+    readable: tuple[Path, ...] = ()
+    """Dataset folders that the code reads directly."""
+    task: CellTask = field(default_factory=CellTask)
+    alone: bool = False
+    """Whether it may use the whole machine."""
+    tree: str = ""
+    """sha256 of the source files that the script sees."""
+    arms: dict[str, str] = field(default_factory=dict[str, str])
+    """Arm whose artifacts the cell reads -> name of the cell that wrote them, in inputs/arms/."""
+    live: LiveOutput | None = None
+    """The place where its output is shown."""
+
+    @property
+    def readable_paths(self) -> tuple[Path, ...]:
+        """All paths, other than its folder, that its kernel must be able to read."""
+        outside = filter(os.path.isabs, (*self.views.values(), *self.pretrained.values()))
+        return (*self.readable, *map(Path, outside))
+
+
+def prepare_workspace(
+    job: Job, order: CellOrder, folder: Path, *, views: Path, settings: SandboxSettings
+) -> KernelScript:
+    """Fill the empty or new folder of a cell and return the script to run. Raises `ExecutorError`."""
+    cell = order.cell
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in (*(_STALE_OUTPUTS if job.mode == "experiment" else ()), "figures"):
-            remove_path(folder, name)
         make_folder(folder, "figures")
-        for name, text in job.source.items():
+        for name, text in order.source.items():
             write_file(folder, name, text)
-        for name, source in job.inputs.items():
-            _copy_input(source, folder, name)
-        resumed = job.earlier_folder is not None and _copy_checkpoints(
-            job.earlier_folder, folder, settings.checkpoint_bytes
+        for place, sources in job.inputs.items():
+            _copy_inputs(sources, folder, place)
+        resumed = order.checkpoints is not None and _copy_checkpoints(
+            order.checkpoints, folder, settings.checkpoint_bytes
         )
-        _copy_artifacts(job.source, job.artifacts, folder, settings.artifact_bytes)
+        _copy_artifacts(order.source, job.artifacts, folder, settings.artifact_bytes)
+        if order.read_cell is not None and order.read_folder is not None:
+            _copy_arm_artifacts(order.read_folder, folder, order.read_cell.arm, settings.artifact_bytes)
     except (OSError, BadFile) as error:
         raise ExecutorError(f"cannot prepare {folder} for {job.name!r}: {error}") from error
-    if job.entry not in job.source and not (folder / job.entry).is_file():
+    if job.entry not in order.source:
         raise ExecutorError(f"job {job.name!r} has no file {job.entry!r}")
-    for name in job.datasets:
+    datasets = job.datasets if cell.is_script else (cell.dataset,)
+    for name in datasets:
         if not (views / f"{name}.npz").is_file():
             raise ExecutorError(
                 f"job {job.name!r} needs dataset {name!r}, which is missing in {views}: materialise it first"
             )
     return KernelScript(
         job,
+        cell,
         folder,
+        order.limit,
+        task=order.task,
+        alone=order.alone,
         resumed=resumed,
-        views={name: str((views / f"{name}.npz").absolute()) for name in job.datasets},
-        readable=list_dataset_folders(job.datasets, views),
-        artifacts={node: left.names for node, left in job.artifacts.items()},
-        tree=hash_texts({name: text for name, text in job.source.items() if name != PLOTS_FILE}),
+        views={name: str((views / f"{name}.npz").absolute()) for name in datasets},
+        readable=list_dataset_folders(datasets, views),
+        artifacts={node: sorted({file.partition("/")[0] for file in files}) for node, files in job.artifacts.items()},
+        tree=hash_texts({name: text for name, text in order.source.items() if name != PLOTS_FILE}),
+        arms={} if order.read_cell is None else {order.read_cell.arm: order.read_cell.place_name},
     )
 
 
@@ -130,19 +174,20 @@ def _read_cached_view_head(view: Path, *_version: int) -> tuple[int, str]:
         return sum(member.file_size for member in file.zip.infolist()), about.get("path", "")
 
 
-def _copy_input(source: Path, folder: Path, name: str) -> None:
-    """Copy the plain files of a folder (or one file) to inputs/<name>; links are refused, not followed."""
-    if not FILE_NAME_PATTERN.fullmatch(name):
-        raise BadFile(f"input {name!r}: use only letters, digits and _ . -")
-    target = f"inputs/{name}"
-    remove_path(folder, target)
-    if source.is_file():
-        copy_file(source.parent, source.name, folder, target, MAX_FILE_BYTES)
-        return
-    make_folder(folder, target)
-    for file in os.listdir(source):
-        if not file.startswith("."):
-            copy_file(source, file, folder, f"{target}/{file}", MAX_FILE_BYTES)
+def _copy_inputs(sources: Iterable[Path], folder: Path, place: str) -> None:
+    """Copy the plain files of folders (or single files) to a place in the folder; links are refused, not followed."""
+    if not all(FILE_NAME_PATTERN.fullmatch(part) for part in place.split("/")):
+        raise BadFile(f"input {place!r}: use only letters, digits and _ . -")
+    sources = tuple(sources)
+    if not any(source.is_file() for source in sources):
+        make_folder(folder, place)
+    for source in sources:
+        if source.is_file():
+            copy_file(source.parent, source.name, folder, place, MAX_FILE_BYTES)
+            continue
+        for file in os.listdir(source):
+            if not file.startswith("."):
+                copy_file(source, file, folder, f"{place}/{file}", MAX_FILE_BYTES)
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
@@ -167,18 +212,19 @@ def rescue_checkpoints(draft: Path) -> Path | None:
     """Save the checkpoints of an interrupted attempt and its cells next to its draft, which is cleared before it runs
     again.
 
-    Return the folder for `Job.earlier_folder`, or None if there are no checkpoints. Kept until `remove_rescued`.
+    Return the folder that has them in `cells/<cell.name>/`, or None if there are none. Kept until `remove_rescued`.
     """
     safe = _rescue_folder(draft)
     with suppress(BadFile):
         make_harmless(draft)
-    places = {"": CHECKPOINTS} | {
+    places = {
         f"{cells}/{name}/": f"{CELLS_FOLDER}/{name}/{CHECKPOINTS}"
         for cells in (
             CELLS_FOLDER,
             *(
-                f"{KERNELS_FOLDER}/{kernel}/{CELLS_FOLDER}"
+                place
                 for kernel in _list_checkpoint_folders(draft, KERNELS_FOLDER)
+                for place in (f"{KERNELS_FOLDER}/{kernel}/{CELLS_FOLDER}", f"{KERNELS_FOLDER}/{kernel}")
             ),
         )
         for name in _list_checkpoint_folders(draft, cells)
@@ -220,36 +266,29 @@ def _rescue_folder(draft: Path) -> Path:
 # --- artifacts --------------------------------------------------------------------------------------------------------
 
 
-def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, AttemptArtifacts], folder: Path, limit: int) -> None:
+def _copy_artifacts(
+    source: Mapping[str, str], known: Mapping[str, Mapping[str, ArtifactFile]], folder: Path, limit: int
+) -> None:
     """Copy the artifacts whose node and name occur in the source to `folder/inputs/artifacts/<node>/`.
 
     Missing artifacts are ignored; `lab.artifact` reports them. Raises `BadFile` for an artifact that changed since it
     was recorded, `OSError`.
     """
-    given = f"inputs/{ARTIFACTS}"
-    remove_path(folder, given)
     words = {word for text in source.values() for word in collect_strings(text)}
     for node in words & known.keys():
-        for file, digest in known[node].files.items():
-            name = file.partition("/")[0]
+        for file, recorded in known[node].items():
+            name, target = file.partition("/")[0], f"inputs/{ARTIFACTS}/{node}/{file}"
             if (
                 not words.isdisjoint((name, name.removesuffix(".npy")))
-                and copy_file(known[node].folder, f"{ARTIFACTS}/{file}", folder, f"{given}/{node}/{file}", limit)
-                != digest
+                and copy_file(recorded.folder, f"{ARTIFACTS}/{file}", folder, target, limit) != recorded.sha256
             ):
                 raise BadFile(f"artifact {file!r} of {node} was changed after it was recorded")
 
 
-def copy_arm_artifacts(source: Path, folder: Path, arm: str, *, limit: int) -> None:
-    """Copy the artifacts of an arm's cell from its sealed folder to a place where another cell can read them.
-
-    Raises `ExecutorError`.
-    """
+def _copy_arm_artifacts(source: Path, folder: Path, arm: str, limit: int) -> None:
+    """Copy the artifacts of an arm's cell from its sealed folder to a place where another cell can read them."""
     place = f"inputs/arms/{arm}"
-    try:
-        make_folder(folder, place)
-        for name, status in iterate_entries(source, ARTIFACTS):
-            if stat.S_ISREG(status.st_mode):
-                copy_file(source, f"{ARTIFACTS}/{name}", folder, f"{place}/{name}", limit)
-    except (OSError, BadFile) as error:
-        raise ExecutorError(f"cannot copy the artifacts of arm {arm!r} to {folder.name}: {error}") from error
+    make_folder(folder, place)
+    for name, status in iterate_entries(source, ARTIFACTS):
+        if stat.S_ISREG(status.st_mode):
+            copy_file(source, f"{ARTIFACTS}/{name}", folder, f"{place}/{name}", limit)

@@ -195,7 +195,7 @@ class BestFirstPolicy(StagedPolicy):
             if view.stage == "tuning":
                 return debug or tuning.next_tuning_action(view, tuning.find_tuning_base(view))
             return (
-                build_expansion(view, NODE_KIND_BY_STAGE[view.stage], view.best_node)
+                build_next_expansion(view, view.best_node)
                 if view.best_node.id not in view.shared_failures.nodes_under_repair
                 else None
             )
@@ -228,6 +228,13 @@ class ChainPolicy(StagedPolicy):
         return build_expansion(view, NODE_KIND_BY_STAGE[view.stage], view.root if view.stage == "ablation" else newest)
 
 
+def build_next_expansion(view: StageSnapshot, parent: Node) -> ExpandTree | None:
+    """Build the next node of this stage that adds code; None while another node works on the item that it would get:
+    the answers about the item are not known before that node has ended."""
+    node = build_expansion(view, NODE_KIND_BY_STAGE[view.stage], parent)
+    return None if node.item and node.item in view.items_in_work else node
+
+
 def build_expansion(view: StageSnapshot, kind: NodeKind, parent: Node | None) -> ExpandTree:
     """Build a search node of this stage, with the next agenda item."""
     ordinal = len(view.list_nodes_of_kind(kind))
@@ -236,7 +243,8 @@ def build_expansion(view: StageSnapshot, kind: NodeKind, parent: Node | None) ->
     if view.agenda_items and kind in ("improve", "ablate") and not arm:
         turn = view.count_turns(kind) % len(view.agenda_items)
         due = (*view.shared_failures.reopened_items, *view.agenda_items[turn:], *view.agenda_items[:turn])
-        item = next((one for one in due if one not in view.exhausted_items), due[0])
+        open_items = [one for one in due if one not in view.exhausted_items] or due[:1]
+        item = next((one for one in open_items if one not in view.items_in_work), open_items[0])
     return ExpandTree(
         stage=view.stage,
         kind=kind,

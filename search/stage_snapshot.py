@@ -306,6 +306,11 @@ class StageSnapshot:
         return frozenset(self.improved_arm_by_node.get(node) or self.item_by_node.get(node, "") for node in said)
 
     @cached_property
+    def items_in_work(self) -> frozenset[str]:
+        """Agenda items on which a node works whose result is not visible."""
+        return frozenset(self.item_by_node.get(node.id, "") for node in self.unfinished_search_nodes)
+
+    @cached_property
     def open_items(self) -> tuple[str, ...]:
         """Agenda items that are not exhausted."""
         return tuple(item for item in self.agenda_items if item not in self.exhausted_items)

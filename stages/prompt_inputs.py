@@ -26,6 +26,7 @@ from labwright.record.schema.figures import FigureReview
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName, StageSummary, format_node_id
 from labwright.record.source_tree import PLOTS_FILE, format_diff, select_code
 from labwright.record.tuning_results import ChosenSetting, collect_trial_results, find_chosen
+from labwright.record.untrusted_files import MAX_FILE_BYTES, read_file
 from labwright.search.node_ranking import list_stage_datasets
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 from labwright.stages.difference_tables import build_tables
@@ -242,8 +243,11 @@ def list_arm_settings(state: RunState, node: Node, decided: DecisionMade) -> tup
 
 def read_plots(folder: RunFolder, node: Node) -> str:
     """Return the script of a node's last figures; empty if nothing was drawn."""
-    path = folder.get_plots_path(node.id, node.plot_count) / PLOTS_FILE
-    return path.read_text() if node.plot_count and path.is_file() else ""
+    if not node.plot_count:
+        return ""
+    return read_file(folder.get_plots_path(node.id, node.plot_count), PLOTS_FILE, MAX_FILE_BYTES).decode(
+        errors="replace"
+    )
 
 
 def find_aggregate_script(folder: RunFolder, nodes: Iterable[Node], script: str) -> str:

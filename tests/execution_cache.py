@@ -20,10 +20,9 @@ from typing import Any
 
 import pytest
 
-from labwright.sandbox.execution import KernelExecution, KernelScript
-from labwright.sandbox.job_runner import JobRunner
-from labwright.sandbox.kernel_host import KernelHost
-from labwright.sandbox.result_collector import RESUMABLE_FAILURES
+from labwright.sandbox.cell_runner import KernelHost
+from labwright.sandbox.results import RESUMABLE_FAILURES, KernelExecution
+from labwright.sandbox.workspace import KernelScript
 
 VARIABLE = "KEPT_EXECUTIONS"
 """Environment variable with the cache folder."""
@@ -38,8 +37,7 @@ def reusing_executions_between_runs() -> Generator[None]:
         return
     folder = Path(os.environ[VARIABLE])
     with pytest.MonkeyPatch.context() as patch:
-        for runs in (JobRunner, KernelHost):
-            patch.setattr(runs, "execute", _caching(folder, vars(runs)["execute"]))
+        patch.setattr(KernelHost, "execute", _caching(folder, KernelHost.execute))
         yield
 
 
@@ -52,7 +50,6 @@ def _caching(
         kept = folder / _cache_key(script)
         async with _locked(kept.with_suffix(".lock")):
             if kept.is_dir():
-                more.get("begins", lambda: None)()
                 shutil.copytree(kept / "left", script.folder, dirs_exist_ok=True)
                 return pickle.loads((kept / "execution").read_bytes())
             execution = await execute(runs, script, *rest, **more)
@@ -83,9 +80,8 @@ def _cache_key(script: KernelScript) -> str:
     known = hashlib.sha256(
         repr(
             (
-                job.mode,
+                job.kind,
                 job.entry,
-                job.seed,
                 script.cell,
                 sorted(script.views),
                 script.artifacts,

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from labwright.evals.expbench.tasks import as_text
 from labwright.record.errors import UsageError
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.sandbox.safe_io import write_file
+from labwright.record.untrusted_files import write_file
 
 SCRIPT_FILE = "reproduce_exp_bench.sh"
 REPLY_KEYS = frozenset(("design", "conclusion"))

@@ -26,7 +26,7 @@ from typing import IO, NamedTuple
 from labwright.record import llm_calls
 from labwright.record.line_store import EVENTS_FILE, write_rows
 from labwright.record.log_reader import read_rows
-from labwright.record.run_folder import open_regular
+from labwright.record.untrusted_files import open_plain_file
 from labwright.record.zips import INNER, NAME
 
 ARCHIVED_NAMES = frozenset(
@@ -165,7 +165,7 @@ def _open_files(folder: int | None, name: str, path: str, left: list[str]) -> It
         left.append(f"{path!r} (its name)")
         return
     try:
-        file = open_regular(name, folder)
+        file = open_plain_file(name, folder)
     except OSError as error:
         left.append(f"{path} ({error.strerror})")
     else:

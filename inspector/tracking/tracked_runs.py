@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from labwright.inspector.logs import find_node
-from labwright.inspector.run_files import MAX_FILE_BYTES, list_files, read_bytes, read_curve_points
+from labwright.inspector.run_files import MAX_FILE_BYTES, list_files, read_bytes, read_curve_lines, read_curve_points
 from labwright.inspector.safe_text import shorten, to_plain
 from labwright.inspector.tree import build_tree
 from labwright.record.line_store import EVENTS_FILE
@@ -132,12 +132,7 @@ def build_node(folder: Path, state: RunState, node: Node, times: Times) -> Track
         _to_key(one.split, one.dataset, one.condition, one.name): one.value
         for one in (*node.measurements, *state.test_measurements.get(node.id, ()))
     }
-    last = node.attempts[-1] if node.attempts else None
-    log = (
-        read_bytes(folder, f"nodes/{node.id}/attempt{last.number}/measurements.jsonl", MAX_FILE_BYTES)
-        if (last is not None and last.curves_sha256)
-        else None
-    )
+    log = read_curve_lines(folder, state, node, None, MAX_FILE_BYTES)
     files = [file.path for file in list_files(folder, f"nodes/{node.id}/source")]
     if node.plottings:
         drawn = list_files(folder, f"nodes/{node.id}/plots{node.plot_count}/figures")
@@ -153,7 +148,7 @@ def build_node(folder: Path, state: RunState, node: Node, times: Times) -> Track
         metrics=metrics | {"seconds": sum(attempt.seconds for attempt in node.attempts)},
         curves=tuple(
             (f"curve/{_to_key(one.split, one.dataset, one.condition, one.name)}", one.step, one.value)
-            for one in islice(read_curve_points((log or b"").splitlines()), MAX_POINTS)
+            for one in islice(read_curve_points(log), MAX_POINTS)
         ),
         files=tuple(files),
     )

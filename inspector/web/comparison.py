@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from labwright.inspector.headline import build_headline
-from labwright.inspector.run_files import read_bytes
+from labwright.inspector.run_files import read_curve_lines
 from labwright.inspector.web.charts import Chart, build_chart, build_charts
 from labwright.inspector.web.node_panel import MAX_CURVES_BYTES, SourceFile, read_sources
 from labwright.inspector.web.run_cache import CachedRun, RunListEntry
@@ -59,9 +59,8 @@ def compare_nodes(run: CachedRun, names: Sequence[str]) -> NodeComparison | None
 
 
 def _read_curves(run: CachedRun, node: Node) -> list[bytes]:
-    last = next((one for one in reversed(node.attempts) if one.curves_sha256), None)
-    path = f"nodes/{node.id}/attempt{last.number}/measurements.jsonl" if last is not None else ""
-    return (read_bytes(run.folder, path, MAX_CURVES_BYTES) or b"").splitlines() if path else []
+    found = (read_curve_lines(run.folder, run.state, node, one, MAX_CURVES_BYTES) for one in reversed(node.attempts))
+    return next(filter(None, found), list[bytes]())
 
 
 def _build_tables(state: RunState, nodes: Sequence[Node]) -> list[tuple[str, tuple[ConditionValues, ...]]]:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
-from labwright.inspector.run_files import ListedFile, list_files, read_bytes, read_text
+from labwright.inspector.run_files import ListedFile, list_files, read_curve_lines, read_text
 from labwright.inspector.web.charts import Chart, build_charts
 from labwright.inspector.web.forms import AvailableActions, list_actions
 from labwright.inspector.web.model_calls import ModelCall, build_call
@@ -233,7 +233,5 @@ def _read_attempts(run: CachedRun, node: Node) -> Iterator[AttemptView]:
     for attempt in node.attempts:
         place = f"nodes/{node.id}/attempt{attempt.number}"
         output = read_text(run.folder, f"{place}/stdout.txt", end=True)
-        log = read_bytes(run.folder, f"{place}/measurements.jsonl", MAX_CURVES_BYTES) if attempt.curves_sha256 else None
-        yield AttemptView(
-            attempt, attempt.stdout_tail if output is None else output, build_charts({"": (log or b"").splitlines()})
-        )
+        log = read_curve_lines(run.folder, run.state, node, attempt, MAX_CURVES_BYTES)
+        yield AttemptView(attempt, attempt.stdout_tail if output is None else output, build_charts({"": log}))

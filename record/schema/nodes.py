@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -119,57 +119,53 @@ class Failure(FrozenModel):
     )
 
 
-class CellRun(FrozenModel):
+class ExecutionResult(FrozenModel):
+    """Result of executing code: one cell, or the cells of a node together. Files are in its folder."""
+
+    seconds: float = Field(default=0.0, ge=0, description="wall clock of the code alone")
+    failure: Failure | None = None
+    measurements: tuple[Measurement, ...] = Field(
+        default=(),
+        description="final values (no step), validation only; computed on the host if predictions were submitted",
+    )
+    self_reported: tuple[Measurement, ...] = Field(
+        default=(), description="final values (no step) on train and dev reported by the code: choices, diagnostics"
+    )
+    arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
+    sealed: dict[str, str] = Field(default_factory=dict, description="sealed test predictions: file -> sha256")
+    artifacts: dict[str, str] = Field(default_factory=dict, description="file under artifacts/ -> sha256")
+    curves_sha256: str | None = Field(default=None, description="sha256 of measurements.jsonl, which has every step")
+    stdout_tail: str = ""
+    peak_host_bytes: int | None = Field(default=None, description="peak resident memory; None: not measured")
+    peak_gpu_bytes: int | None = Field(default=None, description="peak memory of its GPUs; None: no GPU, or unknown")
+    resumed: bool = Field(default=False, description="whether it resumed from a checkpoint of an earlier execution")
+    asked: dict[str, int] = Field(default={}, description="language model -> number of answered questions")
+    exchanges_sha256: str | None = Field(
+        default=None, description="sha256 of exchanges.jsonl, which lists them; None for several cells together"
+    )
+
+    def copy_results(self) -> dict[str, Any]:
+        """Return the fields that every result has, for a result of another class."""
+        return {name: getattr(self, name) for name in ExecutionResult.model_fields}
+
+
+class CellRun(ExecutionResult):
     """One execution of a cell. Its folder is `cells/<id>` in the run's folder."""
 
     id: str = Field(pattern=r"^[0-9a-f]{24}-[0-9]+$", description="start of the key, and number of the execution")
     cell: Cell
     key: str = Field(description="sha256 of all that its code could access")
-    seconds: float = Field(ge=0, description="wall clock of the code alone")
-    failure: Failure | None = None
-    measurements: tuple[Measurement, ...] = Field(default=(), description="final values, validation only")
-    self_reported: tuple[Measurement, ...] = Field(
-        default=(), description="final values on train and dev, reported by the code"
-    )
-    arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
-    sealed: dict[str, str] = Field(default_factory=dict, description="sealed test predictions: file -> sha256")
-    artifacts: dict[str, str] = Field(default_factory=dict, description="file under artifacts/ -> sha256")
-    curves_sha256: str | None = Field(default=None, description="sha256 of measurements.jsonl, which has every step")
-    stdout_tail: str = ""
-    peak_host_bytes: int | None = Field(default=None, description="None: not measured")
-    peak_gpu_bytes: int | None = Field(default=None, description="None: no GPU, or unknown")
-    resumed: bool = Field(default=False, description="whether it resumed from a checkpoint of an earlier execution")
-    asked: dict[str, int] = Field(default={}, description="language model -> number of answered questions")
-    exchanges_sha256: str | None = Field(default=None, description="sha256 of exchanges.jsonl, which lists them")
     training: TrainingCounts | None = Field(
         default=None, description="as counted by the sandbox; None: nothing was observed"
     )
 
 
-class Attempt(FrozenModel):
-    """One execution of a node's code."""
+class Attempt(ExecutionResult):
+    """One execution of a node's code. The files of a node that measures cells are in the folders of its cells."""
 
     number: int = Field(ge=1)
-    seconds: float = Field(ge=0, description="wall clock of the code alone")
     limit: float | None = Field(default=None, description="time limit")
     alone: bool = Field(default=False, description="whether it ran alone, as a retry after running out of memory")
-    failure: Failure | None = None
-    measurements: tuple[Measurement, ...] = Field(default=(), description="final values (no step), validation only")
-    arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
-    sealed: dict[str, str] = Field(default_factory=dict, description="sealed test predictions: file -> sha256")
-    curves_sha256: str | None = Field(default=None, description="sha256 of measurements.jsonl, which has every step")
-    self_reported: tuple[Measurement, ...] = Field(
-        default=(), description="final values (no step) on train and dev reported by the code: choices, diagnostics"
-    )
-    artifacts: dict[str, str] = Field(default_factory=dict, description="file under artifacts/ -> sha256")
-    resumed: bool = Field(default=False, description="whether it resumed from a checkpoint of an earlier attempt")
-    asked: dict[str, int] = Field(default={}, description="language model -> number of answered questions")
-    exchanges_sha256: str | None = Field(
-        default=None, description="sha256 of exchanges.jsonl; None for cells, which have their own"
-    )
-    peak_host_bytes: int | None = Field(default=None, description="peak resident memory; None: not measured")
-    peak_gpu_bytes: int | None = Field(default=None, description="peak memory of its GPUs; None: no GPU, or unknown")
-    stdout_tail: str = ""
     cells: tuple[CellOutcomeLine, ...] = Field(
         default=(), description="required cells and their outcomes; empty for a program without cells"
     )

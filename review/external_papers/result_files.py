@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from labwright.record.errors import UsageError
+from labwright.record.untrusted_files import BadFile, raise_read_errors_as
 from labwright.record.yaml_text import load_untrusted_yaml
 from labwright.review.external_papers.printed_numbers import PrintedNumber, extract_numbers
-from labwright.sandbox.safe_io import BadFile, raise_read_errors_as
 
 RESULT_SUFFIXES = (
     ".json",
@@ -110,7 +109,7 @@ def read_results(folder: Path, *, excluded: Path | None = None) -> ResultFolder:
         try:
             if excluded is not None and _is_same_file(path, excluded):
                 continue
-            with raise_read_errors_as(name, BadFile, yaml.YAMLError, csv.Error):
+            with raise_read_errors_as(name):
                 found = _read_series(path, name, results)
         except (OSError, BadFile) as error:
             cause = str(error.__cause__ or error)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.schema.figures import Figure, FigureFacts
+from labwright.record.untrusted_files import BadFile, raise_read_errors_as
 from labwright.review.figures.findings import FigureContext, LintFinding
-from labwright.sandbox.safe_io import BadFile, raise_read_errors_as
 
 MIN_INK_SHARE = 0.0005
 """Minimum share of pixels that differ from the background; below it an image is blank."""
@@ -44,10 +44,7 @@ def read_figure_image(path: Path) -> FigureImage | None:
     from PIL import Image
 
     try:
-        with (
-            raise_read_errors_as(path.name, BadFile, Image.DecompressionBombError),
-            Image.open(path, formats=["PNG"]) as image,
-        ):
+        with raise_read_errors_as(path.name), Image.open(path, formats=["PNG"]) as image:
             page = Image.new("RGBA", image.size, "white")
             page.alpha_composite(image.convert("RGBA"))
             grey = page.convert("L")

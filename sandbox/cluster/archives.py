@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Collection
 from pathlib import Path
 
-from labwright.sandbox.safe_io import (
+from labwright.record.untrusted_files import (
     MAX_ENTRIES,
     BadFile,
     create_file,
@@ -21,6 +21,9 @@ from labwright.sandbox.safe_io import (
     make_folder,
     open_parent,
     open_regular,
+    raise_read_errors_as,
+    read_link,
+    read_status,
 )
 
 MAX_FILE_TIME = 2.0**60
@@ -53,12 +56,15 @@ def pack_archive(
         for name, status in entries:
             if name.partition("/")[0] in excluded:
                 continue
-            parent, inner = root, name
+            parent, inner, target_path = root, name, ""
             if stat.S_ISLNK(status.st_mode):
-                path = Path(os.path.realpath(root / name))  # also resolves circular links
-                if any(path.is_relative_to(target_folder) for target_folder in follow) and path.is_file():
-                    parent, inner, status = path.parent, path.name, path.stat()
-            info = _build_tar_info(name, root / name, status, clock_shift)
+                target_path = read_link(root, name)
+                for trusted in follow:
+                    if Path(target_path).is_relative_to(trusted):
+                        found = read_status(trusted, relative := os.path.relpath(target_path, trusted))
+                        if found is not None and stat.S_ISREG(found.st_mode):
+                            parent, inner, status = trusted, relative, found
+            info = _build_tar_info(name, target_path, status, clock_shift)
             if info is None:
                 continue
             if not info.isreg():
@@ -70,22 +76,22 @@ def pack_archive(
                 archive.addfile(info, file)
 
 
-def unpack_archive(source: Path, folder: Path, *, max_bytes: int = 2**62) -> None:
-    """Extract an archive of at most `max_bytes` into a folder. Raises `BadFile`, `OSError`."""
+def unpack_archive(source: Path, folder: Path, *, max_bytes: int = 2**62, packed: bool = False) -> None:
+    """Extract an archive of at most `max_bytes` into a folder; only a verified one may be compressed (`packed`).
+
+    Raises `BadFile`, `OSError`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     size = 0
-    try:
-        with tarfile.open(source, "r:") as archive:
-            for number, member in enumerate(archive):
-                size += member.size
-                if size > max_bytes or number > MAX_ENTRIES:
-                    raise BadFile(f"the archive exceeds {max_bytes / 1e9:g} GB or {MAX_ENTRIES} files")
-                _extract_member(archive, member, folder)
-    except (tarfile.TarError, ArithmeticError, EOFError, LookupError, TypeError, ValueError) as error:
-        raise BadFile(f"the archive cannot be read: {error}") from error
+    with raise_read_errors_as("the archive cannot be read"), tarfile.open(source, "r:*" if packed else "r:") as archive:
+        for number, member in enumerate(archive):
+            size += member.size
+            if size > max_bytes or number > MAX_ENTRIES:
+                raise BadFile(f"the archive exceeds {max_bytes / 1e9:g} GB or {MAX_ENTRIES} files")
+            _extract_member(archive, member, folder)
 
 
-def _build_tar_info(name: str, path: Path, status: os.stat_result, shift: float) -> tarfile.TarInfo | None:
+def _build_tar_info(name: str, link: str, status: os.stat_result, shift: float) -> tarfile.TarInfo | None:
     """Return the tar header of a file, or None for sockets and devices, which are not sent."""
     info = tarfile.TarInfo(name)
     info.mtime, info.mode = (
@@ -97,7 +103,7 @@ def _build_tar_info(name: str, path: Path, status: os.stat_result, shift: float)
     elif stat.S_ISDIR(status.st_mode):
         info.type = tarfile.DIRTYPE
     elif stat.S_ISLNK(status.st_mode):
-        info.type, info.linkname = tarfile.SYMTYPE, os.readlink(path)
+        info.type, info.linkname = tarfile.SYMTYPE, link
     elif stat.S_ISFIFO(status.st_mode):
         info.type = tarfile.FIFOTYPE
     else:
@@ -108,7 +114,8 @@ def _build_tar_info(name: str, path: Path, status: os.stat_result, shift: float)
 def _extract_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
     """Extract one member; hard links and devices are skipped."""
     if member.isdir():
-        make_folder(folder, member.name)
+        if member.name != ".":
+            make_folder(folder, member.name)
         return
     with open_parent(folder, member.name) as (parent, name):
         if member.issym():

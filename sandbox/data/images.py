@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labwright.record.untrusted_files import raise_read_errors_as
 from labwright.sandbox.data import Examples
 from labwright.sandbox.data.columns import SPLIT_ALIASES
 from labwright.sandbox.data.files import import_pyarrow, list_files
 from labwright.sandbox.errors import DatasetError
-from labwright.sandbox.safe_io import raise_read_errors_as
 
 Array = NDArray[Any]
 
@@ -98,15 +98,7 @@ def _open_image(where: str, source: Any) -> Generator[Any]:
         source.seek(0)
     elif not source.is_file():  # reading a pipe might never end
         raise DatasetError(f"{where} is not a file")
-    with (
-        raise_read_errors_as(
-            f"{where} cannot be read as an image",
-            DatasetError,
-            Image.DecompressionBombWarning,
-            Image.DecompressionBombError,
-        ),
-        warnings.catch_warnings(),
-    ):
+    with raise_read_errors_as(f"{where} cannot be read as an image", DatasetError), warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(source, formats=_IMAGE_FORMATS) as picture:
             yield picture

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labwright.record.untrusted_files import raise_read_errors_as
 from labwright.sandbox.data import Examples
 from labwright.sandbox.data.columns import SPLIT_ALIASES
 from labwright.sandbox.data.files import import_pyarrow, list_files
@@ -25,7 +26,6 @@ from labwright.sandbox.data.spec import DataSpec
 from labwright.sandbox.data.tables import MAX_CLASSES, add_roles
 from labwright.sandbox.data.views import iterate_slices
 from labwright.sandbox.errors import DatasetError
-from labwright.sandbox.safe_io import raise_read_errors_as
 
 Array = NDArray[Any]
 Arrays = dict[str, Any]

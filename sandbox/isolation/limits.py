@@ -23,6 +23,7 @@ import psutil
 
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.nodes import Failure
+from labwright.record.untrusted_files import BadFile, count_bytes, make_harmless
 from labwright.sandbox.isolation.processes import (
     ResourceUse,
     count_deleted_file_bytes,
@@ -31,7 +32,6 @@ from labwright.sandbox.isolation.processes import (
     measure_unique_use,
     measure_use,
 )
-from labwright.sandbox.safe_io import BadFile, count_bytes, make_harmless
 from labwright.sandbox.settings import SandboxSettings
 
 DEFAULT_MEMORY_SHARE = 0.9

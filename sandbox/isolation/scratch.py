@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from labwright.record.folder_descriptors import remove_tree
+from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.isolation.limits import list_task_groups
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.packages import InstalledPackages
+from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.packages.lock_file import (

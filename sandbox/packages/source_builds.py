@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
-import tarfile
+import tempfile
 import tomllib
 import urllib.request
 from collections.abc import Sequence
@@ -21,7 +20,16 @@ from typing import Any, cast
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from labwright.record.run_folder import open_regular
+from labwright.record.untrusted_files import (
+    BadFile,
+    copy_file,
+    iterate_entries,
+    make_folder,
+    read_file,
+    remove_path,
+    remove_tree,
+)
+from labwright.sandbox.cluster.archives import unpack_archive
 from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
@@ -32,7 +40,8 @@ from labwright.sandbox.packages.uv import Uv
 from labwright.sandbox.settings import SandboxSettings
 
 MAX_SOURCE_BYTES = 2**30
-"""Size limit of one source, packed or unpacked."""
+"""Size limit of one source, packed or unpacked, and of its wheel."""
+_MAX_PROJECT_BYTES = 2**20
 BUILD_QUERY_TIMEOUT_SECONDS = 60.0
 """Seconds within which an index must send more data."""
 _BUILD_CODE = """
@@ -60,22 +69,18 @@ class SourcePackage:
     folder: Path
 
     @property
-    def tree(self) -> Path:
-        return self.folder / "source"
-
-    @property
     def build_requirements(self) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
         """Its build requirements, build backend and backend path (PEP 517). Raises `PackageError`."""
-        path = self.tree / "pyproject.toml"
         try:
-            whole: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            text = read_file(self.folder, "source/pyproject.toml", _MAX_PROJECT_BYTES).decode()
+            whole: dict[str, Any] = tomllib.loads(text)
             system: dict[str, Any] = whole.get("build-system", {})
             return (
                 tuple(map(str, system.get("requires", ("setuptools", "wheel")))),
                 str(system.get("build-backend", "setuptools.build_meta:__legacy__")),
                 tuple(map(str, system.get("backend-path", ()))),
             )
-        except (OSError, ValueError, AttributeError, TypeError) as error:
+        except (OSError, BadFile, ValueError, AttributeError, TypeError) as error:
             raise PackageError(f"the source of {self.pin.name} has no usable pyproject.toml ({error})") from None
 
 
@@ -103,28 +108,12 @@ def fetch_source(uv: Uv, requirement: str, name: str, *, locked_pin: PackagePin 
         raise PackageError(f"the source of {name} {pin.version} does not have the expected hash")
     (folder / "archive").write_bytes(content)
     try:
-        _unpack_archive(folder / "archive", folder / "whole")
+        unpack_archive(folder / "archive", folder / "whole", max_bytes=MAX_SOURCE_BYTES, packed=True)
         (only,) = (folder / "whole").iterdir()
         os.rename(only, folder / "source")
-    except (OSError, tarfile.TarError, ValueError) as error:
+    except (OSError, BadFile, ValueError) as error:
         raise PackageError(f"the source of {name} cannot be unpacked ({str(error)[:160]})") from None
     return SourcePackage(locked_pin or PackagePin(pin.name, pin.version, (digest,)), folder)
-
-
-def _unpack_archive(path: Path, folder: Path) -> None:
-    """Extract the regular files of an archive into a folder. Raises `OSError`, `TarError`, `ValueError`."""
-    written = 0
-    with tarfile.open(path) as archive:
-        for member in archive:
-            if not member.isfile():
-                continue
-            target, written = folder / member.name, written + member.size
-            if ".." in target.parts or not target.is_relative_to(folder) or written > MAX_SOURCE_BYTES:
-                raise ValueError(f"{member.name!r} is outside the folder, or the archive is too large")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            content = archive.extractfile(member)
-            target.write_bytes(content.read() if content is not None else b"")
-            target.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
 def resolve_build_tools(uv: Uv, sources: Sequence[SourcePackage], settings: SandboxSettings) -> tuple[PackagePin, ...]:
@@ -160,20 +149,18 @@ def install_build_tools(uv: Uv, pins: Sequence[PackagePin]) -> None:
 
 def build_wheel(uv: Uv, source: SourcePackage, settings: SandboxSettings) -> Path:
     """Build the wheel of a source in a separate folder. Raises `PackageError`."""
-    out = source.folder / "out"
-    out.mkdir(exist_ok=True)
-    _run_in_sandbox(uv, source, settings, "build")
-    folder = source.folder / "wheel"
-    folder.mkdir()
     try:
-        (wheel,) = out.iterdir()
-        if canonicalize_name(parse_wheel_filename(wheel.name)[0]) != source.pin.name:
-            raise ValueError(f"it is {wheel.name}")
-        with open(open_regular(wheel), "rb") as file, open(folder / wheel.name, "wb") as copy:
-            shutil.copyfileobj(file, copy)
-    except (OSError, ValueError, InvalidWheelFilename) as error:
+        remove_path(source.folder, "out")
+        make_folder(source.folder, "out")
+        _run_in_sandbox(uv, source, settings, "build")
+        (wheel,) = (name for name, _ in iterate_entries(source.folder, "out"))
+        if canonicalize_name(parse_wheel_filename(wheel)[0]) != source.pin.name:
+            raise ValueError(f"it is {wheel}")
+        folder = Path(tempfile.mkdtemp(dir=uv.folder, prefix="wheel-"))
+        copy_file(source.folder, f"out/{wheel}", folder, wheel, MAX_SOURCE_BYTES)
+    except (OSError, BadFile, ValueError, InvalidWheelFilename) as error:
         raise PackageError(f"the source of {source.pin.name} did not build one wheel ({error})") from None
-    return folder / wheel.name
+    return folder / wheel
 
 
 def _run_in_sandbox(uv: Uv, source: SourcePackage, settings: SandboxSettings, task: str) -> list[object]:
@@ -183,8 +170,7 @@ def _run_in_sandbox(uv: Uv, source: SourcePackage, settings: SandboxSettings, ta
             f"{name} must be built from source in a sandbox, which is not available here: {isolation.reason}"
         )
     _, backend, path = source.build_requirements
-    tmp = source.folder / "tmp"
-    tmp.mkdir(exist_ok=True)
+    tmp = Path(tempfile.mkdtemp(dir=uv.folder, prefix="tmp-"))  # a folder that the code could replace by a link
     trees = (*inspect_interpreter(settings.python).trees, uv.folder / "tools")
     sandbox = SandboxSpec(
         source.folder,
@@ -218,10 +204,11 @@ def _run_in_sandbox(uv: Uv, source: SourcePackage, settings: SandboxSettings, ta
         if ran.returncode:
             last_lines = " ".join((ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-3:])
             raise PackageError(f"the source of {name} cannot be built: {last_lines[-300:]}")
-        with open(open_regular(source.folder / "answer.json"), "rb") as file:
-            answer = json.loads(file.read(2**20))
+        answer = json.loads(read_file(source.folder, "answer.json", 2**20))
     except subprocess.TimeoutExpired:
         raise PackageError(f"the source of {name} was not built within {uv.limit:g} s") from None
-    except (OSError, ValueError) as error:
+    except (OSError, BadFile, ValueError) as error:
         raise PackageError(f"the source of {name} cannot be built: {error}") from None
+    finally:
+        remove_tree(tmp, ignore_errors=True)
     return cast("list[object]", answer) if isinstance(answer, list) else [answer]

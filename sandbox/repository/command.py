@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import IO
 
 from labwright.record.schema.nodes import Failure
+from labwright.record.untrusted_files import BadFile, make_folder, open_regular, read_status, write_file
 from labwright.sandbox.errors import ExecutorError, RepositoryError
-from labwright.sandbox.execution import MAX_PRINTED_CHARS
 from labwright.sandbox.failures import failure_from_death, failure_from_exception, failure_from_flood, strip_colours
 from labwright.sandbox.gpu_leases import GpuLease
 from labwright.sandbox.isolation.bubblewrap import BWRAP_PROGRAM, SYSTEM_FOLDERS, SandboxSpec, build_command, is_visible
@@ -34,8 +34,7 @@ from labwright.sandbox.isolation.processes import CACHE_VARIABLE
 from labwright.sandbox.isolation.sandboxed_process import SandboxedProcess
 from labwright.sandbox.isolation.scratch import ScratchFolder
 from labwright.sandbox.monitor import MemoryMeter, PeakUsage
-from labwright.sandbox.output import MAX_KEPT_CHARS, Transcript
-from labwright.sandbox.safe_io import BadFile, resolve_inside
+from labwright.sandbox.output import MAX_KEPT_CHARS, MAX_PRINTED_CHARS, Transcript
 
 CHECKOUT_INSIDE = Path("/experiment")
 """Path of the checkout inside the sandbox; a mount named data is next to it, at `../data`."""
@@ -404,9 +403,12 @@ def _make_mount_point(checkout: Path, place: Path, path: Path, name: str) -> Non
     Raises `RepositoryError`.
     """
     try:
-        target = resolve_inside(checkout, str(place / "x")).parent
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.mkdir(exist_ok=True) if path.is_dir() else target.touch()
+        if path.is_dir():
+            make_folder(checkout, str(place))
+        elif read_status(checkout, str(place)) is None:
+            write_file(checkout, str(place), b"")
+        else:
+            open_regular(checkout, str(place), 2**62).close()
     except (BadFile, OSError) as error:
         raise RepositoryError(
             f"--mount {name}={path} cannot be mounted in the repository ({error}): choose another name"

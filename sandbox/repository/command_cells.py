@@ -11,19 +11,23 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from labwright.record.repository_source import OUTPUT_FOLDER, build_command_line, parse_arm_code, parse_program
 from labwright.record.schema.cell import Cell, format_place_name
 from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, Measurement
 from labwright.record.schema.nodes import Failure
-from labwright.sandbox.cell_scheduler import CellResult, CellSchedule
+from labwright.record.untrusted_files import list_names, open_regular, remove_tree, write_file
+from labwright.sandbox.cell_runner import CellRunner
+from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
 from labwright.sandbox.file_clock import wait_for_next_time
-from labwright.sandbox.job import MEASUREMENTS, CellOutcome, Job
-from labwright.sandbox.job_runner import JobRunner
+from labwright.sandbox.job import MEASUREMENTS, CellResult, Job
+from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.curves import read_command_curves
@@ -36,11 +40,9 @@ from labwright.sandbox.repository.metric import (
     prepare_checkout,
     read_metric,
 )
-from labwright.sandbox.repository.output_files import remove_checkout
 from labwright.sandbox.repository.output_redaction import OutputRedactor
 from labwright.sandbox.repository.predictions import submit_predictions
 from labwright.sandbox.results import AttemptMeasurements, measure_attempt
-from labwright.sandbox.safe_io import list_names, open_regular, write_file
 from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
@@ -71,10 +73,12 @@ class FinishedCommand:
 
     def read_curve_lines(self, cell: Cell, hidden: OutputRedactor) -> bytes:
         """Return the curves as lines of `measurements.jsonl`; files older than the run are ignored."""
-        return "".join(
-            f"{point.model_dump_json()}\n"
-            for point in read_command_curves(self.checkout, cell, hidden, self.start_time)
-        ).encode()
+        points: list[Measurement] = []
+        with suppress(SubmissionRefused):  # curves are not used for selection
+            points = call_limited(
+                read_command_curves, self.checkout, cell, hidden, self.start_time, subject="the curves"
+            )
+        return "".join(f"{point.model_dump_json()}\n" for point in points).encode()
 
 
 @dataclass
@@ -82,35 +86,35 @@ class CommandWorker:
     """Measures cells one after another, each in a fresh checkout."""
 
     repository: StudyRepository
-    runner: JobRunner
+    runner: CellRunner
     job: Job
     live: LiveOutput
     number: int
-    alone: bool
     dataset: str = ""
     arm: str = ""
 
-    async def measure(self, cell: Cell, limit: float, schedule: CellSchedule) -> CellResult:
-        """Measure a cell within `limit` seconds. Raises `ExecutorError`."""
+    async def run_cell(self, order: CellOrder, running: RunningCell) -> CellRunResult:
+        cell = order.cell
         checkout = self.job.folder / KERNELS_FOLDER / str(self.number) / cell.name
         folder = self.job.folder / CELLS_FOLDER / cell.name
         for old in (checkout, folder):
-            await asyncio.to_thread(remove_checkout, old)
+            await asyncio.to_thread(remove_tree, old, ignore_errors=True)
         folder.mkdir(parents=True)
         try:
-            outcome = await self._measure_in_checkout(cell, limit, schedule, checkout, folder)
+            result = await self._measure_in_checkout(order, running, checkout, folder)
         except RepositoryError as error:
-            outcome = CellOutcome(cell=cell, seconds=0.0, failure=Failure(kind="other", message=str(error)))
+            result = CellResult(cell=cell, failure=Failure(kind="other", message=str(error)))
         finally:
-            await asyncio.to_thread(remove_checkout, checkout)
-        return CellResult(outcome, folder)
+            await asyncio.to_thread(remove_tree, checkout, ignore_errors=True)
+        return CellRunResult(result, folder)
 
     async def close(self) -> None:
         """Do nothing, since no process runs between cells."""
 
     async def _measure_in_checkout(
-        self, cell: Cell, limit: float, schedule: CellSchedule, checkout: Path, folder: Path
-    ) -> CellOutcome:
+        self, order: CellOrder, running: RunningCell, checkout: Path, folder: Path
+    ) -> CellResult:
+        cell = order.cell
         code, arm = parse_program(self.job.source), parse_arm_code(self.job.source, cell.arm)
         assert code is not None
         mirror = self.repository.mirror
@@ -123,10 +127,7 @@ class CommandWorker:
         ]
         stale = await asyncio.to_thread(prepare_checkout, checkout, metrics, OUTPUT_FOLDER)
         argv = build_command_line(
-            code.command,
-            cell.seed,
-            code.build_words(arm, cell, self.job.settings.get(cell, {})),
-            device=self.repository.device,
+            code.command, cell.seed, code.build_words(arm, cell, order.task.setting), device=self.repository.device
         )
         resume = self.repository.resume
         began = await asyncio.to_thread(wait_for_next_time, checkout)
@@ -136,14 +137,14 @@ class CommandWorker:
                 folder=checkout,
                 argv=tuple(argv),
                 env=code.command.env,
-                timeout=limit / 2 if resume else limit,  # shared by both runs
+                timeout=order.limit / 2 if resume else order.limit,  # shared by both runs
                 environment=self.repository.environment.command_environment,
                 readable=(large_files,),
                 resume=resume,
             ),
-            schedule.get_needs(cell),
-            alone=self.alone,
-            on_start=lambda: schedule.mark_started(cell),
+            order.task.needs,
+            alone=order.alone,
+            on_start=lambda: running.mark_started(time.monotonic()),
         )
         finished = FinishedCommand(ran, checkout, folder, began)
         if predictions:
@@ -156,7 +157,7 @@ class CommandWorker:
         ]
         return await asyncio.to_thread(self._record_readings, cell, code.name, finished, readings, code.command.scale)
 
-    def _score_predictions(self, cell: Cell, predictions: str, finished: FinishedCommand) -> CellOutcome:
+    def _score_predictions(self, cell: Cell, predictions: str, finished: FinishedCommand) -> CellResult:
         """Score the predictions and seal those on test. Output that reveals test scores is redacted."""
         ran, folder = finished.outcome, finished.folder
         if ran.failure is not None:
@@ -180,13 +181,13 @@ class CommandWorker:
         except SubmissionRefused as error:
             failure = Failure(kind="diverged" if "not finite" in str(error) else "other", message=str(error))
         outcome = self._build_outcome(cell, ran, failure, hidden, folder)
-        return replace(
-            outcome, measurements=measured.final, sealed=measured.sealed, curves_sha256=measured.curves_sha256
+        return outcome.model_copy(
+            update={"measurements": measured.final, "sealed": measured.sealed, "curves_sha256": measured.curves_sha256}
         )
 
     def _record_readings(
         self, cell: Cell, name: str, finished: FinishedCommand, readings: list[MetricReading], scale: float
-    ) -> CellOutcome:
+    ) -> CellResult:
         """Return the outcome of a cell and write its files."""
         ran, folder, value = finished.outcome, finished.folder, readings[0]
         test = readings[1] if len(readings) > 1 else MetricReading()
@@ -206,21 +207,22 @@ class CommandWorker:
         )
         lines = (found.model_dump_json() + "\n").encode() + finished.read_curve_lines(cell, hidden)
         write_file(folder, MEASUREMENTS, lines)
-        return replace(
-            outcome,
-            measurements=(found,),
-            curves_sha256=hashlib.sha256(lines).hexdigest(),
-            sealed={} if test.value is None else _seal_test_value(folder, found, test.value),
+        return outcome.model_copy(
+            update={
+                "measurements": (found,),
+                "curves_sha256": hashlib.sha256(lines).hexdigest(),
+                "sealed": {} if test.value is None else _seal_test_value(folder, found, test.value),
+            }
         )
 
     def _build_outcome(
         self, cell: Cell, ran: CommandOutcome, failure: Failure | None, hidden: OutputRedactor, folder: Path
-    ) -> CellOutcome:
+    ) -> CellResult:
         """Return the outcome without values and write the redacted output."""
         output = hidden.redact(ran.output)
         write_file(folder, "stdout.txt", output)
         self.live.add(f"\n--- {cell} ---\n{output}")
-        return CellOutcome(
+        return CellResult(
             cell=cell,
             seconds=ran.seconds,
             failure=_redact_failure(failure, hidden),
@@ -252,7 +254,6 @@ def _redact_failure(failure: Failure | None, hidden: OutputRedactor) -> Failure 
 def _seal_test_value(folder: Path, found: Measurement, value: float) -> dict[str, str]:
     content = found.model_copy(update={"split": "test", "value": value}).model_dump_json().encode()
     name = f"{SEALED_TEST_PREFIX}__{format_place_name(found.dataset, found.condition)}.json"
-    (folder / "sealed").mkdir()
     write_file(folder, f"sealed/{name}", content)
     return {name: hashlib.sha256(content).hexdigest()}
 

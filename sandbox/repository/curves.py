@@ -1,4 +1,4 @@
-"""Read training curves from a command's checkout: TensorBoard and W&B files and tables with a step column.
+"""Read training curves from a command's checkout: TensorBoard files and tables with a step column.
 
 A table is a .csv, .tsv or .jsonl file of the run with a column `step`, `iteration`, `epoch` or similar; its other
 numbers are curves. Curves whose folder, file, name or row contains `test`, or that match the output redaction, are
@@ -14,7 +14,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -25,10 +25,9 @@ from typing import cast
 
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, MAX_STEPS, Measurement, Split
+from labwright.record.untrusted_files import BadFile, open_regular, raise_read_errors_as
 from labwright.sandbox.repository.event_files import EVENT_FILE_MARK, list_newest_last, read_scalars
 from labwright.sandbox.repository.output_redaction import WITHHELD_LINE, OutputRedactor
-from labwright.sandbox.repository.wandb_files import read_newest_run
-from labwright.sandbox.safe_io import BadFile, open_regular, raise_read_errors_as
 
 MAX_CURVES, MAX_POINTS = 16, 250
 """Maximum number of curves per cell (the first ones) and of points per curve (evenly spaced steps and the last)."""
@@ -78,26 +77,31 @@ def _classify_name(text: str) -> tuple[bool, Split | None]:
     return not any(word.startswith("test") for word in words), split
 
 
-def read_command_curves(folder: Path, cell: Cell, hidden: OutputRedactor, since: float) -> Iterator[Measurement]:
-    """Yield the points of a cell's curves, graded `logged`, from files not older than `since`."""
+def read_command_curves(folder: Path, cell: Cell, hidden: OutputRedactor, since: float) -> list[Measurement]:
+    """Return the points of a cell's curves, graded `logged`, from files not older than `since`."""
     found = CollectedCurves()
-    for read in (_read_tables, _read_event_files, _read_wandb_files):
-        with suppress(BadFile), raise_read_errors_as("curves", BadFile, csv.Error):
+    for read in (_read_tables, _read_event_files):
+        with suppress(BadFile), raise_read_errors_as("curves"):
             read(folder, since, found)
     shown = (curve for curve in found.curves.items() if not _reveals_result(*curve, hidden))
-    for (split, name), points in islice(shown, MAX_CURVES):
-        steps = sorted(points)
-        for step in sorted({*steps[:: math.ceil(len(steps) / MAX_POINTS)], steps[-1]}):
-            yield Measurement(
-                name=name,
-                value=points[step],
-                condition=cell.condition,
-                dataset=cell.dataset,
-                split=split or "train",
-                seed=cell.seed,
-                step=step,
-                grade="logged",
-            )
+    return [
+        Measurement(
+            name=name,
+            value=points[step],
+            condition=cell.condition,
+            dataset=cell.dataset,
+            split=split or "train",
+            seed=cell.seed,
+            step=step,
+            grade="logged",
+        )
+        for (split, name), points in islice(shown, MAX_CURVES)
+        for step in _select_steps(sorted(points))
+    ]
+
+
+def _select_steps(steps: list[int]) -> list[int]:
+    return sorted({*steps[:: math.ceil(len(steps) / MAX_POINTS)], steps[-1]})
 
 
 def _reveals_result(key: tuple[Split | None, str], points: Mapping[int, float], hidden: OutputRedactor) -> bool:
@@ -115,10 +119,6 @@ def _read_event_files(folder: Path, since: float, found: CollectedCurves) -> Non
                 found.add_point(os.path.dirname(file), tag, step, value)
 
 
-def _read_wandb_files(folder: Path, since: float, found: CollectedCurves) -> None:
-    _add_rows("", islice(read_newest_run(folder, ".", since).rows, _MAX_ROWS), found)
-
-
 def _read_tables(folder: Path, since: float, found: CollectedCurves) -> None:
     names = [
         name
@@ -129,7 +129,7 @@ def _read_tables(folder: Path, since: float, found: CollectedCurves) -> None:
     for name in names[-_MAX_FILES:]:
         with (
             suppress(BadFile),
-            raise_read_errors_as(name, BadFile, csv.Error),
+            raise_read_errors_as(name),
             open_regular(folder, name, _MAX_FILE_BYTES) as raw,
             TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as text,
         ):

@@ -10,6 +10,7 @@ Source: TensorFlow's tfrecord format, and its event.proto, summary.proto and ten
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,8 +18,8 @@ from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 
+from labwright.record.untrusted_files import MAX_FILE_BYTES, iterate_entries, open_regular
 from labwright.sandbox.repository.protobuf import iterate_fields
-from labwright.sandbox.safe_io import MAX_FILE_BYTES, open_regular
 
 _MAX_EVENT_BYTES = 2**20
 """Larger events are not scalars (images, graphs) and are skipped."""
@@ -55,15 +56,14 @@ def read_scalar_rows(folder: Path, location: str, tags: set[str], since: float =
 
 def list_newest_last(folder: Path, location: str, name_part: str, since: float = 0.0) -> list[str]:
     """List the files in a folder and its subfolders whose name contains `name_part`, as relative paths, oldest first,
-    without links and files older than `since`."""
-    paths = (os.path.join(at, name) for at, _, names in os.walk(folder / location) for name in names)
-    found = [path for path in islice(paths, _MAX_ENTRIES) if name_part in os.path.basename(path)]
-    ages = {path: os.lstat(path).st_mtime for path in found if not os.path.islink(path)}
-    return [
-        os.path.relpath(path, folder)
-        for path in sorted(ages, key=lambda path: (ages[path], path))
-        if ages[path] >= since
-    ]
+    without links and files older than `since`. Raises `BadFile` if a folder on the way is a link."""
+    ages = {
+        name: status.st_mtime
+        for name, status in islice(iterate_entries(folder, "" if location == "." else location), _MAX_ENTRIES)
+        if stat.S_ISREG(status.st_mode) and name_part in name.rpartition("/")[2] and status.st_mtime >= since
+    }
+    above = f"{location}/" if location != "." else ""
+    return [f"{above}{name}" for name in sorted(ages, key=lambda name: (ages[name], name))]
 
 
 def read_scalars(folder: Path, name: str) -> Iterator[tuple[int, str, float]]:

@@ -17,28 +17,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labwright.record.schema.repository import RepositoryEdit
+from labwright.record.untrusted_files import BadFile, open_regular
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.repository.git import AUTHOR_VARIABLES, run_git
 from labwright.sandbox.repository.user_git import (
     LFS_POINTER_PREFIX,
     UserGitRepository,
     find_link,
-    find_root,
     open_repository,
     read_config_values,
 )
-from labwright.sandbox.safe_io import BadFile, open_regular
-
-__all__ = [
-    "LINKED_FILE_BYTES",
-    "MAX_TEXT_BYTES",
-    "GitMirror",
-    "ImportedTree",
-    "TreeFile",
-    "apply_edit",
-    "find_root",
-    "read_git_output",
-]
 
 _GIT_CONFIG_KEYS = (
     "repositoryformatversion",
@@ -266,7 +254,8 @@ class GitMirror:
         """Return the folder from which checkouts of a tree are copied, creating it once."""
         source = self._checkouts / tree
         if not source.exists():
-            part = Path(tempfile.mkdtemp(dir=_create_repository(self._checkouts), prefix=".part"))
+            self._checkouts.mkdir(parents=True, exist_ok=True)
+            part = Path(tempfile.mkdtemp(dir=self._checkouts, prefix=".part"))
             with tempfile.TemporaryDirectory(dir=self.folder) as place:
                 index = {"GIT_INDEX_FILE": str(Path(place) / "index"), "GIT_WORK_TREE": str(part)}
                 self._git("read-tree", tree, **index)
@@ -306,7 +295,7 @@ class GitMirror:
         target = self.folder if self.folder.exists() else self.folder.with_name(self.folder.name + ".part")
         if target != self.folder:
             shutil.rmtree(target, ignore_errors=True)
-            _create_repository(target.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
             run_git(target.parent, ("init", "--quiet", "--bare", "--template=", str(target)))
         options = [word for word in words if word.startswith("-")]
         run_git(
@@ -398,11 +387,6 @@ def _copy_or_link(source: str, target: str) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
     else:
         os.symlink(source, target)
-
-
-def _create_repository(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _format_names(names: Sequence[str]) -> str:

@@ -6,7 +6,6 @@
         ...@min(c), ...@max(c)       the row where column c is smallest or largest
         ...@epoch=3                  the row where a column has this value
     tb:FOLDER:tag@last               TensorBoard event files in a folder and below; also @min(tag), @max(tag), @step=3
-    wandb:FOLDER:key                 the summary of an offline Weights & Biases run; its history with @ as in tables
     stdout:REGEX                     the first group of the last match in standard output
 
 A file name may contain * and ** if the program chooses folder names: the newest match is read. `{out}` stands for the
@@ -19,8 +18,8 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -30,22 +29,24 @@ from typing import Any, Literal, cast
 
 from labwright.record.errors import UsageError
 from labwright.record.schema.nodes import Failure
-from labwright.sandbox.errors import RepositoryError
-from labwright.sandbox.repository.event_files import read_scalar_rows
-from labwright.sandbox.repository.output_files import (
-    MetricFileNotFound,
-    MetricNotFound,
-    find_file,
-    list_matching,
-    refuse_links,
+from labwright.record.untrusted_files import (
+    BadFile,
+    list_folders,
+    make_folder,
+    open_regular,
+    raise_read_errors_as,
+    read_status,
+    remove_path,
 )
-from labwright.sandbox.repository.wandb_files import read_newest_run
-from labwright.sandbox.safe_io import BadFile, open_regular, raise_read_errors_as, remove_path, resolve_inside
+from labwright.sandbox.errors import RepositoryError, SubmissionRefused
+from labwright.sandbox.limited_process import call_limited
+from labwright.sandbox.repository.event_files import read_scalar_rows
+from labwright.sandbox.repository.output_files import MetricFileNotFound, MetricNotFound, find_file, list_matching
 
 MAX_METRIC_BYTES = 64 * 2**20
 """Maximum size of a file with a metric; tracker files may be larger."""
 
-MetricKind = Literal["json", "table", "tb", "wandb", "stdout", "predictions"]
+MetricKind = Literal["json", "table", "tb", "stdout", "predictions"]
 PREDICTIONS_KIND = "predictions"
 _ROW_PATTERN = re.compile(r"(?P<column>.+?)(?:@(?:last|(?P<end>min|max)\((?P<by>[^()]+)\)|(?P<at>[^@=]+)=(?P<is>.+)))?")
 _TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl")
@@ -93,7 +94,7 @@ def parse_metric(text: str, out: str = "out") -> ResultMetric:
     if kind == PREDICTIONS_KIND:
         place, _, name = rest.rpartition("@")
         return ResultMetric(text, kind, _check_inside(place.replace("{out}", out), text), name)
-    if kind == "tb" or kind == "wandb":
+    if kind == "tb":
         place, _, rest = rest.partition(":")
         return _parse_row_metric(kind, _check_inside(place.replace("{out}", out), text), rest, text)
     place = _check_inside(kind.replace("{out}", out), text)
@@ -149,13 +150,18 @@ def read_metric(
     clock (`sandbox.file_clock`): older files do not come from this run.
     """
     try:
-        with raise_read_errors_as(f"{metric} cannot be read", BadFile, csv.Error):
-            value, note = _READERS[metric.kind](metric, folder, stdout, since)
-            return MetricReading(_to_finite(value, metric) * scale, note)
-    except BadFile as error:
+        value, note = call_limited(_read_value, metric, folder, stdout, since, subject=str(metric))
+        return MetricReading(value * scale, note)
+    except SubmissionRefused as error:
         stale = stale and isinstance(error, MetricFileNotFound)
         message = f"{error}; the file in the repository is older than the run" if stale else str(error)
         return MetricReading(failure=Failure(kind="no measurement", message=message))
+
+
+def _read_value(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
+    with raise_read_errors_as(f"{metric} cannot be read"):
+        value, note = _READERS[metric.kind](metric, folder, stdout, since)
+        return _to_finite(value, metric), note
 
 
 def _to_finite(value: object, metric: ResultMetric) -> float:
@@ -223,22 +229,12 @@ def _read_table(metric: ResultMetric, folder: Path, stdout: str, since: float | 
 
 
 def _read_events(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    refuse_links(folder, metric.place)
     found = read_scalar_rows(folder, metric.place, {metric.name, metric.by_column} - {""}, since or 0.0)
     if not found.files:
         raise MetricFileNotFound(f"no such file: events.out.tfevents.* in {metric.place}")
     if metric.name not in found.tags:
         raise MetricNotFound(f"{metric}: no such tag; the tags are {', '.join(sorted(found.tags)[:12])}")
     return _choose_row(found.rows, metric), f"{found.files} event files, read as one" if found.files > 1 else ""
-
-
-def _read_offline(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    refuse_links(folder, metric.place)
-    found = read_newest_run(folder, metric.place, since or 0.0)
-    if not found.files:
-        raise MetricFileNotFound(f"no such file: *.wandb in {metric.place}")
-    rows = found.rows if metric.by_column else [*found.rows, found.summary]
-    return _choose_row(rows, metric), f"{found.files} runs found, the newest was read" if found.files > 1 else ""
 
 
 MetricRow = Mapping[str, object]
@@ -279,7 +275,6 @@ _READERS: dict[MetricKind, Callable[[ResultMetric, Path, str, float | None], tup
     "json": _read_json,
     "table": _read_table,
     "tb": _read_events,
-    "wandb": _read_offline,
     "stdout": _read_stdout,
 }
 
@@ -290,10 +285,10 @@ def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) 
     Returns for each metric whether its file existed. Raises `RepositoryError` if a folder on its path is a link: the
     file might belong to the user, and would not be read after the run either.
     """
-    out_folder = checkout / out
-    if out_folder.is_symlink() or not out_folder.is_dir():
+    status = read_status(checkout, out)
+    if status is None or not stat.S_ISDIR(status.st_mode):
         remove_path(checkout, out)
-        out_folder.mkdir()
+        make_folder(checkout, out)
     try:
         return [_clear_metric_file(checkout, metric) for metric in metrics]
     except BadFile as error:
@@ -304,14 +299,14 @@ def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) 
 
 
 def _clear_metric_file(checkout: Path, metric: ResultMetric) -> bool:
-    if metric.kind in ("tb", "wandb"):
-        refuse_links(checkout, metric.place)
+    if metric.kind == "tb":
+        list_folders(checkout, metric.place)  # raises `BadFile` for a link
     if metric.kind not in ("json", "table", PREDICTIONS_KIND):
         return False
     existing = [
         name
         for name in list_matching(checkout, metric.place.partition(":")[0])
-        if os.path.lexists(resolve_inside(checkout, name))
+        if read_status(checkout, name) is not None
     ]
     for name in existing:
         remove_path(checkout, name)

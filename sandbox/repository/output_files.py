@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
+import stat
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from labwright.record.folder_descriptors import remove_tree
-from labwright.sandbox.safe_io import BadFile
+from labwright.record.untrusted_files import BadFile, iterate_entries, read_status
 
 _MAX_ENTRIES = 20_000
 """Maximum number of files and folders examined for a pattern."""
@@ -25,10 +23,13 @@ class MetricFileNotFound(MetricNotFound):
 
 def find_file(location: str, folder: Path, since: float | None) -> tuple[str, str]:
     """Return the file, and a note if several match. Raises `MetricFileNotFound`, or `MetricNotFound` if the file is
-    too old.
+    too old; `BadFile` if a folder on the way is a link.
     """
-    names = list_matching(folder, location)
-    ages = {name: _read_modified_time(folder, name) for name in names if os.path.lexists(folder / name)}
+    ages = {
+        name: status.st_mtime
+        for name in list_matching(folder, location)
+        if (status := read_status(folder, name)) is not None
+    }
     if not ages:
         raise MetricFileNotFound(f"no such file: {location}")
     newest = max(ages, key=lambda name: (ages[name], name))
@@ -38,22 +39,12 @@ def find_file(location: str, folder: Path, since: float | None) -> tuple[str, st
 
 
 def list_matching(folder: Path, location: str) -> list[str]:
-    """Return the relative names of the files that match, sorted; linked folders are not searched."""
-    return sorted(_iterate_matches(folder, location)) if "*" in location else [location]
-
-
-def _read_modified_time(folder: Path, name: str) -> float:
-    return (folder / name).lstat().st_mtime
-
-
-def _iterate_matches(folder: Path, pattern: str) -> Iterator[str]:
-    """Yield the regular files under a folder that match a pattern, up to a limit; links are not followed."""
-    regex = _glob_to_regex(pattern)
-    paths = (os.path.join(place, name) for place, folders, names in os.walk(folder) for name in (*names, *folders))
-    for path in islice(paths, _MAX_ENTRIES):
-        relative = os.path.relpath(path, folder)
-        if regex.fullmatch(relative) and os.path.isfile(path) and not os.path.islink(path):
-            yield relative
+    """Return the relative names of the plain files that match, sorted, up to a limit; links are not followed."""
+    if "*" not in location:
+        return [location]
+    regex = _glob_to_regex(location)
+    entries = islice(iterate_entries(folder), _MAX_ENTRIES)
+    return sorted(name for name, status in entries if stat.S_ISREG(status.st_mode) and regex.fullmatch(name))
 
 
 def _glob_to_regex(pattern: str) -> re.Pattern[str]:
@@ -61,17 +52,3 @@ def _glob_to_regex(pattern: str) -> re.Pattern[str]:
     words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", pattern)
     return re.compile("".join(words.get(part) or re.escape(part) for part in parts))
-
-
-def remove_checkout(checkout: Path) -> None:
-    """Remove a checkout, even with locked or deeply nested folders, without following links."""
-    remove_tree(checkout, ignore_errors=True)
-
-
-def refuse_links(folder: Path, location: str) -> None:
-    """Raise `BadFile` if a part of the path is a link."""
-    path = folder
-    for part in PurePosixPath(location).parts:
-        path = path / part
-        if path.is_symlink():
-            raise BadFile(f"{location} is a symbolic link")

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.repository.metric import parse_metric
 
 WITHHELD_LINE = "[line withheld: it may reveal test results]"
@@ -48,9 +50,17 @@ class OutputRedactor:
         return OutputRedactor(self.patterns, (*self.values, *(value for value in values if value is not None)))
 
     def redact(self, text: str) -> str:
-        """Replace the lines to redact; lines end where Python ends them, also at `\\r`."""
+        """Replace the lines to redact, or all of them if that takes too long; lines end where Python ends them, also at
+        `\\r`.
+        """
         if not self.patterns and not self.values:
             return text
+        try:  # an expression may need exponential time, in which no other thread runs
+            return call_limited(OutputRedactor._redact, self, text, subject="the output")
+        except SubmissionRefused:
+            return WITHHELD_LINE
+
+    def _redact(self, text: str) -> str:
         covered = self._find_withheld_lines(text.splitlines(keepends=True))
         lines = [WITHHELD_LINE if number in covered else line for number, line in enumerate(text.splitlines())]
         return "\n".join(lines) + ("\n" if text.endswith("\n") else "")

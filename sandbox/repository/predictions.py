@@ -23,12 +23,13 @@ from numpy.typing import NDArray
 
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.nodes import Failure
+from labwright.record.untrusted_files import MAX_FILE_BYTES, open_regular, raise_read_errors_as, write_file
 from labwright.sandbox.data.views import ArrayStream, write_archives
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
-from labwright.sandbox.repository.git_mirror import find_root
+from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.repository.metric import MetricReading, ResultMetric
 from labwright.sandbox.repository.output_files import find_file
-from labwright.sandbox.safe_io import MAX_FILE_BYTES, open_regular, raise_read_errors_as, write_file
+from labwright.sandbox.repository.user_git import find_root
 from labwright.sandbox.scoring import SUBMISSION_INDEX, score_submissions
 
 Array = NDArray[Any]
@@ -153,8 +154,9 @@ def submit_predictions(
         facts, ids = json.loads(str(file["meta"])), [str(name) for name in file["ids"]]
         rows: dict[str, Array] = {split: file[f"{split}_rows"] for split in SPLITS}
     total = sum(map(len, rows.values()))
-    kind, values = _read_predictions(checkout, location, facts["class_names"], ids, total, since)
-    (folder / "submissions").mkdir()
+    kind, values = call_limited(
+        _read_predictions, checkout, location, facts["class_names"], ids, total, since, subject="the predictions"
+    )
     lines: list[dict[str, Any]] = []
     for split in (name for name in SPLITS if len(rows[name])):
         name = hashlib.sha256(f"{condition} {split}".encode()).hexdigest()[:40] + ".npz"
@@ -201,7 +203,7 @@ def _read_predictions(
             2**16 + total * max(1, len(names)) * (_MAX_VALUE_BYTES + 4 * max(map(len, names), default=0)),
         )
     )
-    with raise_read_errors_as(f"{path} contains no valid predictions", SubmissionRefused, csv.Error):
+    with raise_read_errors_as(f"{path} contains no valid predictions", SubmissionRefused):
         with open_regular(checkout, find_file(path, checkout, since)[0], limit) as file:
             content = file.read()
         if suffix == ".npy":

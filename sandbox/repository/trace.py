@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labwright.sandbox.safe_io import BadFile, list_names, open_regular, write_file
+from labwright.record.untrusted_files import BadFile, list_names, open_regular, write_file
 
 HOOK_FOLDER = Path(__file__).with_name("tracing")
 """Folder that a traced run imports from first."""
@@ -124,10 +124,13 @@ def read_trace(checkout: Path) -> CallTrace:
     """Read the trace of a run from its checkout; empty if there is no readable trace."""
     functions: dict[str, CalledFunction] = {}
     lines: dict[str, set[int]] = {}
-    for path in sorted((checkout / TRACE_FOLDER).glob("trace-*.json"))[:_MAX_TRACE_FILES]:
+    names = list[str]()
+    with suppress(BadFile):
+        names = [name for name in list_names(checkout, TRACE_FOLDER, ".json") if name.startswith("trace-")]
+    for name in names[:_MAX_TRACE_FILES]:
         with (
             suppress(BadFile, OSError, ValueError, KeyError, TypeError, AttributeError),
-            open_regular(checkout, str(path.relative_to(checkout)), _MAX_TRACE_BYTES) as file,
+            open_regular(checkout, f"{TRACE_FOLDER}/{name}", _MAX_TRACE_BYTES) as file,
         ):
             trace = json.load(file)
             for entry in trace["functions"]:
@@ -148,6 +151,6 @@ def read_trace(checkout: Path) -> CallTrace:
                     ),
                 )
                 functions.setdefault(called.key, called)
-            for name, numbers in trace["lines"].items():
-                lines.setdefault(str(name), set()).update(map(int, numbers))
+            for file_name, numbers in trace["lines"].items():
+                lines.setdefault(str(file_name), set()).update(map(int, numbers))
     return CallTrace(functions, {name: frozenset(numbers) for name, numbers in lines.items()})

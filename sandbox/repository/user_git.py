@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from labwright.record.untrusted_files import BadFile, open_regular
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.repository.git import run_git
-from labwright.sandbox.safe_io import BadFile, open_regular
 
 LFS_POINTER_PREFIX = b"version https://git-lfs"
 """First bytes of an LFS pointer file."""

@@ -7,10 +7,14 @@ seeds run.
 from __future__ import annotations
 
 from asyncio import to_thread
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_conclusive
 from labwright.record.events.search_events import LookTaken, SealedTestScored
+from labwright.record.result_folders import ResultFolder, list_result_folders
+from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Failure, Node
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.repository.command_cells import read_sealed_test_values
@@ -25,15 +29,23 @@ async def score_node(context: RunContext, node: Node) -> None:
     """Record the test measurements of a node, unless they are recorded."""
     if node.id in context.state.test_measurements:
         return
-    last, failure = node.attempts[-1], None
-    folder = context.folder.get_attempt_path(node.id, last.number)
-    measurements = await to_thread(score_sealed, folder, context.folder.labels, seed=node.seed, expected=last.sealed)
-    measurements += await to_thread(read_sealed_test_values, folder, last.sealed)
+    failure, results = None, list_result_folders(context.state, context.folder, node)
+    measurements = await to_thread(score_results, results, context.folder.labels, seed=node.seed)
     try:
-        measurements += await context.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
+        for folder, result in results:
+            measurements += await context.executor.evaluate(folder, seed=node.seed, sealed=result.sealed)
     except SubmissionRefused as error:  # the user's own scorer failed: the other values remain
         failure = Failure(kind="other", message=str(error))
     context.recorder.append(SealedTestScored(node=node.id, measurements=measurements, failure=failure))
+
+
+def score_results(results: Sequence[ResultFolder], labels: Path, *, seed: int) -> tuple[Measurement, ...]:
+    """Return the test measurements of a node from the sealed files of its cells. Raises `SubmissionRefused`,
+    `RepositoryError`."""
+    places = [folder for folder, _ in results]
+    scored = [score_sealed(at, labels, seed=seed, expected=result.sealed, cells=places) for at, result in results]
+    read = [read_sealed_test_values(at, result.sealed) for at, result in results]
+    return tuple(value for values in (*scored, *read) for value in values)
 
 
 async def take_look(context: RunContext, look: int) -> None:

@@ -25,15 +25,19 @@ from labwright.record.run_folder import RunFolder, hash_texts, read_source
 from labwright.record.schema.nodes import Node
 from labwright.sandbox.datasets import DatasetSources, materialise
 from labwright.sandbox.errors import DatasetError
-from labwright.sandbox.job import AttemptArtifacts, Executor, Job
+from labwright.sandbox.job import Executor, Job, measure_all
 from labwright.sandbox.metric_formulas import write_formulas
-from labwright.sandbox.repository.command_cells import read_sealed_test_values
 from labwright.sandbox.results import failure_from_error
 from labwright.sandbox.scorers import copy_frozen_scorers
-from labwright.sandbox.scoring import score_sealed
+from labwright.stages.evidence.looks import score_results
 from labwright.stages.evidence.reproduction_match import NodeReproduction, RunReproduction, compare_numbers
 from labwright.stages.evidence.scoring import nodes_to_score
-from labwright.stages.nodes.node_cells import build_rerun_job, sum_measured_seconds, with_llm_access
+from labwright.stages.nodes.node_cells import (
+    build_rerun_job,
+    list_node_artifacts,
+    sum_measured_seconds,
+    with_llm_access,
+)
 
 ReportNode = Callable[[NodeReproduction, int, int], None]
 """Called for each finished node, with the number of finished nodes and the total."""
@@ -166,22 +170,22 @@ async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> N
             datasets=place.datasets,
             timeout=max(recorded.limit or place.timeout, TIMEOUT_FACTOR * sum_measured_seconds(node)),
             alone=recorded.alone,
-            artifacts={
-                one.id: AttemptArtifacts(
-                    place.run.get_attempt_path(one.id, one.attempts[-1].number), one.attempts[-1].artifacts
-                )
-                for one in state.nodes.values()
-                if one.decision in state.decisions[node.decision].seen
-                and one.status == "good"
-                and one.attempts
-                and one.attempts[-1].artifacts
-            },
+            artifacts=list_node_artifacts(
+                state,
+                place.run,
+                (
+                    one
+                    for one in state.nodes.values()
+                    if one.decision in state.decisions[node.decision].seen and one.status == "good"
+                ),
+            ),
         ),
         node,
         state,
     )
     assert state.data_plan is not None
-    outcome = await place.executor.run(with_llm_access(job, state.data_plan, place.subjects, state.datasets))
+    job = with_llm_access(job, state.data_plan, place.subjects, state.datasets)
+    outcome = await measure_all(place.executor, job)
     before, after, failure = recorded.failure, outcome.failure, ""
     if (before and before.kind) != (after and after.kind):
         failure = (
@@ -194,9 +198,10 @@ async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> N
     if node.id not in state.test_measurements or outcome.failure is not None:
         return again
     try:
-        tests = await asyncio.to_thread(score_sealed, folder, place.scratch.labels, seed=node.seed)
-        tests += await asyncio.to_thread(read_sealed_test_values, folder, None)
-        tests += await place.executor.evaluate(folder, seed=node.seed, sealed=outcome.sealed)
+        results = outcome.measured_folders
+        tests = await asyncio.to_thread(score_results, results, place.scratch.labels, seed=node.seed)
+        for path, result in results:
+            tests += await place.executor.evaluate(path, seed=node.seed, sealed=result.sealed)
     except Exception as error:  # noqa: BLE001  boundary of a worker: errors in files left by code belong to its node
         return again.model_copy(
             update={"failure": f"its test predictions cannot be scored: {failure_from_error(error).message}"}

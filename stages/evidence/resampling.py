@@ -49,6 +49,7 @@ from labwright.record.estimands import (
     split_quotient,
 )
 from labwright.record.reducers.run_state import RunState
+from labwright.record.result_folders import list_result_folders
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResampledInterval
 from labwright.record.schema.hypotheses import Effect, Hypothesis
@@ -396,9 +397,12 @@ def _compute_scores(
 ) -> dict[tuple[str, str, str], NDArray[Any]]:
     by_condition: dict[tuple[str, str, str], NDArray[Any]] = {}
     for node in dict.fromkeys(node for node, _ in sorted(wanted)):
-        last = state.nodes[node].attempts[-1]
-        for submission, values, truth, more in iterate_sealed_predictions(
-            folder.get_attempt_path(node, last.number), folder.labels, expected=last.sealed
+        results = list_result_folders(state, folder, state.nodes[node])
+        places = [place for place, _ in results]
+        for submission, values, truth, more in (
+            found
+            for place, result in results
+            for found in iterate_sealed_predictions(place, folder.labels, expected=result.sealed, cells=places)
         ):
             if submission.dataset == dataset and (node, submission.condition) in wanted:
                 if len(truth) != drawn.shape[1]:

@@ -19,14 +19,15 @@ from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
 from labwright.record.claims.estimates import find_ablation_nodes, find_replicates, find_winner
 from labwright.record.events.search_events import NodeProbed, NodeSuspected
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.python_syntax import collect_reads
+from labwright.record.result_folders import ResultFolder, list_result_folders
 from labwright.record.run_folder import read_source
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import PROBE_TASK, RunTask
 from labwright.record.schema.nodes import HonestyFinding, Node
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, select_code
+from labwright.record.untrusted_files import remove_tree
 from labwright.review.honesty.label_probe import (
     MAX_PERMUTATIONS,
     PROBE_FILE,
@@ -38,9 +39,10 @@ from labwright.review.honesty.label_probe import (
 )
 from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, find_same_rows, judge_row_replacement
 from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.job import Job, JobOutcome, TooLate
+from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.scoring import SubmittedPredictions, compute_chance_level, read_final_predictions
 from labwright.stages.evidence.code_audit import audit_code
+from labwright.stages.measuring import TooLate, measure_job
 from labwright.stages.nodes.node_cells import build_rerun_job, list_measured_cells
 from labwright.stages.run_context import RunContext, decision_number, record_time_limit, run_once
 
@@ -143,7 +145,9 @@ class _NodeProbes:
                 )
                 runs, measured = runs + 1, outcome.measurements
                 arms = find_arms_ignoring_labels(
-                    await self._read_submitted(), await self._read_probed("labels", runs - 1), self.context.plan
+                    await self._read_submitted(),
+                    await self._read_predictions(outcome.measured_folders),
+                    self.context.plan,
                 )
                 if arms:
                     result = ProbeResult(
@@ -176,17 +180,18 @@ class _NodeProbes:
             )
             if not before:
                 raise ProbeNotRunError("not run: no predictions were submitted")
-            measured = (
-                await self._run_probe("rows", 0, {PROBE_FILE: ROW_PROBE_SCRIPT}, entry=PROBE_FILE, cells=cells)
-            ).measurements
+            outcome = await self._run_probe("rows", 0, {PROBE_FILE: ROW_PROBE_SCRIPT}, entry=PROBE_FILE, cells=cells)
+            measured = outcome.measurements
             words = " ".join([plan.task, plan.notes, *(f"{one.title} {one.description}" for one in plan.arms)])
-            result = judge_row_replacement(before, await self._read_probed("rows", 0), plan, words=words)
+            result = judge_row_replacement(
+                before, await self._read_predictions(outcome.measured_folders), plan, words=words
+            )
             if result.outcome == "still":
-                await self._run_probe("rows", 1, {}, cells=cells)
+                unchanged = await self._run_probe("rows", 1, {}, cells=cells)
                 original = {(one.dataset, one.condition): one.values for one in before}
                 if not all(
                     find_same_rows(original[one.dataset, one.condition], one.values).all()
-                    for one in await self._read_probed("rows", 1)
+                    for one in await self._read_predictions(unchanged.measured_folders)
                     if (one.dataset, one.condition) in original
                 ):
                     result = ProbeResult("unclear", "a second, unchanged run of the code predicts other values")
@@ -201,14 +206,13 @@ class _NodeProbes:
 
     async def _read_submitted(self) -> tuple[SubmittedPredictions, ...]:
         """Read the final predictions that the node submitted; empty if there are none."""
-        with suppress(SubmissionRefused):
-            folder = self.context.folder.get_attempt_path(self.name, self.node.attempts[-1].number)
-            return await to_thread(read_final_predictions, folder, self.context.folder.labels)
-        return ()
+        return await self._read_predictions(list_result_folders(self.context.state, self.context.folder, self.node))
 
-    async def _read_probed(self, kind: ProbeKind, number: int) -> tuple[SubmittedPredictions, ...]:
+    async def _read_predictions(self, folders: Sequence[ResultFolder]) -> tuple[SubmittedPredictions, ...]:
+        labels = self.context.folder.labels
         with suppress(SubmissionRefused):
-            return await to_thread(read_final_predictions, self._probe_folder(kind, number), self.context.folder.labels)
+            found = [await to_thread(read_final_predictions, one.path, labels) for one in folders]
+            return tuple(prediction for one in found for prediction in one)
         return ()
 
     def _probe_folder(self, kind: ProbeKind, number: int) -> Path:
@@ -255,13 +259,14 @@ class _NodeProbes:
                     entry=entry,
                     seed=self.node.seed,
                     timeout=context.retry_seconds,
-                    is_too_late=lambda: context.seconds_left() <= 0,
                     datasets=tuple(use.name for use in context.plan.datasets),
                 ),
                 self.node,
                 context.state,
             )
-            outcome = await context.executor.run(replace(job, cells=cells) if cells and job.cells else job)
+            if cells and job.cells:
+                job = replace(job, cells={cell: job.cells[cell] for cell in cells})
+            outcome = await measure_job(context, job)
         except BudgetSpent as error:
             raise ProbeNotRunError(f"not run: {error}") from error
         except TooLate:

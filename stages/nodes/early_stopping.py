@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from itertools import islice
 from pathlib import Path
 
 from labwright.record.events.search_events import DecisionMade
+from labwright.record.result_folders import list_result_folders
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import SEARCH_KINDS
-from labwright.sandbox.job import ExecutionProgress, ProgressWatch
+from labwright.sandbox.job import ExecutionProgress
 from labwright.sandbox.monitor import MAX_POINTS
 from labwright.search.pruning import (
     MIN_PEERS,
@@ -20,6 +22,7 @@ from labwright.search.pruning import (
     explain_silence,
     is_loss,
 )
+from labwright.stages.measuring import ProgressWatch
 from labwright.stages.prompt_inputs import build_decision_view
 from labwright.stages.run_context import RunContext
 
@@ -49,8 +52,11 @@ def build_watch(context: RunContext, decided: DecisionMade) -> ProgressWatch | N
         peers = []
     if not timed and not peers:
         return None
-    logs = [context.folder.get_attempt_path(one.id, len(one.attempts)) / "measurements.jsonl" for one in peers]
-    curves = cache(lambda: collect_peer_values([_read_losses(path) for path in logs]))
+    logs = [
+        [one.path / "measurements.jsonl" for one in list_result_folders(context.state, context.folder, peer)]
+        for peer in peers
+    ]
+    curves = cache(lambda: collect_peer_values([_read_losses(paths) for paths in logs]))
 
     def watch(progress: ExecutionProgress) -> str | None:
         if timed and progress.ended:
@@ -61,15 +67,17 @@ def build_watch(context: RunContext, decided: DecisionMade) -> ProgressWatch | N
     return watch
 
 
-def _read_losses(measurements: Path) -> list[CurveSample]:
-    """Return the losses by step that the code of a sealed attempt logged; empty without such a file."""
-    if not measurements.is_file():
-        return []
-    with open(measurements, encoding="utf-8") as lines:
-        measurements_read = (Measurement.model_validate_json(line) for line in lines)
-        points = (
-            ((one.dataset, one.condition, one.name, one.split), one.step, one.value)
-            for one in measurements_read
-            if one.step is not None and one.grade == "logged"
-        )
-        return list(islice((point for point in points if is_loss(point[0])), MAX_POINTS))
+def _read_losses(logs: Iterable[Path]) -> list[CurveSample]:
+    """Return the losses by step that the code of a node logged, from its sealed files; missing files have none."""
+    measurements = (
+        Measurement.model_validate_json(line)
+        for path in logs
+        if path.is_file()
+        for line in path.read_text(encoding="utf-8").splitlines()
+    )
+    points = (
+        ((one.dataset, one.condition, one.name, one.split), one.step, one.value)
+        for one in measurements
+        if one.step is not None and one.grade == "logged"
+    )
+    return list(islice((point for point in points if is_loss(point[0])), MAX_POINTS))

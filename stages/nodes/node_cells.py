@@ -13,7 +13,8 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from labwright.models.settings import SubjectSettings
@@ -23,7 +24,8 @@ from labwright.record.python_syntax import collect_reads, collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import list_reference_cells
 from labwright.record.repository_source import CODE_FILE
-from labwright.record.run_folder import hash_texts, read_source, seal_folder
+from labwright.record.result_folders import list_result_folders
+from labwright.record.run_folder import RunFolder, hash_texts, read_source, seal_folder
 from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds
 from labwright.record.schema.decisions import ExpandTree
@@ -33,8 +35,8 @@ from labwright.record.source_tree import ENTRY_FILE, select_visible_files
 from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
 from labwright.sandbox.cell_scheduler import summarize_failures
-from labwright.sandbox.job import CellOutcome, Job, JobOutcome
-from labwright.sandbox.results import MAX_SELF_REPORTED
+from labwright.sandbox.job import ArtifactFile, CellResult, CellTask, Job, JobOutcome
+from labwright.sandbox.workspace import CELLS_FOLDER
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.prompt_inputs import find_required_measurements
 from labwright.stages.run_context import RunContext, enter_step, record_spent_budget
@@ -127,12 +129,10 @@ def compute_cell_keys(
     facts = {one.name: one.fingerprint for one in context.facts}
     scorers = {one.dataset: one.sha256 for one in context.state.scorers}
     words = {word for text in source.values() for word in collect_strings(text)}
-    artifacts = {
-        f"{node.id}/{file}": digest
-        for node in view.nodes.values()
-        if node.id in words and node.attempts
-        for file, digest in node.attempts[-1].artifacts.items()
-    }
+    known = list_node_artifacts(
+        context.state, context.folder, (one for name, one in view.nodes.items() if name in words)
+    )
+    artifacts = {f"{node}/{name}": one.sha256 for node, files in known.items() for name, one in files.items()}
 
     def key(cell: Cell, above: tuple[str, ...] = ()) -> str:
         seen = select_visible_files(source, cell.arm, arms=arms, reads=reads)
@@ -168,17 +168,17 @@ def with_llm_access(
     job: Job, plan: DataPlan, subjects: Mapping[str, SubjectSettings], facts: Iterable[DatasetFacts]
 ) -> Job:
     """Return the job with access to the studied models, under its own key if it is a plain script."""
-    if not plan.subjects:
-        return job
+    tasks = job.with_script_cell()
+    if not plan.subjects or not all(cell.is_script for cell in tasks):
+        return replace(job, subjects=plan.subjects)
     content = {
         "files": hash_texts(job.source),
-        "seed": job.seed,
+        "seed": next(iter(tasks)).seed,
         **build_subject_key(plan, subjects),
         "data": [one.fingerprint for one in facts],
     }
-    return replace(
-        job, subjects=plan.subjects, key=hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    )
+    key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return replace(job, subjects=plan.subjects, cells={cell: replace(task, key=key) for cell, task in tasks.items()})
 
 
 def hash_arm_code(cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str]) -> dict[str, str]:
@@ -261,28 +261,33 @@ class NodeCells:
         reused = None if self._remeasures else self._context.state.cells.get(self._required.taken.get(key, ""))
         return self._committed.get(key) or (reused[1] if reused is not None else None)
 
-    async def run(self, job: Job) -> JobOutcome:
-        """Run the job over the node's cells, both those still to be measured and those already executed."""
-        known = {cell: run for cell in self.keys if (run := self.find_run(cell)) is not None}
+    @property
+    def owed_keys(self) -> list[str]:
+        """Keys of the cells that the node measures itself."""
+        return [key for cell, key in self.keys.items() if self.find_run(cell) is None]
+
+    def add_to(self, job: Job, rescued: Path | None) -> Job:
+        """Return the job with the node's cells, both those still to be measured and those already executed.
+
+        `rescued` has the checkpoints of cells that a kill interrupted.
+        """
         timed = self._context.search.order == "arrival"
-        with self._context.work_in_progress.acquire(key for cell, key in self.keys.items() if cell not in known):
-            return await self._context.executor.run(
-                replace(
-                    apply_settings(job, self.keys, self._context.state),
-                    arms=list_arms(self._node, self._context.plan),
-                    measured_folders={
-                        cell: self._context.folder.get_cell_path(run.id)
-                        for cell, run in known.items()
-                        if run.failure is None
-                    },
-                    failed_outcomes={cell: _to_outcome(run) for cell, run in known.items() if run.failure is not None},
-                    keys=self.keys,
-                    interrupted_folders=self._find_checkpoints(),
-                    expected_seconds=self._estimate_seconds() if timed else {},
-                    may_skip_cells=timed,
-                    on_cell_ended=self._commit_cell,
-                )
-            )
+        interrupted, expected = self._find_checkpoints(), self._estimate_seconds() if timed else {}
+
+        def task(cell: Cell, task: CellTask) -> CellTask:
+            if (run := self.find_run(cell)) is not None:
+                folder = self._context.folder.get_cell_path(run.id)
+            else:
+                folder = interrupted.get(cell) or (rescued and rescued / CELLS_FOLDER / cell.name)
+            return replace(task, key=self.keys[cell], known=run, folder=folder, expected_seconds=expected.get(cell))
+
+        job = apply_settings(job, self.keys, self._context.state)
+        return replace(
+            job,
+            cells={cell: task(cell, one) for cell, one in job.cells.items()},
+            arms=list_arms(self._node, self._context.plan),
+            may_skip_cells=timed,
+        )
 
     def _find_checkpoints(self) -> dict[Cell, Path]:
         """Return the folders of executions that hit a limit; the next execution continues from their checkpoints."""
@@ -300,73 +305,37 @@ class NodeCells:
         seconds = {line.cell.place_name: line.seconds for line in lines if line.outcome in ("measured", "taken over")}
         return {cell: seconds[cell.place_name] * cell.share for cell in self.keys if cell.place_name in seconds}
 
-    async def _commit_cell(self, cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
-        key = self.keys[cell]
+    def commit(self, result: CellResult, folder: Path) -> Path:
+        """Move the folder of an ended cell to its place, commit the execution, and return the place."""
+        key = self.keys[result.cell]
         before = len(self._context.state.cells.list_key_runs(key))
-        run = CellRun(id=f"{key[:24]}-{before}", key=key, **vars(outcome))
+        run = CellRun(
+            id=f"{key[:24]}-{before}", key=key, cell=result.cell, training=result.training, **result.copy_results()
+        )
         final = self._context.folder.get_cell_path(run.id)
         final.parent.mkdir(exist_ok=True)
         seal_folder(folder, final)
         self._context.recorder.append(CellExecuted(node=self._required.node, run=run))
-        record_spent_budget(self._context, outcome.failure)
+        record_spent_budget(self._context, result.failure)
         self._committed[key] = run
         if run.failure is None:
             self._context.work_in_progress.release(key)
         return final
 
-    def merged_outcome(self, outcome: JobOutcome) -> JobOutcome:
-        """Return the outcome of the node, with the values of the executions used for its cells.
-
-        Sealed results that concern several cells have their own index, as the executor wrote it. A node that tries
-        several settings of an arm has no values itself; the values are stored with the cells.
-        """
+    def to_node_outcome(self, outcome: JobOutcome) -> JobOutcome:
+        """Return the outcome of the node, whose lines name the executions. A node that tries several settings of an arm
+        has no values itself; they are stored with its cells."""
+        lines, failure = tuple(map(self._build_line, outcome.cells)), outcome.failure
+        runs = {run.id: run for cell in self.keys if (run := self.find_run(cell)) is not None}
+        update: dict[str, object] = {"seconds": self._own_seconds, "cells": lines}
         if self._node.is_trial:
-            cell_runs = (self.find_run(cell) for cell in self.keys)
-            failure = None if any(run is not None and run.failure is None for run in cell_runs) else outcome.failure
-            return replace(
-                outcome,
-                seconds=self._own_seconds,
-                cells=tuple(map(self._build_line, outcome.cells)),
-                failure=failure,
-                measurements=(),
-                self_reported=(),
-                arrays={},
-                sealed={},
-                artifacts={},
-            )
-        runs = [run for cell in self.keys if (run := self.find_run(cell)) is not None and run.failure is None]
-        lines = tuple(map(self._build_line, outcome.cells))
-        failure = outcome.failure
-        if failure is not None and failure.kind == "diverged" and self._node.kind == "replicate":
-            failure = summarize_failures(
-                lines,
-                {
-                    run.id: run.failure
-                    for cell in self.keys
-                    if (run := self.find_run(cell)) is not None and run.failure is not None
-                },
-                replicate=True,
-            )
-        single = {(one.dataset, one.condition, one.name) for run in runs for one in run.measurements}
-        compared = {metric.name for metric in self._context.plan.metrics if metric.is_comparative}
-        return replace(
-            outcome,
-            seconds=self._own_seconds,
-            cells=lines,
-            failure=failure,
-            measurements=(
-                *(value for run in runs for value in run.measurements),
-                *(
-                    one
-                    for one in outcome.measurements
-                    if one.name in compared and (one.dataset, one.condition, one.name) not in single
-                ),
-            ),
-            self_reported=tuple(value for run in runs for value in run.self_reported)[-MAX_SELF_REPORTED:],
-            arrays={name: digest for run in runs for name, digest in run.arrays.items()},
-            sealed=outcome.sealed or {name: digest for run in runs for name, digest in run.sealed.items()},
-            artifacts={name: digest for run in runs for name, digest in run.artifacts.items()},
-        )
+            worked = any(run.failure is None for run in runs.values())
+            update |= dict.fromkeys(("measurements", "self_reported"), ()) | {"failure": None if worked else failure}
+            update |= {name: {} for name in ("arrays", "sealed", "artifacts")}
+        elif failure is not None and failure.kind == "diverged" and self._node.kind == "replicate":
+            failures = {run.id: run.failure for run in runs.values() if run.failure is not None}
+            update["failure"] = summarize_failures(lines, failures, replicate=True)
+        return outcome.model_copy(update=update)
 
     @property
     def _own_seconds(self) -> float:
@@ -393,15 +362,14 @@ class NodeCells:
         )
 
 
-def _to_outcome(run: CellRun) -> CellOutcome:
-    return CellOutcome(**{field.name: getattr(run, field.name) for field in fields(CellOutcome)})
-
-
-async def prepare_node_cells(context: RunContext, decided: DecisionMade, view: StageSnapshot) -> NodeCells | None:
+async def prepare_node_cells(
+    context: RunContext, decided: DecisionMade, view: StageSnapshot, claims: ExitStack
+) -> NodeCells | None:
     """Prepare the cells of a decision's node; None if its program is a plain script.
 
     The required cells are recorded once, when no other node is measuring any of them; those already measured are
-    reused.
+    reused. Until `claims` is closed, other nodes wait for the cells that this node measures itself: nothing is awaited
+    between the last check for pending cells and the claim, so a key is measured by one node at a time.
     """
     node = context.state.nodes[format_node_id(decided.k)]
     if node.id not in context.state.required_cells:
@@ -433,7 +401,9 @@ async def prepare_node_cells(context: RunContext, decided: DecisionMade, view: S
                 taken=reusable_cells(decided, keys.values(), context=context),
             )
         )
-    return NodeCells(context, context.state.required_cells[node.id])
+    cells = NodeCells(context, context.state.required_cells[node.id])
+    claims.enter_context(context.work_in_progress.acquire(cells.owed_keys))
+    return cells
 
 
 def _list_controls_of_tuning(node: Node, view: StageSnapshot, state: RunState) -> tuple[Cell, ...]:
@@ -462,32 +432,52 @@ def _list_pending_elsewhere(context: RunContext, keys: Iterable[str]) -> list[as
 
 def apply_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
     """Return a job that measures these cells, each with the hyperparameters of its arm in its trial."""
-    cells = tuple(cells)
     plan = state.data_plan
-    needs = (
-        {}
-        if plan is None
-        else {arm: plan.find_needs(arm) for arm in {cell.arm for cell in cells} or plan.compared_arms}
-    )
     return replace(
         job,
-        cells=cells,
-        settings={cell: state.find_cell_setting(cell) for cell in cells},
-        needs={arm: one for arm, one in needs.items() if one != ResourceNeeds()},
-        rungs_by=state.data_plan.tuning.rungs_by if state.data_plan is not None else job.rungs_by,
+        cells={
+            cell: CellTask(
+                setting=state.find_cell_setting(cell),
+                needs=ResourceNeeds() if plan is None else plan.find_needs(cell.arm),
+            )
+            for cell in cells
+        },
+        rungs_by=plan.tuning.rungs_by if plan is not None else job.rungs_by,
     )
 
 
 def build_rerun_job(job: Job, node: Node, state: RunState) -> Job:
     """Return a job that executes a node's program again, with every measured cell and without reuse."""
-    lines = list_measured_cells(node)
+    lines, keys = {line.cell: line for line in list_measured_cells(node)}, _read_keys(state, node)
+    if not lines:
+        return job
+    job = apply_settings(job, lines, state)
     return replace(
-        apply_settings(job, (line.cell for line in lines), state),
-        keys=_read_keys(state, node),
-        arms=tuple({line.cell.arm: 0 for line in lines}),
-        expected_seconds={line.cell: line.seconds for line in lines},
+        job,
+        cells={
+            cell: replace(task, key=keys.get(cell, ""), expected_seconds=lines[cell].seconds)
+            for cell, task in job.cells.items()
+        },
+        arms=tuple({cell.arm: 0 for cell in lines}),
         may_skip_cells=False,
     )
+
+
+def list_node_artifacts(
+    state: RunState, folder: RunFolder, nodes: Iterable[Node]
+) -> dict[str, dict[str, ArtifactFile]]:
+    """Return the artifacts that nodes saved, by node and path."""
+    return {
+        node.id: files
+        for node in nodes
+        if (
+            files := {
+                name: ArtifactFile(place, sha256)
+                for place, result in list_result_folders(state, folder, node)
+                for name, sha256 in result.artifacts.items()
+            }
+        )
+    }
 
 
 def _read_keys(state: RunState, node: Node) -> dict[Cell, str]:

@@ -14,15 +14,15 @@ from labwright.models.errors import ImagesRefused
 from labwright.models.prompt_filters import join_findings
 from labwright.models.roles.figures import PLOT, VISION, PlotInputs, VisionInputs
 from labwright.record.events.search_events import NodePlotted, PlotsReviewed
-from labwright.record.folder_descriptors import remove_tree
-from labwright.record.run_folder import create_draft_folder, read_source, seal_folder, write_file
+from labwright.record.run_folder import create_draft_folder, read_source, seal_folder
 from labwright.record.schema.figures import Figure, FigureReview
 from labwright.record.schema.nodes import Failure, PlotRun
 from labwright.record.source_tree import PLOTS_FILE
+from labwright.record.untrusted_files import remove_tree, write_file
 from labwright.review.figures import FigureContext, LintFinding, lint_figure_folder, list_refusals, list_remarks
 from labwright.review.honesty.figure_data_check import find_typed_figures
 from labwright.sandbox.job import Job
-from labwright.sandbox.safe_io import MAX_FILE_BYTES, copy_file, list_names, make_folder
+from labwright.stages.measuring import measure_job
 from labwright.stages.nodes.plot_inputs import FigureGallery, FigureSubject, PlotArrays, build_figure_subject
 from labwright.stages.prompt_inputs import format_advice, read_plots, read_plotting_reference
 from labwright.stages.run_context import RunContext, enter_step
@@ -64,31 +64,29 @@ async def _run_plot_script(context: RunContext, canvas: PlotArrays, n: int, scri
     draft = create_draft_folder(final)
     fabrication = check_typed_numbers(script)
     if fabrication is not None:
-        write_file(draft / PLOTS_FILE, script)
+        write_file(draft, PLOTS_FILE, script)
         seal_folder(draft, final)
         context.recorder.append(NodePlotted(node=canvas.node, n=n, figures=(), failure=fabrication, seconds=0.0))
         return fabrication
-    if canvas.arrays is not None and canvas.arrays.is_dir():
-        make_folder(draft, "arrays")
-        for name in list_names(canvas.arrays, "", ".npy"):
-            copy_file(canvas.arrays, name, draft, f"arrays/{name}", MAX_FILE_BYTES)
     enter_step(context, canvas.node, "waiting")
-    outcome = await context.executor.run(
+    outcome = await measure_job(
+        context,
         Job(
             name=f"{canvas.node}/plots{n}",
             folder=draft,
             entry=PLOTS_FILE,
-            mode="plot",
+            kind="plot",
             source={PLOTS_FILE: script, SCORES_FILE: format_scores(context, canvas)},
             seed=context.state.nodes[canvas.node].seed,
             timeout=min(PLOT_SECONDS, context.node_seconds),
-            inputs=canvas.inputs,
-            on_start=lambda: enter_step(context, canvas.node, "plotting"),
-        )
+            inputs=canvas.places,
+        ),
+        on_start=lambda: enter_step(context, canvas.node, "plotting"),
+        has_deadline=False,
     )
-    for name in ("arrays", "inputs"):
-        remove_tree(draft / name, ignore_errors=True)
-    seal_folder(draft, final)
+    write_file(outcome.folder, PLOTS_FILE, script)  # the script could have replaced itself
+    seal_folder(outcome.folder, final)
+    remove_tree(draft)
     context.recorder.append(
         NodePlotted(node=canvas.node, n=n, figures=outcome.figures, failure=outcome.failure, seconds=outcome.seconds)
     )

@@ -9,8 +9,8 @@ Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, bugg
 from __future__ import annotations
 
 from asyncio import to_thread
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -20,7 +20,6 @@ from labwright.models.roles.experiment_code import CODE, Program
 from labwright.models.roles.figures import PLOT, PlotInputs
 from labwright.models.roles.node_assessment import FEEDBACK
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodeProposed, NodeSuspected
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.log_reader import RecordError
 from labwright.record.reference_baselines import OFF_THE_SHELF_ARM
 from labwright.record.run_folder import (
@@ -31,6 +30,7 @@ from labwright.record.run_folder import (
     seal_folder,
     seal_source,
 )
+from labwright.record.schema.cell import Cell
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import (
     Attempt,
@@ -44,20 +44,23 @@ from labwright.record.schema.nodes import (
     format_node_id,
 )
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, read_constants
+from labwright.record.untrusted_files import remove_tree
 from labwright.review.honesty.run_facts import find_equal_arms
 from labwright.review.honesty.withheld_labels import find_impossible_scores, list_withheld_metrics
 from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.job import AttemptArtifacts, Job, JobOutcome, TooLate
+from labwright.sandbox.job import ArtifactFile, CellTask, Job, JobOutcome, combine_needs
+from labwright.sandbox.results import write_job_output
 from labwright.sandbox.scoring import read_final_predictions
-from labwright.sandbox.workspace import remove_rescued, rescue_checkpoints
+from labwright.sandbox.workspace import CELLS_FOLDER, remove_rescued, rescue_checkpoints
 from labwright.search.replication import find_concluding_replicates
 from labwright.search.run_control import NodeKilled
 from labwright.search.scheduler import ReleaseSlot
 from labwright.search.stage_snapshot import StageSnapshot
+from labwright.stages.measuring import TooLate, keep_in_place, measure_job
 from labwright.stages.nodes.early_stopping import build_watch
-from labwright.stages.nodes.node_cells import prepare_node_cells, with_llm_access
+from labwright.stages.nodes.node_cells import NodeCells, list_node_artifacts, prepare_node_cells, with_llm_access
 from labwright.stages.nodes.node_plots import draw_plots
-from labwright.stages.nodes.plot_inputs import PlotArrays
+from labwright.stages.nodes.plot_inputs import PlotArrays, list_array_folders
 from labwright.stages.nodes.repository_program import build_repository_program, read_plot_script
 from labwright.stages.prompt_inputs import (
     build_code_inputs,
@@ -197,8 +200,8 @@ class NodeRunner:
             self.record_verdict("buggy" if failure else "good", failure)
             return
         if failure is None:
-            arrays = self.context.folder.get_attempt_path(self.node.id, len(self.node.attempts)) / "arrays"
-            failure = await draw_plots(self.context, self.client, PlotArrays(self.node.id, arrays))
+            arrays = PlotArrays(self.node.id, list_array_folders(self.context, self.node))
+            failure = await draw_plots(self.context, self.client, arrays)
         if failure is not None:
             self.record_verdict("buggy", failure)
             return
@@ -294,12 +297,17 @@ class NodeRunner:
 
     async def run_attempt(self, number: int) -> None:
         """Execute the code once; a second attempt gets more time, or the whole machine if memory ran out."""
+        with ExitStack() as claims:
+            cells = await prepare_node_cells(self.context, self.decided, self.view, claims)
+            await self._execute_attempt(number, cells)
+
+    async def _execute_attempt(self, number: int, node_cells: NodeCells | None) -> None:
         context, node = self.context, self.node
         before = node.attempts[-1].failure if node.attempts else None
         alone = before is not None and before.kind == "memory"
         limit = context.retry_seconds if number > 1 and not alone else context.node_seconds
-        earlier, final = self.find_checkpoints(number), context.folder.get_attempt_path(node.id, number)
-        draft, node_cells = create_draft_folder(final), await prepare_node_cells(context, self.decided, self.view)
+        rescued, final = self.rescue_checkpoints(number), context.folder.get_attempt_path(node.id, number)
+        draft = create_draft_folder(final)
         if context.budget is not None:
             await context.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
         self.enter_step("waiting")
@@ -310,18 +318,27 @@ class NodeRunner:
             seed=node.seed,
             timeout=limit,
             alone=alone,
-            is_too_late=lambda: context.seconds_left() <= 0,
-            on_start=lambda: self.enter_step("running"),
             live_output=context.folder.get_live_output_path(node.id, number),
-            watch=build_watch(context, self.decided),
-            earlier_folder=earlier,
             artifacts=self.list_artifacts(),
             datasets=tuple(use.name for use in context.plan.datasets),
-            needs={arm: context.plan.find_needs(arm) for arm in context.plan.compared_arms},
         )
+        if node_cells is None:
+            needs = combine_needs(map(context.plan.find_needs, context.plan.compared_arms))
+            script = Cell(dataset="", arm="", seed=node.seed)
+            earlier = context.folder.get_attempt_path(node.id, number - 1) if number > 1 else None
+            task = CellTask(
+                needs=needs, folder=rescued / CELLS_FOLDER / script.name if rescued is not None else earlier
+            )
+            job = replace(job, cells={script: task})
+        else:
+            job = node_cells.add_to(job, rescued)
         job = with_llm_access(job, context.plan, context.subjects, context.facts)
+        watch = build_watch(context, self.decided)
+        commit = keep_in_place if node_cells is None else node_cells.commit
         try:
-            outcome = await (context.executor.run(job) if node_cells is None else node_cells.run(job))
+            outcome = await measure_job(
+                context, job, on_start=lambda: self.enter_step("running"), watch=watch, commit=commit
+            )
         except TooLate:
             if context.budget is not None:
                 context.budget.release(f"{node.id}/{number}")
@@ -331,62 +348,41 @@ class NodeRunner:
                 f"{NO_SPACE_MESSAGE} at {context.folder.root}: free disk space, then resume the run; {node.id} is "
                 "repeated"
             )
-        outcome = outcome if node_cells is None else node_cells.merged_outcome(outcome)
-        findings = await to_thread(self.check_outcome, outcome, draft)
-        seal_folder(draft, final)
+        findings = await to_thread(self.check_outcome, outcome)
+        if node_cells is not None:
+            tail = await to_thread(write_job_output, draft, job, outcome)
+            outcome = node_cells.to_node_outcome(outcome).model_copy(update={"stdout_tail": tail})
+            remove_tree(draft / CELLS_FOLDER)
+            seal_folder(draft, final)
+        else:
+            seal_folder(outcome.folder, final)
+            remove_tree(draft)
         if findings and not node.findings:
             context.recorder.append(NodeSuspected(node=node.id, findings=findings))
         context.recorder.append(
             AttemptExecuted(
                 node=node.id,
-                attempt=Attempt(
-                    number=number,
-                    seconds=outcome.seconds,
-                    limit=limit,
-                    alone=alone,
-                    failure=outcome.failure,
-                    measurements=outcome.measurements,
-                    self_reported=outcome.self_reported,
-                    arrays=outcome.arrays,
-                    sealed=outcome.sealed,
-                    artifacts=outcome.artifacts,
-                    curves_sha256=outcome.curves_sha256,
-                    stdout_tail=outcome.stdout_tail,
-                    resumed=outcome.resumed,
-                    asked=outcome.asked,
-                    exchanges_sha256=outcome.exchanges_sha256,
-                    cells=outcome.cells,
-                    peak_host_bytes=outcome.peak_host_bytes,
-                    peak_gpu_bytes=outcome.peak_gpu_bytes,
-                ),
+                attempt=Attempt(number=number, limit=limit, alone=alone, cells=outcome.cells, **outcome.copy_results()),
             )
         )
         remove_rescued(draft)
         record_spent_budget(context, outcome.failure)
 
-    def find_checkpoints(self, number: int) -> Path | None:
-        """Return the folder with checkpoints: that of this attempt after a kill, otherwise that of the previous
-        attempt.
-        """
+    def rescue_checkpoints(self, number: int) -> Path | None:
+        """Return the folder with the checkpoints of this attempt's cells after a kill; None if there are none."""
         context, node = self.context, self.node
         rescued = rescue_checkpoints(partial_path(context.folder.get_attempt_path(node.id, number)))
         if rescued is not None and context.search.order == "arrival" and not context.plan.subjects:
             return rescued
-        return (
-            context.folder.get_attempt_path(node.id, number - 1) if number > 1 and not context.plan.subjects else None
-        )
+        return None
 
-    def list_artifacts(self) -> dict[str, AttemptArtifacts]:
+    def list_artifacts(self) -> dict[str, dict[str, ArtifactFile]]:
         """Return the artifacts of the good nodes that this decision may see."""
-        last = [(one.id, one.attempts[-1]) for one in self.view.nodes.values() if one.status == "good" and one.attempts]
-        return {
-            name: AttemptArtifacts(self.context.folder.get_attempt_path(name, attempt.number), attempt.artifacts)
-            for name, attempt in last
-            if attempt.artifacts
-        }
+        good = [one for one in self.view.nodes.values() if one.status == "good"]
+        return list_node_artifacts(self.context.state, self.context.folder, good)
 
-    def check_outcome(self, outcome: JobOutcome, folder: Path) -> tuple[HonestyFinding, ...]:
-        """Return the honesty findings on an executed program, whose output is in `folder`.
+    def check_outcome(self, outcome: JobOutcome) -> tuple[HonestyFinding, ...]:
+        """Return the honesty findings on an executed program.
 
         Programs that run their parent's code are skipped, because the code was checked with the parent.
         """
@@ -396,13 +392,21 @@ class NodeRunner:
         skips_code = self.action.kind in RERUN_KINDS or self.context.repository is not None
         return (
             *find_impossible_scores(outcome.measurements, withheld),
-            *(() if skips_code else self.find_run_facts(folder)),
+            *(() if skips_code else self.find_run_facts(outcome)),
         )
 
-    def find_run_facts(self, folder: Path) -> tuple[HonestyFinding, ...]:
+    def find_run_facts(self, outcome: JobOutcome) -> tuple[HonestyFinding, ...]:
         """Return the facts of an execution that need an explanation in the code."""
         with suppress(SubmissionRefused):
-            return tuple(find_equal_arms(read_final_predictions(folder, self.context.folder.labels)))
+            return tuple(
+                find_equal_arms(
+                    [
+                        prediction
+                        for one in outcome.measured_folders
+                        for prediction in read_final_predictions(one.path, self.context.folder.labels)
+                    ]
+                )
+            )
         return ()
 
     async def draw_aggregate(self) -> None:
@@ -416,12 +420,7 @@ class NodeRunner:
             for one in find_concluding_replicates(self.view, self.parent.id, self.node.stage)
             if one.status == "good"
         ]
-        canvas = PlotArrays(
-            self.node.id,
-            inputs={
-                one.id: context.folder.get_attempt_path(one.id, len(one.attempts)) / "arrays" for one in replicates
-            },
-        )
+        canvas = PlotArrays(self.node.id, inputs={one.id: list_array_folders(context, one) for one in replicates})
         if self.node.source_sha256:
             self.client.skip(PLOT)
         else:

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.models.roles.figures import ArrayBrief, Range
+from labwright.record.result_folders import list_result_folders
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.figures import Figure, FigureReview
-from labwright.record.schema.nodes import PlotRun
-from labwright.sandbox.safe_io import BadFile, list_names, load_array
+from labwright.record.schema.nodes import Node, PlotRun
+from labwright.record.untrusted_files import BadFile, list_names, load_array
 from labwright.stages.run_context import RunContext
 
 MAX_RANGE_VALUES = 1_000_000
@@ -54,21 +55,33 @@ def _compute_range(values: NDArray[np.float64]) -> Range | None:
     return Range(low=float(finite.min()), high=float(finite.max()), mean=float(mean))
 
 
+def list_array_folders(context: RunContext, node: Node) -> tuple[Path, ...]:
+    """Return the folders of a node's arrays, one for each of its cells."""
+    return tuple(one.path / "arrays" for one in list_result_folders(context.state, context.folder, node))
+
+
 @dataclass(frozen=True)
 class PlotArrays:
     """Arrays that a node's plots may use: its own, and those of other nodes by name."""
 
     node: str
-    arrays: Path | None = None
-    inputs: dict[str, Path] = field(default_factory=dict[str, Path])
+    arrays: tuple[Path, ...] = ()
+    """Folders of its own arrays, one for each of its cells."""
+    inputs: dict[str, tuple[Path, ...]] = field(default_factory=dict[str, tuple[Path, ...]])
+
+    @property
+    def places(self) -> dict[str, tuple[Path, ...]]:
+        """Place of the arrays for plotting scripts -> folders."""
+        places = {"arrays": self.arrays} if self.arrays else {}
+        places |= {f"inputs/{name}": folders for name, folders in self.inputs.items()}
+        return {place: tuple(one for one in folders if one.is_dir()) for place, folders in places.items()}
 
     async def read_briefs(self) -> tuple[ArrayBrief, ...]:
         """Return a brief of every array with its path in plotting scripts and its range; skip other files."""
-        folders = {"arrays": self.arrays} if self.arrays is not None else {}
-        folders |= {f"inputs/{name}": folder for name, folder in self.inputs.items()}
         briefs = [
-            await to_thread(_read_array_brief, folder, name, f"{prefix}/{name}")
-            for prefix, folder in folders.items()
+            await to_thread(_read_array_brief, folder, name, f"{place}/{name}")
+            for place, folders in self.places.items()
+            for folder in folders
             for name in list_names(folder, "", ".npy")
         ]
         return tuple(brief for brief in briefs if brief is not None)

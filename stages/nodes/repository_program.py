@@ -17,7 +17,7 @@ from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.source_tree import PLOTS_FILE
 from labwright.sandbox.datasets import materialise
-from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.job import CellTask, Job, JobOutcome, measure_all
 from labwright.sandbox.metrics import METRICS
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.repository.patched_arms import NothingLeftError, has_only_word_arms, write_patched_program
@@ -140,16 +140,16 @@ async def check_repository(context: RunContext, seed: int) -> None:
 
 
 async def _run_unmodified(context: RunContext, code: RepositoryProgram, cell: Cell) -> JobOutcome:
-    return await context.executor.run(
+    return await measure_all(
+        context.executor,
         Job(
             name="the unmodified repository",
             folder=context.folder.root / "probes" / f"baseline-{cell.seed}",
-            cells=(cell,),
+            cells={cell: CellTask()},
             source=build_program((), code),
-            seed=cell.seed,
             timeout=context.node_seconds,
             may_skip_cells=False,
-        )
+        ),
     )
 
 

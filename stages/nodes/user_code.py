@@ -18,7 +18,7 @@ from labwright.record.events import Event
 from labwright.record.events.search_events import DecisionMade, NodeProposed
 from labwright.record.python_syntax import parse_python
 from labwright.record.reducers.run_state import RunState
-from labwright.record.run_folder import RunFolder, open_regular, seal_source
+from labwright.record.run_folder import RunFolder, seal_source
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import STAGES, format_node_id
 from labwright.record.source_tree import (
@@ -30,6 +30,7 @@ from labwright.record.source_tree import (
     check_source,
     read_constants,
 )
+from labwright.record.untrusted_files import open_plain_file
 from labwright.search.policy import NODE_KIND_BY_STAGE
 from labwright.search.scheduler import list_all_results
 from labwright.search.stage_snapshot import build_snapshot
@@ -158,7 +159,7 @@ def _read_text_file(folder: Path, name: str) -> str:
     path = folder / name
     if not stat.S_ISREG(path.lstat().st_mode):
         raise UserCodeError(f"{path} is not a regular file: replace it with the file itself")
-    with open(open_regular(path), "rb") as file:
+    with open(open_plain_file(path), "rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise UserCodeError(

@@ -23,18 +23,17 @@ from labwright.models.roles.figures import FIGURES, FigurePart, FigureScript, Fi
 from labwright.models.roles.node_assessment import Statistic
 from labwright.record.claims.estimates import compute_paper_claims, find_ablation_conditions, find_trusted_replicates
 from labwright.record.events.paper_events import FiguresDrawn
-from labwright.record.folder_descriptors import remove_tree
 from labwright.record.python_syntax import parse_python
-from labwright.record.run_folder import create_draft_folder, hash_file, partial_path, seal_folder, write_file
+from labwright.record.run_folder import create_draft_folder, hash_file, partial_path, seal_folder
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts
 from labwright.record.schema.figures import Figure, FigureReview, FinalFigure
 from labwright.record.schema.nodes import Failure, Node, PlotRun
-from labwright.sandbox.job import Executor, Job
+from labwright.record.untrusted_files import copy_file, list_names, remove_tree
+from labwright.sandbox.job import Executor, Job, measure_all
 from labwright.sandbox.results import MAX_FIGURE_BYTES
-from labwright.sandbox.safe_io import copy_file, list_names
 from labwright.stages.difference_tables import build_mean_tables
 from labwright.stages.nodes.node_plots import PLOT_SECONDS, check_typed_numbers, review_figures
-from labwright.stages.nodes.plot_inputs import FigureGallery, FigureSubject, PlotArrays
+from labwright.stages.nodes.plot_inputs import FigureGallery, FigureSubject, PlotArrays, list_array_folders
 from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.hypothesis_figures import (
     RETIRED_FIGURES,
@@ -122,7 +121,7 @@ async def draw_figures(context: RunContext) -> None:
             arrays=PlotArrays(
                 node.id,
                 inputs={
-                    one.id: context.folder.get_attempt_path(one.id, len(one.attempts)) / "arrays"
+                    one.id: list_array_folders(context, one)
                     for one in find_trusted_replicates(context.state, node.id)
                     if one.status == "good"
                 },
@@ -311,7 +310,8 @@ def _record_figures(context: RunContext, studio: DrawingContext, drawn: _FigureP
                 sorted(
                     {
                         hash_file(source / name)
-                        for source in studio.arrays.inputs.values()
+                        for sources in studio.arrays.places.values()
+                        for source in sources
                         for name in list_names(source, "", ".npy")
                     }
                 )
@@ -385,22 +385,22 @@ async def draw_script(studio: DrawingContext, script: FigureScript, *, turn: int
     async def draw(part: FigurePart) -> DrawnFigure:
         source = f"{script.script.rstrip()}\n\n\n{part.code.strip()}\n" if part.code.strip() else script.script
         folder = studio.folder / f"turn{turn}" / part.name
+        statistics = json.dumps([one.model_dump() for one in studio.statistics], indent=1)
+        inputs = {"inputs/statistics.json": statistics}
         if studio.hypothesis_data:
-            write_file(folder / "inputs" / "decided.json", studio.hypothesis_data)
-        write_file(
-            folder / "inputs" / "statistics.json", json.dumps([one.model_dump() for one in studio.statistics], indent=1)
-        )
-        outcome = await studio.executor.run(
+            inputs["inputs/decided.json"] = studio.hypothesis_data
+        outcome = await measure_all(
+            studio.executor,
             Job(
                 name=f"figures/{turn}/{part.name}",
                 folder=folder,
                 entry="figures.py",
-                mode="plot",
+                kind="plot",
                 seed=studio.seed,
-                source={"figures.py": source, **build_style_files(studio.style)},
+                source={"figures.py": source, **build_style_files(studio.style), **inputs},
                 timeout=studio.seconds,
-                inputs=studio.arrays.inputs,
-            )
+                inputs=studio.arrays.places,
+            ),
         )
         saved, wanted = {one.name for one in outcome.figures}, [f"{part.name}{suffix}" for suffix in FIGURE_SUFFIXES]
         failure, missing = outcome.failure, [f"figures/{name}" for name in wanted if name not in saved]
@@ -414,7 +414,7 @@ async def draw_script(studio: DrawingContext, script: FigureScript, *, turn: int
             )
         if failure is None:
             for name in wanted:
-                copy_file(folder, f"figures/{name}", studio.folder, f"figures/{name}", MAX_FIGURE_BYTES)
+                copy_file(outcome.folder, f"figures/{name}", studio.folder, f"figures/{name}", MAX_FIGURE_BYTES)
         remove_tree(folder, ignore_errors=True)
         figures = tuple(one for one in outcome.figures if one.name in wanted)
         return DrawnFigure(part, source, () if failure else figures, failure)

@@ -32,6 +32,7 @@ from labwright.record.estimands import (
 )
 from labwright.record.reducers.run_state import RunState
 from labwright.record.registered_pairs import find_registered_pair
+from labwright.record.result_folders import list_result_folders
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, Measurement, MetricSpec, parse_arm, parse_level
 from labwright.record.schema.figures import FigurePlacement
@@ -222,8 +223,8 @@ def _build_curves(state: RunState, plan: DataPlan, folder: RunFolder) -> Iterato
     deciding runs."""
     found: dict[tuple[str, str], dict[int, list[float]]] = {}
     for node in find_deciding_nodes(state)[0]:
-        path = folder.get_attempt_path(node.id, len(node.attempts)) / "measurements.jsonl"
-        for measurement in _read_measurements(path):
+        logs = [one.path / "measurements.jsonl" for one in list_result_folders(state, folder, node)]
+        for measurement in (one for path in logs for one in _read_measurements(path)):
             if (
                 measurement.step is not None
                 and (measurement.name, measurement.split) == (plan.primary_metric.name, "validation")

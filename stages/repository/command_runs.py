@@ -17,6 +17,7 @@ from labwright.record.reducers.state_fields import RepositoryState
 from labwright.record.repository_source import OUTPUT_FOLDER, build_command_line
 from labwright.record.run_folder import create_draft_folder, seal_folder
 from labwright.record.schema.repository import CommandRun, RepositoryCommand
+from labwright.record.untrusted_files import make_folder, remove_path, remove_tree, write_file
 from labwright.sandbox.file_clock import wait_for_next_time
 from labwright.sandbox.repository import trace
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
@@ -29,9 +30,7 @@ from labwright.sandbox.repository.metric import (
     prepare_checkout,
     read_metric,
 )
-from labwright.sandbox.repository.output_files import remove_checkout
 from labwright.sandbox.repository.predictions import score_predictions
-from labwright.sandbox.safe_io import remove_path
 
 MAX_TAIL_CHARS = 4000
 
@@ -147,14 +146,14 @@ class CommandRunner:
         self, setup: CommandSetup, run: CommandRun, purpose: CommandPurpose, parts: tuple[str, ...], traced: bool
     ) -> CommandRun:
         place = self.folder / "work" / run.id
-        await asyncio.to_thread(remove_checkout, place)
+        await asyncio.to_thread(remove_tree, place, ignore_errors=True)
         kept = await asyncio.to_thread(self.mirror.checkout, setup.tree, place)
         metric = parse_metric(setup.command.metric, OUTPUT_FOLDER)
         (stale,) = await asyncio.to_thread(prepare_checkout, place, [metric], OUTPUT_FOLDER)
         env = dict(setup.command.env)
         if traced:
             remove_path(place, trace.TRACE_FOLDER)
-            (place / trace.TRACE_FOLDER).mkdir()
+            make_folder(place, trace.TRACE_FOLDER)
             env |= trace.build_trace_variables()
         began = await asyncio.to_thread(wait_for_next_time, place)
         env = trace.add_hook(env)
@@ -199,10 +198,10 @@ class CommandRunner:
         final = self.find_run_folder(run)
         final.parent.mkdir(parents=True, exist_ok=True)
         draft = create_draft_folder(final)
-        (draft / "output.txt").write_text(outcome.output, encoding="utf-8", errors="replace")
+        write_file(draft, "output.txt", outcome.output)
         trace.copy_trace(place, draft)
         seal_folder(draft, final)
-        remove_checkout(place)
+        remove_tree(place, ignore_errors=True)
 
 
 def _split_seed(command: RepositoryCommand, seed: int, repeat: int) -> tuple[int, int]:

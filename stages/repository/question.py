@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
@@ -33,11 +34,18 @@ from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog
 from labwright.record.events.repository_events import QuestionAnswered, QuestionDesigned, QuestionRunEnded
 from labwright.record.repository_source import OUTPUT_FOLDER
-from labwright.record.run_folder import hash_file
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.research_question import ExperimentDesign, QuestionRun, ResearchQuestion
 from labwright.record.source_edits import apply_edits
 from labwright.record.source_tree import SourceTreeError
+from labwright.record.untrusted_files import (
+    BadFile,
+    hash_regular,
+    iterate_entries,
+    remove_path,
+    remove_tree,
+    write_file,
+)
 from labwright.review.evidence.number_words import CountedThings, find_number_words, find_ratio_words
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.file_clock import wait_for_next_time
@@ -45,8 +53,6 @@ from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import parse_metric, prepare_checkout, read_metric
-from labwright.sandbox.repository.output_files import remove_checkout
-from labwright.sandbox.safe_io import BadFile, remove_path, write_file
 from labwright.stages.repository.claim_support import (
     ArmComparison,
     direction_support,
@@ -276,7 +282,7 @@ class QuestionStudy:
     def _checkout(self, name: str) -> tuple[Path, Path]:
         """Check out the tree; return its folder and the folder of its large files."""
         folder = self.work / name
-        remove_checkout(folder)
+        remove_tree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         return folder, self.mirror.checkout(self.tree, folder)
 
@@ -490,7 +496,5 @@ def format_change(files: Mapping[str, str], texts: Mapping[str, str]) -> str:
 def hash_files(folder: Path) -> dict[str, str]:
     """Return the sha256 of every plain file in a folder, by relative path."""
     return {
-        path.relative_to(folder).as_posix(): hash_file(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink()
+        name: hash_regular(folder, name) for name, status in iterate_entries(folder) if stat.S_ISREG(status.st_mode)
     }

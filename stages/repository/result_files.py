@@ -17,7 +17,7 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple, cast
 
 from labwright.record.claims.estimates import compute_t_quantile
-from labwright.sandbox.safe_io import BadFile, open_regular
+from labwright.record.untrusted_files import BadFile, open_regular
 from labwright.stages.repository.claim_support import ArmComparison, EffectDirection
 
 MAX_BYTES = 5_000_000

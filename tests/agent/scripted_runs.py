@@ -150,7 +150,7 @@ class RunWorld:
 
     def _ran(self, job: Job) -> tuple[float, JobOutcome]:
         self.ran.append(job.name)
-        if job.mode == "plot":
+        if job.kind == "plot":
             return 0.0, drawn(job)
         self.begun[job.name] = self.now
         (job.folder / "arrays").mkdir(parents=True, exist_ok=True)

@@ -44,6 +44,7 @@ from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.evidence.reproduction import copy_datasets
 from labwright.stages.evidence.reproduction_match import compute_tolerance
+from tests.jobs import run_job
 
 CODE = """\
 import numpy as np
@@ -134,7 +135,8 @@ async def executed(folder: RunFolder, code: str, names: list[str]) -> list[JobOu
     try:
         return await asyncio.gather(
             *(
-                executor.run(
+                run_job(
+                    executor,
                     Job(
                         name=name,
                         folder=folder.get_attempt_path(name, 1),
@@ -142,7 +144,7 @@ async def executed(folder: RunFolder, code: str, names: list[str]) -> list[JobOu
                         seed=k,
                         timeout=60,
                         datasets=("iris",),
-                    )
+                    ),
                 )
                 for k, name in enumerate(names, 1)
             )

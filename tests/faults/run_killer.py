@@ -3,8 +3,7 @@
     python -m tests.faults.run_killer RUN URL NOTED [KIND,KIND...]
 
 starts or resumes the run, and kills itself (SIGKILL) right after the first event of one of the kinds. What it begins to
-execute of cells it notes beside the run, in `RUN.begun`, which is none of the record. With STUDY_ON_RAY in the
-environment cells run on that cluster, and notes begin with the time.
+execute of cells it notes beside the run, in `RUN.begun`, which is none of the record.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from labwright.record.events.search_events import AttemptExecuted, CellExecuted
 from labwright.record.line_store import read_stored_rows
 from labwright.record.log_reader import is_run, read_events, read_state
 from labwright.record.reducers.run_state import RunState
-from labwright.sandbox import job_runner
-from labwright.sandbox.cluster import remote_runner
-from labwright.sandbox.cluster.messages import PollResponse
-from labwright.sandbox.execution import KernelExecution, KernelScript, execute
+from labwright.sandbox import cell_runner
+from labwright.sandbox.cell_runner import execute
 from labwright.sandbox.kernels import Kernel
+from labwright.sandbox.results import KernelExecution
+from labwright.sandbox.workspace import KernelScript
 from tests.execution_cache import reusing_executions_between_runs
 from tests.faults.http_study import find_noted, make_settings, resume_run, start_run
 from tests.models.openai_server import OpenAIServer
@@ -202,34 +201,16 @@ def noting_cells(notes: Path) -> Generator[None]:
     """While inside, each execution of a cell in a kernel begins with a line: node, attempt or check, cell."""
 
     async def noted(kernel: Kernel, script: KernelScript, *rest: Any, **more: Any) -> KernelExecution:
-        if script.cell is not None:
+        if not script.cell.is_script:
             with notes.open("a") as file:
-                file.write(f"{script.job.name}\n")
+                file.write(f"{script.job.name} {script.cell.name}\n")
         return await execute(kernel, script, *rest, **more)
 
-    job_runner.execute = noted
+    cell_runner.execute = noted
     try:
         yield
     finally:
-        job_runner.execute = execute
-
-
-@contextmanager
-def noting_remote_cells(notes: Path) -> Generator[None]:
-    """While inside, each execution of a cell on a cluster begins with such a line, and the time before it."""
-    hear = remote_runner.TaskListener.handle_news
-
-    async def noted(self: remote_runner.TaskListener, news: PollResponse, has_started: bool) -> str:
-        if news.has_started and not has_started:
-            with notes.open("a") as file:
-                file.write(f"{time.time()} {self.name}\n")
-        return await hear(self, news, has_started)
-
-    remote_runner.TaskListener.handle_news = noted
-    try:
-        yield
-    finally:
-        remote_runner.TaskListener.handle_news = hear
+        cell_runner.execute = execute
 
 
 def main(run: str, url: str, noted: str, kinds: str = "") -> int:
@@ -241,18 +222,6 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
             os.kill(os.getpid(), signal.SIGKILL)
 
     until = {"until": os.environ["STUDY_UNTIL"]} if os.environ.get("STUDY_UNTIL") else {}
-    if (cluster := os.environ.get("STUDY_ON_RAY")) is not None:
-        changes: dict[str, Any] = {
-            "sandbox__executor": "ray",
-            "sandbox__ray": cluster,
-            "sandbox__store": os.environ["STUDY_STORE"],
-            **until,
-        }
-        with noting_remote_cells(notes_folder(folder)):
-            if is_run(folder) and read_events(folder / "events.jsonl"):
-                return resume_run(folder, Path(noted), listen, **changes)
-            shutil.rmtree(folder, ignore_errors=True)
-            return start_run(folder.parent, folder.name, make_settings(url, **changes), Path(noted), listen)
     with reusing_executions_between_runs(), noting_cells(notes_folder(folder)):
         if is_run(folder) and read_events(folder / "events.jsonl"):
             return resume_run(folder, Path(noted), listen)

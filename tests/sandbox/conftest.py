@@ -22,6 +22,7 @@ from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.mounts import KERNEL_SIDE
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.settings import SandboxSettings
+from tests.jobs import run_job
 
 sys.path.append(str(KERNEL_SIDE))
 pytest.register_assert_rewrite("tests.sandbox.executor_contract")
@@ -62,7 +63,8 @@ class KernelBench:
     async def run(
         self, code: str, *, beside: dict[str, str] | None = None, timeout: float = 60.0, seed: int = 0
     ) -> JobOutcome:
-        return await self.executor.run(
+        return await run_job(
+            self.executor,
             Job(
                 name="test",
                 folder=self.folder,
@@ -70,20 +72,21 @@ class KernelBench:
                 seed=seed,
                 timeout=timeout,
                 datasets=("digits",),
-            )
+            ),
         )
 
-    async def plot(self, code: str, inputs: dict[str, Path] | None = None) -> JobOutcome:
-        return await self.executor.run(
+    async def plot(self, code: str, inputs: dict[str, tuple[Path, ...]] | None = None) -> JobOutcome:
+        return await run_job(
+            self.executor,
             Job(
                 name="plot",
                 folder=self.folder,
                 source={"plots.py": code},
                 entry="plots.py",
-                mode="plot",
+                kind="plot",
                 timeout=60.0,
                 inputs=inputs or {},
-            )
+            ),
         )
 
 

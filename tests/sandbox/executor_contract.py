@@ -17,6 +17,7 @@ import pytest
 
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.job import ExecutionProgress, Executor, Job, JobOutcome
+from tests.jobs import Watch, run_job
 from tests.sandbox.conftest import DatasetStore, holds_eventually
 
 TINY = "import lab\nlab.result('size', 3, condition='baseline', dataset='digits')\nprint('measured')\n"
@@ -85,14 +86,14 @@ class ExecutorContract:
         given = tmp_path / "n1"
         given.mkdir()
         np.save(given / "x.npy", np.arange(4))
-        outcome = await self.run_job(replace(make_job(tmp_path / "a", SUM), inputs={"n1": given}), store)
+        outcome = await self.run_job(replace(make_job(tmp_path / "a", SUM), inputs={"inputs/n1": (given,)}), store)
         assert outcome.stdout_tail == "6\nmeasured\n"
 
     async def test_a_watch_sees_running_code_and_can_end_it(self, store: DatasetStore, tmp_path: Path) -> None:
         def watch(glance: ExecutionProgress) -> str | None:
             return "seen enough" if glance.seconds >= WATCH_SECONDS else None
 
-        outcome = await self.run_job(replace(make_job(tmp_path / "a", SLOW), watch=watch), store)
+        outcome = await self.run_job(make_job(tmp_path / "a", SLOW), store, watch)
         assert outcome.failure is not None
         assert (outcome.failure.kind, outcome.failure.message) == ("hopeless", "seen enough")
 
@@ -103,9 +104,7 @@ class ExecutorContract:
         assert executor.slots == 2
         running: set[str] = set()
         tasks = [
-            asyncio.create_task(
-                executor.run(replace(make_job(tmp_path / name, SLOW), watch=_make_watch(name, running)))
-            )
+            asyncio.create_task(run_job(executor, make_job(tmp_path / name, SLOW), watch=_make_watch(name, running)))
             for name in "abc"
         ]
         assert await asyncio.to_thread(holds_eventually, lambda: len(running) == 2, self.patience)
@@ -123,7 +122,7 @@ class ExecutorContract:
         ended: list[str] = []
 
         async def run(name: str) -> None:
-            await executor.run(make_job(tmp_path / name, TINY))
+            await run_job(executor, make_job(tmp_path / name, TINY))
             ended.append(name)
 
         tasks = {name: asyncio.create_task(run(name)) for name in "abcd"}
@@ -137,11 +136,11 @@ class ExecutorContract:
         executor = self.make_executor(2, store)
         running: set[str] = set()
         slow = asyncio.create_task(
-            executor.run(replace(make_job(tmp_path / "slow", SLOW), watch=_make_watch("slow", running)))
+            run_job(executor, make_job(tmp_path / "slow", SLOW), watch=_make_watch("slow", running))
         )
         assert await asyncio.to_thread(holds_eventually, lambda: bool(running), self.patience)
-        alone = asyncio.create_task(executor.run(replace(make_job(tmp_path / "alone", TINY), alone=True)))
-        later = asyncio.create_task(executor.run(make_job(tmp_path / "later", TINY)))
+        alone = asyncio.create_task(run_job(executor, replace(make_job(tmp_path / "alone", TINY), alone=True)))
+        later = asyncio.create_task(run_job(executor, make_job(tmp_path / "later", TINY)))
         done, _ = await asyncio.wait({alone, later}, timeout=0.3)
         assert not done  # one slot is free, but nobody overtakes a job that waits for all slots
         slow.cancel()
@@ -158,20 +157,18 @@ class ExecutorContract:
     async def test_cancelling_kills_and_frees_the_place(self, store: DatasetStore, tmp_path: Path) -> None:
         executor = self.make_executor(1, store)
         running: set[str] = set()
-        task = asyncio.create_task(
-            executor.run(replace(make_job(tmp_path / "a", SLOW), watch=_make_watch("a", running)))
-        )
+        task = asyncio.create_task(run_job(executor, make_job(tmp_path / "a", SLOW), watch=_make_watch("a", running)))
         assert await asyncio.to_thread(holds_eventually, lambda: bool(running), self.patience)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, self.patience)
-        assert (await executor.run(make_job(tmp_path / "b", TINY))).measurements
+        assert (await run_job(executor, make_job(tmp_path / "b", TINY))).measurements
         await executor.close()
 
     async def test_closing_ends_all_and_is_final_and_idempotent(self, store: DatasetStore, tmp_path: Path) -> None:
         executor = self.make_executor(1, store)
-        running = asyncio.create_task(executor.run(make_job(tmp_path / "a", SLOW)))
-        waiting = asyncio.create_task(executor.run(make_job(tmp_path / "b", TINY)))
+        running = asyncio.create_task(run_job(executor, make_job(tmp_path / "a", SLOW)))
+        waiting = asyncio.create_task(run_job(executor, make_job(tmp_path / "b", TINY)))
         await asyncio.sleep(0.3)
         await executor.close()
         await executor.close()
@@ -179,13 +176,13 @@ class ExecutorContract:
             with pytest.raises(ExecutorError, match="closed"):
                 await task
         with pytest.raises(ExecutorError, match="closed"):
-            await executor.run(make_job(tmp_path / "c", TINY))
+            await run_job(executor, make_job(tmp_path / "c", TINY))
 
-    async def run_job(self, one: Job, store: DatasetStore) -> JobOutcome:
+    async def run_job(self, one: Job, store: DatasetStore, watch: Watch | None = None) -> JobOutcome:
         """Return the outcome of a job in a fresh executor."""
         executor = self.make_executor(1, store)
         try:
-            return await executor.run(one)
+            return await run_job(executor, one, watch=watch)
         finally:
             await executor.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 
 import numpy as np
 
@@ -37,16 +36,20 @@ def fake_outcome(job: Job) -> tuple[float, JobOutcome]:
         case script if script == SLOW:
             return _fake_slow_outcome(job)
         case script if script == FAILING:
-            return _SECONDS, replace(tiny, failure=Failure(kind="other", message="ValueError: broken"))
+            return _SECONDS, tiny.model_copy(update={"failure": Failure(kind="other", message="ValueError: broken")})
         case script if script == MUTE:
             return _SECONDS, JobOutcome(seconds=_SECONDS, failure=Failure(kind="no measurement", message="none"))
         case script if script == SUM:
-            return _SECONDS, replace(tiny, stdout_tail=f"{np.load(job.inputs['n1'] / 'x.npy').sum()}\nmeasured\n")
+            return _SECONDS, tiny.model_copy(update={"stdout_tail": f"{_sum_input(job)}\nmeasured\n"})
         case script if script == LEAVING:
             sha256 = hashlib.sha256(b"").hexdigest()
-            return _SECONDS, replace(tiny, arrays={"curve.npy": sha256}, artifacts={"net.npy": sha256})
+            return _SECONDS, tiny.model_copy(update={"arrays": {"curve.npy": sha256}, "artifacts": {"net.npy": sha256}})
         case _:
             return _SECONDS, tiny
+
+
+def _sum_input(job: Job) -> int:
+    return int(np.load(job.inputs["inputs/n1"][0] / "x.npy").sum())
 
 
 def _fake_slow_outcome(job: Job) -> tuple[float, JobOutcome]:

@@ -24,6 +24,7 @@ from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.processes import kill_orphans
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.settings import SandboxSettings
+from tests.jobs import cell_tasks, run_job
 from tests.sandbox.conftest import holds_eventually
 
 CELLS = 20
@@ -255,17 +256,17 @@ def _measure(folder: Path, place: Path, program: str, arms: Sequence[str], isola
     async def work() -> JobOutcome:
         executor = LocalExecutor(1, place / "views", labels=place / "labels", settings=settings, cache=place / "cache")
         try:
-            return await executor.run(
+            return await run_job(
+                executor,
                 Job(
                     name="mixed",
                     folder=folder,
                     source={"experiment.py": program},
-                    cells=cells,
+                    cells=cell_tasks(cells, expected={cell: float(len(cells) - at) for at, cell in enumerate(cells)}),
                     datasets=("digits",),
                     timeout=900.0,
                     may_skip_cells=False,
-                    expected_seconds={cell: float(len(cells) - at) for at, cell in enumerate(cells)},
-                )
+                ),
             )
         finally:
             await executor.close()

@@ -12,8 +12,9 @@ from pathlib import Path
 from labwright.record.schema.cell import Cell
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.job import CellResult, Job
 from labwright.sandbox.settings import SandboxSettings
+from tests.jobs import cell_tasks, run_job
 
 LEFT_RUNNING = "71.23"
 """Seconds that a process left behind by a cell sleeps."""
@@ -174,7 +175,7 @@ def run_hostile_cells(place: Path, isolation: str) -> dict[str, list[str]]:
     cells = tuple(Cell(dataset="digits", arm=arm) for arm in ARMS)
     said: dict[str, list[str]] = {}
 
-    async def took(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
+    async def took(cell: Cell, outcome: CellResult, folder: Path) -> Path:
         text = (folder / "stdout.txt").read_text()
         said[cell.arm] = [line[5:] for line in text.splitlines() if line.startswith("SAYS ")]
         return folder
@@ -182,18 +183,17 @@ def run_hostile_cells(place: Path, isolation: str) -> dict[str, list[str]]:
     async def work() -> dict[str, list[str]]:
         executor = LocalExecutor(1, place / "views", labels=place / "labels", settings=settings, cache=place / "cache")
         try:
-            outcome = await executor.run(
+            outcome = await run_job(
+                executor,
                 Job(
                     name="hostile",
                     folder=place / "job",
                     source={"experiment.py": PROGRAM},
-                    cells=cells,
-                    on_cell_ended=took,
-                    datasets=("digits",),
+                    cells=cell_tasks(cells, expected={cell: 9.0 - at for at, cell in enumerate(cells)}),
                     timeout=300.0,
-                    expected_seconds={cell: 9.0 - at for at, cell in enumerate(cells)},
                     may_skip_cells=False,
-                )
+                ),
+                commit=took,
             )
         finally:
             await executor.close()

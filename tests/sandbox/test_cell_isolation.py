@@ -15,6 +15,7 @@ from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation import probe
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
+from tests.jobs import cell_tasks, run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, running_module
 from tests.sandbox.hostile_study import ARMS, LEFT_RUNNING
 
@@ -141,15 +142,16 @@ async def test_a_link_in_place_of_inputs_shows_nothing_of_the_kernel(
     settings = SETTINGS.model_copy(update={"isolation": "required"})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
     try:
-        outcome = await executor.run(
+        outcome = await run_job(
+            executor,
             Job(
                 name="links",
                 folder=tmp_path / "job",
                 source={"experiment.py": LINKS},
-                cells=(Cell(dataset="digits", arm="x"),),
+                cells=cell_tasks((Cell(dataset="digits", arm="x"),)),
                 datasets=("digits",),
                 timeout=60.0,
-            )
+            ),
         )
     finally:
         await executor.close()
@@ -180,15 +182,16 @@ async def tell(store: DatasetStore, place: Path, settings: SandboxSettings, *arm
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=place / "cache")
     cells = tuple(Cell(dataset="digits", arm=arm, level=level) for level in "ab" for arm in arms)
     try:
-        outcome = await executor.run(
+        outcome = await run_job(
+            executor,
             Job(
                 name="tells",
                 folder=place / "job",
                 source={"experiment.py": TELLS},
-                cells=cells,
+                cells=cell_tasks(cells),
                 datasets=("digits",),
                 timeout=200.0,
-            )
+            ),
         )
     finally:
         await executor.close()
@@ -246,15 +249,16 @@ async def test_fonts_are_listed_once_for_all_cells_and_kernels(
     said = ""
     try:
         for number in range(2):
-            outcome = await executor.run(
+            outcome = await run_job(
+                executor,
                 Job(
                     name="draws",
                     folder=tmp_path / str(number),
                     source={"experiment.py": code},
-                    cells=cells,
+                    cells=cell_tasks(cells),
                     datasets=("digits",),
                     timeout=60.0,
-                )
+                ),
             )
             assert outcome.failure is None or outcome.failure.kind == "no measurement", outcome.failure
             said += outcome.stdout_tail

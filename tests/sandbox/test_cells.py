@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import lab
 import lab._cells
@@ -25,9 +25,11 @@ from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.source_tree import select_visible_files
 from labwright.sandbox import cell_scheduler, workspace
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellOutcome, Job, JobOutcome
+from labwright.sandbox.job import CellResult, CellTask, Job, JobOutcome
+from labwright.sandbox.results import write_job_output
 from labwright.sandbox.scoring import read_sealed
 from labwright.sandbox.workspace import rescue_checkpoints
+from tests.jobs import cell_tasks, run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, is_gone
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,7 +115,7 @@ class Ran:
     """A finished job, the outcomes of its cells, and their folders."""
 
     outcome: JobOutcome
-    cells: dict[Cell, CellOutcome]
+    cells: dict[Cell, CellResult]
     seconds: float
     """Outcomes of all executions; the cell whose kernel died has two."""
     folders: dict[Cell, Path]
@@ -132,14 +134,14 @@ def ran(
     cells: tuple[Cell, ...],
     *,
     expected: Mapping[Cell, float] | None = None,
-    ready: Mapping[Cell, Path] | None = None,
+    ready: Mapping[Cell, tuple[CellResult, Path]] | None = None,
 ) -> Ran:
     """Run a job of the study, moving each cell's folder away when it ends."""
-    came: dict[Cell, CellOutcome] = {}
+    came: dict[Cell, CellResult] = {}
     folders: dict[Cell, Path] = {}
     seconds: list[float] = []
 
-    async def took(one: Cell, outcome: CellOutcome, folder: Path) -> Path:
+    async def took(one: Cell, outcome: CellResult, folder: Path) -> Path:
         seconds.append(outcome.seconds)
         came[one], folders[one] = outcome, place / "sealed cells" / one.name
         shutil.rmtree(folders[one], ignore_errors=True)  # of a retried cell
@@ -149,7 +151,7 @@ def ran(
     async def run() -> JobOutcome:
         executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=place / "cache")
         try:
-            return await executor.run(job)
+            return await run_job(executor, job, commit=took)
         finally:
             await executor.close()
 
@@ -158,13 +160,14 @@ def ran(
         name="study",
         folder=place / "job",
         source=SOURCE,
-        cells=cells,
-        on_cell_ended=took,
+        cells=cell_tasks(
+            cells,
+            expected=expected,
+            known={one: result for one, (result, _) in (ready or {}).items()},
+            measured={one: folder for one, (_, folder) in (ready or {}).items()},
+            settings={one: {"rate": 0.1} for one in cells},
+        ),
         timeout=120.0,
-        datasets=("digits",),
-        expected_seconds=expected or {},
-        measured_folders=ready or {},
-        settings={one: {"rate": 0.1} for one in cells},
     )
     return Ran(asyncio.run(run()), came, sum(seconds), folders, job)
 
@@ -241,7 +244,7 @@ def test_digits_are_equal_in_any_order_and_packing(study: Ran, store: DatasetSto
     reverse = ran(store, tmp_path / "reverse", tuple(reversed(GOOD)))
     alone = ran(store, tmp_path / "alone", (LATE,))
     assert alone.outcome.failure is not None and "it reads early@a on digits" in alone.line(LATE).why
-    alone = ran(store, tmp_path / "third", (EARLY, LATE), ready={EARLY: study.folders[EARLY]})
+    alone = ran(store, tmp_path / "third", (EARLY, LATE), ready={EARLY: (study.cells[EARLY], study.folders[EARLY])})
     assert list(alone.cells) == [LATE] and alone.outcome.failure is None
     for one in GOOD:
         assert reverse.cells[one].arrays == study.cells[one].arrays
@@ -252,19 +255,21 @@ def test_digits_are_equal_in_any_order_and_packing(study: Ran, store: DatasetSto
 
 
 @pytest.mark.slow
-def test_the_folder_of_a_job_holds_what_its_cells_left(study: Ran) -> None:
+def test_the_outcome_of_a_job_is_that_of_its_cells(study: Ran, tmp_path: Path) -> None:
     outcome, folder = study.outcome, study.job.folder
-    names = [f"values__{one.name}.npy" for one in GOOD]
-    assert sorted(outcome.arrays) == sorted(names) == sorted(path.name for path in (folder / "arrays").iterdir())
+    assert sorted(outcome.arrays) == sorted(f"values__{one.name}.npy" for one in GOOD)
     assert sorted(outcome.artifacts) == ["net__digits__early__a.npy", "net__digits__early__b.npy"]
     assert {one.condition for one in outcome.measurements} == {one.condition for one in GOOD}
-    assert len(read_sealed(folder, outcome.sealed)) == 3
-    curves = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
-    assert [line["condition"] for line in curves if line["name"] == "loss"] == [one.condition for one in GOOD]
-    book = json.loads((folder / "node.ipynb").read_text())
+    assert {one: found.path for one, found in outcome.folders.items()} == study.folders
+    assert not list(folder.glob("*/*"))
+    for one in GOOD:
+        assert [read.condition for read in read_sealed(study.folders[one], study.cells[one].sealed)] == [one.condition]
+        curves = map(json.loads, (study.folders[one] / "measurements.jsonl").read_text().splitlines())
+        assert [line["condition"] for line in curves if line["name"] == "loss"] == [one.condition]
+    assert "measured" in write_job_output(tmp_path, study.job, outcome)
+    book = json.loads((tmp_path / "node.ipynb").read_text())
     assert len(book["cells"]) == 1 + len(study.job.cells)
-    assert "early@a on digits: measured in" in (folder / "stdout.txt").read_text()
-    assert not (folder / "kernels").exists() and not list(folder.glob("cells/*"))
+    assert "early@a on digits: measured in" in (tmp_path / "stdout.txt").read_text()
     assert outcome.seconds == pytest.approx(study.seconds)
 
 
@@ -327,18 +332,18 @@ def test_cells_that_end_oddly(
     async def run() -> JobOutcome:
         executor = LocalExecutor(2, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
         try:
-            return await executor.run(
+            return await run_job(
+                executor,
                 Job(
                     name="odd",
                     folder=tmp_path / "odd",
                     source={"experiment.py": ODD},
-                    cells=cells,
-                    datasets=("digits",),
+                    cells=cell_tasks(
+                        cells, expected=dict.fromkeys((one for one in cells if one.arm != "several"), 0.1)
+                    ),
                     timeout=100.0,
-                    expected_seconds=dict.fromkeys((one for one in cells if one.arm != "several"), 0.1),
                     live_output=tmp_path / "live",
-                    on_start=lambda: seen.append("begun"),
-                )
+                ),
             )
         finally:
             await executor.close()
@@ -417,26 +422,25 @@ def test_training_in_two_threads_is_counted_and_a_rung_has_its_share_of_the_data
     settings = SETTINGS.model_copy(update={"threads": 2})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
     whole, *rungs = cells = (cell("a"), *(cell("a").model_copy(update={"trial": n, "share": 0.012}) for n in (1, 2)))
-    came: dict[Cell, CellOutcome] = {}
+    came: dict[Cell, CellResult] = {}
 
-    async def took(one: Cell, outcome: CellOutcome, folder: Path) -> Path:
+    async def took(one: Cell, outcome: CellResult, folder: Path) -> Path:
         came[one] = outcome
         return folder
 
     async def run() -> JobOutcome:
         try:
-            return await executor.run(
+            return await run_job(
+                executor,
                 Job(
                     name="t",
                     folder=tmp_path / "t",
                     source={"experiment.py": TRAINING},
-                    cells=cells,
-                    on_cell_ended=took,
-                    settings={one: {"rate": 0.1 * (1 + one.trial)} for one in cells},
+                    cells=cell_tasks(cells, settings={one: {"rate": 0.1 * (1 + one.trial)} for one in cells}),
                     rungs_by="data",
-                    datasets=("digits",),
                     timeout=90.0,
-                )
+                ),
+                commit=took,
             )
         finally:
             await executor.close()
@@ -471,21 +475,21 @@ lab.measure(run)
 HALTED = cell("a")
 
 
-def halting(store: DatasetStore, place: Path, **job: Any) -> JobOutcome:
+def halting(store: DatasetStore, place: Path, folder: Path, task: CellTask | None = None) -> JobOutcome:
     """Build a job with one cell that hangs unless it finds a checkpoint."""
 
     async def run() -> JobOutcome:
         executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=place / "cache")
         try:
-            return await executor.run(
+            return await run_job(
+                executor,
                 Job(
                     name="halting",
                     source={"experiment.py": HALTING},
-                    cells=(HALTED,),
-                    datasets=("digits",),
+                    folder=folder,
+                    cells={HALTED: task or CellTask()},
                     timeout=90.0,
-                    **job,
-                )
+                ),
             )
         finally:
             await executor.close()
@@ -497,20 +501,18 @@ def halting(store: DatasetStore, place: Path, **job: Any) -> JobOutcome:
 @pytest.mark.bench
 def test_a_cell_that_a_kill_cut_goes_on_from_its_checkpoint(store: DatasetStore, tmp_path: Path) -> None:
     draft = tmp_path / "draft"
-    code = """from pathlib import Path; import sys; from tests.sandbox.conftest import Store
+    code = """from pathlib import Path; import sys; from tests.sandbox.conftest import DatasetStore
 from tests.sandbox.test_cells import halting
 views, labels, place = map(Path, sys.argv[1:])
-halting(Store(views, labels, place), place, folder=place / 'draft')"""
+halting(DatasetStore(views, labels, place), place, place / 'draft')"""
     command = [sys.executable, "-c", code, str(store.views), str(store.labels), str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
         met = holds_eventually(lambda: bool(list(draft.glob("kernels/*/cells/*/checkpoints/*"))), within=60.0)
         os.killpg(process.pid, signal.SIGKILL)
     safe = rescue_checkpoints(draft)
     assert met and safe is not None
-    by_attempt = halting(store, tmp_path / "1", folder=tmp_path / "1" / "job", earlier=safe)
-    by_cell = halting(store, tmp_path / "2", folder=tmp_path / "2" / "job", cut={HALTED: safe / "cells" / HALTED.name})
-    for outcome in (by_attempt, by_cell):
-        assert [line.outcome for line in outcome.cells] == ["measured"] and outcome.resumed, outcome
+    outcome = halting(store, tmp_path / "1", tmp_path / "1" / "job", CellTask(folder=safe / "cells" / HALTED.name))
+    assert [line.outcome for line in outcome.cells] == ["measured"] and outcome.resumed, outcome
 
 
 # --- in this process --------------------------------------------------------------------------------------------------
@@ -661,24 +663,26 @@ def test_a_cell_gets_the_memory_and_the_hours_that_its_arm_needs(store: DatasetS
     """A cell that uses more memory than its arm declares is killed and retried alone on the machine."""
     seen: list[tuple[str, str]] = []
 
-    async def took(one: Cell, outcome: CellOutcome, folder: Path) -> Path:
+    async def took(one: Cell, outcome: CellResult, folder: Path) -> Path:
         seen.append((one.arm, outcome.failure.kind if outcome.failure else ""))
         return folder
 
     async def run() -> JobOutcome:
         executor = LocalExecutor(2, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "cache")
         try:
-            return await executor.run(
+            return await run_job(
+                executor,
                 Job(
                     name="needs",
                     folder=tmp_path / "job",
                     source={"experiment.py": NEEDY},
                     timeout=60.0,
-                    on_cell_ended=took,
-                    cells=tuple(map(cell, ("hungry", "slow", "plain"))),
-                    datasets=("digits",),
-                    needs={"hungry": ResourceNeeds(memory_gb=0.5), "slow": ResourceNeeds(hours=3 / 3600)},
-                )
+                    cells=cell_tasks(
+                        map(cell, ("hungry", "slow", "plain")),
+                        needs={"hungry": ResourceNeeds(memory_gb=0.5), "slow": ResourceNeeds(hours=3 / 3600)},
+                    ),
+                ),
+                commit=took,
             )
         finally:
             await executor.close()

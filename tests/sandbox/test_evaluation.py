@@ -24,6 +24,7 @@ from labwright.sandbox.scorers import (
     read_scorer,
 )
 from labwright.sandbox.settings import SandboxSettings, resolve_scorers
+from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS
 
 pytestmark = pytest.mark.slow
@@ -117,7 +118,8 @@ class Place:
         )
         folder = self.root / "job"
         try:
-            outcome = await executor.run(
+            outcome = await run_job(
+                executor,
                 Job(
                     name="n1/1",
                     folder=folder,
@@ -125,7 +127,7 @@ class Place:
                     seed=seed,
                     timeout=60.0,
                     datasets=("grid", "digits"),
-                )
+                ),
             )
             try:
                 return outcome, await executor.evaluate(folder, seed=seed, sealed=outcome.sealed)

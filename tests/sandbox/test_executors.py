@@ -12,6 +12,7 @@ from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Executor, Job
+from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore
 from tests.sandbox.executor_contract import TINY, WATCH_SECONDS, ExecutorContract, make_job
 from tests.sandbox.fake_outcomes import fake_outcome
@@ -23,9 +24,9 @@ import pathlib, time
 here = pathlib.Path.cwd()
 (here / 'in').touch()
 until = time.monotonic() + 30
-while len(list(here.parent.glob('*/in'))) < 2 and time.monotonic() < until:
+while len(list(here.parents[4].glob('*/kernels/*/cells/*/in'))) < 2 and time.monotonic() < until:
     time.sleep(0.01)
-print(len(list(here.parent.glob('*/in'))))
+print(len(list(here.parents[4].glob('*/kernels/*/cells/*/in'))))
 """
 
 
@@ -35,7 +36,7 @@ class TestScripted(ExecutorContract):
 
     async def test_it_tells_who_ran_and_how_many_at_once(self, tmp_path: Path) -> None:
         executor = FakeExecutor(fake_outcome, slots=2)
-        await asyncio.gather(*(executor.run(make_job(tmp_path / name, TINY)) for name in "abcd"))
+        await asyncio.gather(*(run_job(executor, make_job(tmp_path / name, TINY)) for name in "abcd"))
         assert executor.started == ["a", "b", "c", "d"]
         assert executor.max_at_once == 2
 
@@ -44,7 +45,7 @@ BROKEN: list[Callable[[Path], Job]] = [
     lambda folder: Job(name="j", folder=folder, source={}, entry="missing.py"),
     lambda folder: Job(name="j", folder=folder, source={"experiment.py": ""}, datasets=("unknown",)),
     lambda folder: Job(name="j", folder=folder, source={"../out.py": ""}, entry="../out.py"),
-    lambda folder: Job(name="j", folder=folder, source={"experiment.py": ""}, inputs={"a/b": folder}),
+    lambda folder: Job(name="j", folder=folder, source={"experiment.py": ""}, inputs={"inputs/../b": (folder,)}),
 ]
 
 
@@ -54,14 +55,16 @@ class TestLocal(ExecutorContract):
 
     async def test_kernels_do_not_wait_for_each_other(self, store: DatasetStore, tmp_path: Path) -> None:
         executor = self.make_executor(2, store)
-        outcomes = await asyncio.gather(*(executor.run(make_job(tmp_path / name, RENDEZVOUS)) for name in "ab"))
+        outcomes = await asyncio.gather(*(run_job(executor, make_job(tmp_path / name, RENDEZVOUS)) for name in "ab"))
         assert [outcome.stdout_tail for outcome in outcomes] == ["2\n", "2\n"]
         await executor.close()
 
     async def test_a_job_may_ask_for_more_time_than_is_usual(self, store: DatasetStore, tmp_path: Path) -> None:
         usual = SETTINGS.model_copy(update={"timeout": 0.1})
         executor = LocalExecutor(1, store.views, labels=store.labels, settings=usual, cache=store.cache)
-        assert (await executor.run(make_job(tmp_path / "a", f"import time\ntime.sleep(0.4)\n{TINY}"))).failure is None
+        assert (
+            await run_job(executor, make_job(tmp_path / "a", f"import time\ntime.sleep(0.4)\n{TINY}"))
+        ).failure is None
         await executor.close()
 
     @pytest.mark.parametrize("broken", BROKEN)
@@ -69,4 +72,4 @@ class TestLocal(ExecutorContract):
         self, store: DatasetStore, tmp_path: Path, broken: Callable[[Path], Job]
     ) -> None:
         with pytest.raises(ExecutorError, match="'j'"):
-            await self.make_executor(1, store).run(broken(tmp_path / "job"))
+            await run_job(self.make_executor(1, store), broken(tmp_path / "job"))

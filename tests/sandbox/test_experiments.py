@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.settings import SandboxSettings
+from tests.jobs import run_job
 from tests.sandbox.conftest import DatasetStore, KernelBench
 
 pytestmark = pytest.mark.slow
@@ -105,7 +107,9 @@ def check_the_curves(bench: KernelBench, digest: str | None) -> None:
 
 
 async def check_the_figures(bench: KernelBench, arrays: dict[str, str]) -> None:
-    drawn = await bench.plot(PLOTS)
+    inputs = {"arrays": (bench.folder / "arrays",)}
+    plotting = replace(bench, folder=bench.folder.with_name("plots"))
+    drawn = await plotting.plot(PLOTS, inputs)
     assert drawn.failure is None and drawn.measurements == ()
     assert drawn.arrays == arrays
     assert [figure.name for figure in drawn.figures] == ["bad.png", "loss.pdf", "loss.png"]
@@ -117,7 +121,7 @@ async def check_the_figures(bench: KernelBench, arrays: dict[str, str]) -> None:
     ]
     assert lint_figure(png) == lint_figure(pdf) == ()
     assert (png.facts.width_inches, png.facts.axes[0].series) == (6.4, 1)
-    again = await bench.plot(PLOTS.replace("figures/bad", "figures/second"))
+    again = await plotting.plot(PLOTS.replace("figures/bad", "figures/second"), inputs)
     assert [figure.name for figure in again.figures] == ["loss.pdf", "loss.png", "second.png"]
     assert again.figures[:2] == drawn.figures[1:]
 
@@ -185,7 +189,8 @@ async def test_an_aggregate_reads_its_inputs(bench: KernelBench, tmp_path: Path)
         (tmp_path / f"r{seed}").mkdir()
         (tmp_path / f"r{seed}" / "a.txt").write_text(f"seed {seed}")
     (tmp_path / "statistics.json").write_text("[]")
-    inputs = {"n1": tmp_path / "r1", "n2": tmp_path / "r2", "statistics.json": tmp_path / "statistics.json"}
+    names = {"n1": "r1", "n2": "r2", "statistics.json": "statistics.json"}
+    inputs = {f"inputs/{name}": (tmp_path / path,) for name, path in names.items()}
     outcome = await bench.plot(
         "import pathlib\nfor path in sorted(pathlib.Path('inputs').rglob('*.*')):\n    print(path, path.read_text())\n",
         inputs,
@@ -222,7 +227,9 @@ async def test_torch_is_seeded_held_to_its_threads_and_may_be_told_to_refuse_wha
         settings=SandboxSettings(isolation="none", deterministic=True),
     )
     try:
-        ran = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=60.0))
+        ran = await run_job(
+            executor, Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=60.0)
+        )
     finally:
         await executor.close()
     assert ran.stdout_tail.split() == ["True", ":4096:8", "1", "True"]

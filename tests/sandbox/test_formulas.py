@@ -29,6 +29,7 @@ from labwright.sandbox.metric_formulas import (
 from labwright.sandbox.metrics import compute_resampled_scores, compute_scores, draw_counts
 from labwright.sandbox.scoring import compute_chance_level, score_sealed, score_submissions, seal_test_predictions
 from labwright.sandbox.settings import SandboxSettings
+from tests.jobs import run_job
 from tests.sandbox.test_scoring import put
 
 sk: Any = untyped
@@ -489,7 +490,8 @@ async def test_isolated_code_finds_no_hidden_column_on_the_machine(tmp_path: Pat
     try:
         if not executor.isolation.is_on:
             pytest.skip("this machine isolates nothing")
-        outcome = await executor.run(
+        outcome = await run_job(
+            executor,
             Job(
                 name="attack",
                 folder=tmp_path / "job",
@@ -497,7 +499,7 @@ async def test_isolated_code_finds_no_hidden_column_on_the_machine(tmp_path: Pat
                 timeout=60.0,
                 datasets=("wards",),
                 source={"experiment.py": ATTACK.replace("TMP", str(tmp_path))},
-            )
+            ),
         )
     finally:
         await executor.close()
@@ -538,7 +540,7 @@ async def test_code_submits_columns_that_formulas_read(tmp_path: Path, columns: 
         source={"experiment.py": MARKED.replace("COLUMNS", repr(columns))},
     )
     try:
-        outcome = await executor.run(job)
+        outcome = await run_job(executor, job)
     finally:
         await executor.close()
     if failure:

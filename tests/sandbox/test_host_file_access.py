@@ -10,14 +10,16 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import stat
 import struct
+import subprocess
 import sys
 import tarfile
 import tempfile
 import threading
+import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -27,31 +29,17 @@ import numpy as np
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.folder_descriptors import remove_tree
+from labwright.record.result_folders import ResultFolder
 from labwright.record.run_folder import create_draft_folder, seal_folder
-from labwright.record.schema.cell import Cell
-from labwright.sandbox.cell_scheduler import CellSchedule
-from labwright.sandbox.cluster.archives import pack_archive, unpack_archive
-from labwright.sandbox.errors import SandboxError
-from labwright.sandbox.execution import KernelExecution, KernelScript
-from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.file_clock import wait_for_next_time
-from labwright.sandbox.folder_handover import lend_folder, take_back_folder
-from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog
-from labwright.sandbox.isolation.probe import get_probed_isolation
-from labwright.sandbox.job import CellOutcome, Job, JobOutcome
-from labwright.sandbox.merge_cells import merge_cell_folders
-from labwright.sandbox.monitor import JobMonitor, read_curves
-from labwright.sandbox.output import Transcript
-from labwright.sandbox.result_collector import ResultCollector
-from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts
-from labwright.sandbox.safe_io import (
+from labwright.record.schema.cell import Cell, CellOutcomeLine
+from labwright.record.untrusted_files import (
     MAX_DEPTH,
     BadFile,
-    OpenFolder,
     copy_file,
     count_bytes,
+    has_openat2,
     iterate_entries,
+    lend_folder,
     link_file,
     list_names,
     make_folder,
@@ -60,12 +48,33 @@ from labwright.sandbox.safe_io import (
     open_regular,
     read_lines,
     remove_path,
+    remove_tree,
+    take_back_folder,
     write_file,
+)
+from labwright.sandbox.cell_scheduler import CellOrder
+from labwright.sandbox.cluster.archives import pack_archive, unpack_archive
+from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.file_clock import wait_for_next_time
+from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog
+from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.job import CellResult, CellTask, Job, JobOutcome
+from labwright.sandbox.monitor import ProgressReader, read_curves
+from labwright.sandbox.output import Transcript
+from labwright.sandbox.results import (
+    KernelExecution,
+    ResultCollector,
+    collect_figures,
+    hash_arrays,
+    hash_artifacts,
+    write_job_output,
 )
 from labwright.sandbox.scoring import read_final_predictions, read_index, seal_test_predictions
 from labwright.sandbox.settings import SandboxSettings
-from labwright.sandbox.workspace import copy_arm_artifacts, prepare_workspace, rescue_checkpoints
+from labwright.sandbox.workspace import KernelScript, prepare_workspace, rescue_checkpoints
 from labwright.stages.nodes.plot_inputs import PlotArrays
+from tests.jobs import SCRIPT, cell_tasks, run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore
 from tests.sandbox.hostile_mix import FOLDER_ACTS, snapshot_tree
 
@@ -100,23 +109,39 @@ def victim(tmp_path: Path) -> Path:
 
 
 def _prepare(folder: Path) -> object:
+    source = {"experiment.py": "print()"}
     return prepare_workspace(
-        Job(name="n", folder=folder, source={"experiment.py": "print()"}), folder / "views", SandboxSettings()
+        Job(name="n", folder=folder, source=source),
+        CellOrder(SCRIPT, CellTask(), 1.0, source),
+        folder,
+        views=folder / "views",
+        settings=SandboxSettings(),
     )
 
 
 def _collect(folder: Path) -> object:
-    script = KernelScript(Job(name="n", folder=folder, source={"experiment.py": ""}), folder, views={})
+    script = KernelScript(Job(name="n", folder=folder, source={"experiment.py": ""}), SCRIPT, folder, 1.0, views={})
     return ResultCollector(folder / "labels", folder / "cache", 10**9, "scored").collect(
-        script, "", KernelExecution(1.0, None, Transcript(100))
+        script, KernelExecution(1.0, None, Transcript(100))
     )
 
 
-def _assemble(folder: Path) -> object:
+def _write_output(folder: Path) -> object:
+    """The cells' output is written next to their folders."""
     cell = Cell(dataset="digits", arm="m")
-    job = Job(name="n", folder=folder.with_name("job"), source={}, cells=(cell,), measured_folders={cell: folder})
-    job.folder.mkdir()
-    return merge_cell_folders(job, CellSchedule(job, {}, lambda: 0.0), ResultCollector(folder, folder, 10**9, "scored"))
+    job = Job(name="n", folder=folder, source={}, cells=cell_tasks((cell,)))
+    lines = (CellOutcomeLine(cell=cell, outcome="measured"),)
+    return write_job_output(
+        folder, job, JobOutcome(cells=lines, folders={cell: ResultFolder(folder, CellResult(cell=cell))})
+    )
+
+
+def _read_arm(folder: Path) -> object:
+    target, source = folder.with_name("reader"), {"experiment.py": ""}
+    arm = Cell(dataset="digits", arm="m")
+    order = CellOrder(SCRIPT, CellTask(), 1.0, source, read_cell=arm, read_folder=folder, checkpoints=folder)
+    job = Job(name="n", folder=target, source=source)
+    return prepare_workspace(job, order, target, views=folder / "views", settings=SandboxSettings())
 
 
 def _packed(folder: Path) -> object:
@@ -133,7 +158,7 @@ def _sealed(folder: Path) -> None:
 WORK: dict[str, Callable[[Path], object]] = {
     "prepare": _prepare,
     "collect": _collect,
-    "assemble": _assemble,
+    "write output": _write_output,
     "pack": _packed,
     "seal": _sealed,
     "disarm": lambda folder: make_harmless(folder, only_plain=True),
@@ -147,7 +172,7 @@ WORK: dict[str, Callable[[Path], object]] = {
     "predictions": lambda folder: read_final_predictions(folder, folder / "labels"),
     "seal predictions": lambda folder: seal_test_predictions(folder, folder / "labels"),
     "curves": read_curves,
-    "copy arm": lambda folder: copy_arm_artifacts(folder, folder.with_name("copied"), "m", limit=10**6),
+    "read arm": _read_arm,
     "write": lambda folder: [
         write_file(folder, name, "ours") for name in ("stdout.txt", "submissions/x", "sealed/index.jsonl", "node.ipynb")
     ],
@@ -155,8 +180,10 @@ WORK: dict[str, Callable[[Path], object]] = {
     "copy": lambda folder: copy_file(folder, "stdout.txt", folder.with_name("copied"), "x", 100),
     "link": lambda folder: link_file(folder, "stdout.txt", folder.with_name("linked"), "x"),
     "move": lambda folder: move_path(folder, "submissions", folder, "sealed"),
-    "briefs": lambda folder: asyncio.run(PlotArrays("n", folder / "arrays", {"n1": folder / "arrays"}).read_briefs()),
-    "watch": lambda folder: JobMonitor(lambda _: None, folder).read_progress(1.0, 1),
+    "briefs": lambda folder: asyncio.run(
+        PlotArrays("n", (folder / "arrays",), {"n1": (folder / "arrays",)}).read_briefs()
+    ),
+    "watch": lambda folder: ProgressReader(folder).read(1.0, 1),
     "count": count_bytes,
 }
 LINKED = (
@@ -205,6 +232,53 @@ def test_a_link_leads_the_host_nowhere(tmp_path: Path, victim: Path, place: str)
         assert not [path for path in mine if path.stat().st_nlink > 1 or b"the user's own" in path.read_bytes()], name
 
 
+EXCHANGES = """
+import ctypes, os, sys
+real, link = (f"{sys.argv[1]}/a/{name}".encode() for name in ("b", "link"))
+os.symlink(sys.argv[2], link)
+print("ready", flush=True)
+while True:
+    ctypes.CDLL(None).renameat2(-100, real, -100, link, 2)
+"""
+
+
+@pytest.mark.parametrize("in_one_step", [True, False])
+def test_code_that_exchanges_a_folder_for_a_link_all_the_time_redirects_nothing(
+    tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch, in_one_step: bool
+) -> None:
+    if in_one_step and not has_openat2():
+        pytest.skip("this kernel has no openat2")
+    monkeypatch.setattr("labwright.record.untrusted_files.has_openat2", lambda: in_one_step)
+    folder, before, done = tmp_path / "attempt", snapshot_tree(victim), Counter[str]()
+    (folder / "a" / "b" / "arrays").mkdir(parents=True)
+    (folder / "a" / "b" / "kept").write_text("of the code")
+    acts: dict[str, Callable[[], object]] = {
+        "read": lambda: read_lines(folder, "a/b/kept", 99),
+        "list": lambda: list_names(folder, "a/b/arrays", ".npy"),
+        "walk": lambda: [name for name, _ in iterate_entries(folder) if name.count("/") == 2 and "stdout" in name],
+        "write": lambda: write_file(folder, "a/b/new/stdout.txt", "of the host"),
+        "copy": lambda: copy_file(folder, "a/b/kept", tmp_path / "copies", "kept", 99),
+        "move": lambda: move_path(folder, "a/b/new/stdout.txt", tmp_path / "copies", "stdout.txt"),
+        "remove": lambda: remove_path(folder, "a/b/new"),
+        "disarm": lambda: make_harmless(folder),
+        "count": lambda: count_bytes(folder),
+    }
+    with subprocess.Popen([sys.executable, "-c", EXCHANGES, folder, victim], stdout=subprocess.PIPE) as exchanging:
+        try:
+            assert exchanging.stdout is not None and exchanging.stdout.readline() == b"ready\n"
+            until = time.monotonic() + 1.0
+            while time.monotonic() < until:
+                for name, act in acts.items():
+                    with suppress(BadFile, FileNotFoundError, NotADirectoryError):
+                        found = act()
+                        done[name] += 1
+                        assert found in ([b"of the code"], []) or name not in ("read", "list", "walk"), (name, found)
+        finally:
+            exchanging.kill()
+    assert snapshot_tree(victim) == before and min(done[name] for name in acts) > 5, done
+    assert (tmp_path / "copies" / "kept").read_text() == "of the code"
+
+
 # --- depth, locks, users ----------------------------------------------------------------------------------------------
 
 
@@ -240,13 +314,15 @@ def nested(folder: Path, depth: int) -> None:
 
 def test_a_locked_folder_is_ours_again_for_an_ordinary_user() -> None:
     def work(around: Path) -> None:
-        folder = around / "attempt"
+        folder, kernel = around / "attempt", around / "kernel"
         (folder / "arrays").mkdir(parents=True)
         (folder / "arrays" / "a.npy").touch()
-        held = OpenFolder(folder)
-        for place in (folder / "arrays", folder):
+        kernel.mkdir()
+        held = lend_folder(folder, kernel, "cells")
+        for place in (kernel / "cells" / "attempt" / "arrays", kernel / "cells" / "attempt"):
             place.chmod(0)
-        assert take_back_folder(held, folder)
+        assert take_back_folder(held, folder, kernel, "cells")
+        kernel.rmdir()
         make_harmless(folder)
         assert stat.S_IMODE((folder / "arrays").stat().st_mode) == 0o700
         for place in (folder / "arrays", folder):
@@ -261,6 +337,20 @@ def test_a_locked_folder_is_ours_again_for_an_ordinary_user() -> None:
         remove_tree(around / ".attempt1.part")
         assert not list(around.iterdir())
         around.rmdir()
+
+    as_ordinary_user(work)
+
+
+def test_a_folder_that_running_code_locks_hides_nothing_from_the_disk_limit() -> None:
+    def work(around: Path) -> None:
+        for number, mode in enumerate((0, 0o400, 0o300)):
+            folder = around / f"locked{number}"
+            (folder / "deeper").mkdir(parents=True)
+            (folder / "deeper" / "data").write_bytes(bytes(10**6))
+            (folder / "deeper").chmod(mode)
+            folder.chmod(mode)
+        assert count_bytes(around) >= 3 * 10**6
+        remove_tree(around)
 
     as_ordinary_user(work)
 
@@ -287,7 +377,7 @@ def test_what_we_write_is_ours_to_read_whatever_a_folder_says_of_new_files() -> 
 
 
 def test_files_without_end_are_a_limit_though_they_are_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labwright.sandbox.safe_io.MAX_ENTRIES", 20)
+    monkeypatch.setattr("labwright.record.untrusted_files.MAX_ENTRIES", 20)
     (tmp_path / "attempt").mkdir()
     watchdog = Watchdog(
         os.getpid(),
@@ -451,10 +541,10 @@ def test_a_killed_run_rescues_checkpoints_of_its_own_alone(tmp_path: Path, victi
 # --- whose a file is --------------------------------------------------------------------------------------------------
 
 
-def collected(store: DatasetStore, folder: Path, cell: Cell | None = None) -> JobOutcome:
+def collected(store: DatasetStore, folder: Path, cell: Cell = SCRIPT) -> CellResult:
     job = Job(name="n", folder=folder, source={"experiment.py": ""})
     return ResultCollector(store.labels, store.cache, 10**9, "scored").collect(
-        KernelScript(job, folder, views={}, cell=cell), "", KernelExecution(1.0, None, Transcript(100))
+        KernelScript(job, cell, folder, 1.0, views={}), KernelExecution(1.0, None, Transcript(100))
     )
 
 
@@ -499,30 +589,17 @@ def test_no_cell_leaves_a_file_that_is_another_ones(
     assert outcome.failure is not None and words in outcome.failure.message
 
 
-def test_what_a_cell_did_not_submit_is_in_no_folder_of_the_job(store: DatasetStore, tmp_path: Path) -> None:
-    """The files of all cells are hard-linked into one folder: overwriting one would change sealed files of another."""
-    cells, folders = [Cell(dataset="digits", arm=arm) for arm in ("bad", "good")], dict[Cell, Path]()
+def test_what_a_cell_did_not_submit_is_removed(store: DatasetStore, tmp_path: Path) -> None:
+    """A file with the name that another cell's predictions will have is neither sealed nor kept."""
     with np.load(store.labels / "digits.npz") as file:
         rows = len(file["test_y"])
     about = {"dataset": "digits", "split": "test", "condition": "good", "step": None}
     name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:20] + ".npz"
-    for cell in cells:
-        folder = folders[cell] = tmp_path / cell.name
-        (folder / "submissions").mkdir(parents=True)
-        np.savez(folder / "submissions" / name, predictions=np.full(rows, 3))
-    (folders[cells[1]] / "submissions.jsonl").write_text(
-        json.dumps({"file": name, **about, "kind": "predictions"}) + "\n"
-    )
-    (folders[cells[0]] / "sealed").mkdir()
-    shutil.copy(folders[cells[0]] / "submissions" / name, folders[cells[0]] / "sealed" / name)
-    outcomes = [collected(store, folders[cell], cell) for cell in cells]
-    job = Job(name="n", folder=tmp_path / "job", source={}, cells=tuple(cells), measured_folders=folders)
-    job.folder.mkdir()
-    whole = merge_cell_folders(
-        job, CellSchedule(job, {}, lambda: 0.0), ResultCollector(store.labels, store.cache, 10**9, "scored")
-    )
-    assert outcomes[0].sealed == {} and outcomes[1].sealed[name] == whole.sealed[name]
-    assert os.path.samefile(folders[cells[1]] / "sealed" / name, job.folder / "sealed" / name)
+    for place in ("submissions", "sealed"):
+        (tmp_path / "bad" / place).mkdir(parents=True)
+        np.savez(tmp_path / "bad" / place / name, predictions=np.full(rows, 3))
+    found = collected(store, tmp_path / "bad", Cell(dataset="digits", arm="bad"))
+    assert found.sealed == {} and not list((tmp_path / "bad").rglob("*.npz"))
 
 
 def test_links_pipes_and_what_is_hidden_are_not_sealed(store: DatasetStore, tmp_path: Path, victim: Path) -> None:
@@ -534,7 +611,7 @@ def test_links_pipes_and_what_is_hidden_are_not_sealed(store: DatasetStore, tmp_
     os.mkfifo(folder / "arrays" / ".y.npy")
     (folder / "more").symlink_to(victim)
     assert list_names(folder, "arrays", ".npy") == ["a.npy"]
-    assert [one.path for one in asyncio.run(PlotArrays("n", folder / "arrays").read_briefs())] == ["arrays/a.npy"]
+    assert [one.path for one in asyncio.run(PlotArrays("n", (folder / "arrays",)).read_briefs())] == ["arrays/a.npy"]
     outcome = collected(store, folder)
     make_harmless(folder, only_plain=True)
     assert outcome.arrays.keys() == {"a.npy"}
@@ -569,9 +646,9 @@ def test_a_folder_that_code_did_away_with_is_that_cells_failure(
     settings = SETTINGS.model_copy(update={"isolation": isolation})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
     cells, before = tuple(Cell(dataset="digits", arm=arm) for arm in ARMS), snapshot_tree(victim)
-    told: list[CellOutcome] = []
+    told: list[CellResult] = []
 
-    async def took(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
+    async def took(cell: Cell, outcome: CellResult, folder: Path) -> Path:
         final = tmp_path / "sealed" / cell.name.replace(" ", "_")
         final.parent.mkdir(exist_ok=True)
         seal_folder(folder, final)
@@ -580,17 +657,18 @@ def test_a_folder_that_code_did_away_with_is_that_cells_failure(
 
     async def run() -> JobOutcome:
         try:
-            return await executor.run(
+            return await run_job(
+                executor,
                 Job(
                     name="n",
                     folder=create_draft_folder(tmp_path / "attempt1"),
                     timeout=90.0,
-                    cells=cells,
-                    on_cell_ended=took,
+                    cells=cell_tasks(
+                        cells, expected={cell: float(len(cells) - number) for number, cell in enumerate(cells)}
+                    ),
                     source={"experiment.py": HOSTILE.replace("VICTIM", repr(str(victim)))},
-                    datasets=("digits",),
-                    expected_seconds={cell: float(len(cells) - number) for number, cell in enumerate(cells)},
-                )
+                ),
+                commit=took,
             )
         finally:
             await executor.close()

@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from labwright.record.schema.figures import AxesFacts, DrawnFacts, FigureFacts
+from labwright.record.untrusted_files import BadFile, remove_path, write_file
 from labwright.sandbox import results
 from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure_attempt
-from labwright.sandbox.safe_io import BadFile, remove_path, write_file
 
 LIMIT = 2**20
 EXPERIMENTS = [

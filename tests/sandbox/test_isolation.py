@@ -24,7 +24,7 @@ from pydantic_ai.models import override_allow_model_requests
 from benchmarks.studied_llm_server import StudiedLlmServer
 from labwright.agent.cli import main
 from labwright.review.evidence import tex_runner
-from labwright.sandbox import execution
+from labwright.sandbox import cell_runner
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation import mounts, probe
 from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command
@@ -32,6 +32,7 @@ from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.isolation.scratch import NAME_PREFIX, ScratchFolder, remove_stale
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
+from tests.jobs import run_job
 from tests.sandbox.conftest import DatasetStore, holds_eventually
 from tests.sandbox.data.sample_files import make_rows, write_table
 
@@ -594,7 +595,7 @@ def test_one_file_has_the_limit_of_all_at_once(run: Run) -> None:
 
 
 def test_ten_gigabytes_of_output_are_cut_off(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "MAX_PRINTED_CHARS", 10**8)
+    monkeypatch.setattr(cell_runner, "MAX_PRINTED_CHARS", 10**8)
     began = time.monotonic()
     found = run("for i in range(10_000):\n    print('x' * 1_000_000)\n", timeout="20s")
     kind, message = failure(found)
@@ -708,7 +709,8 @@ def test_a_link_planted_for_our_reader_leads_nowhere(run: Run, tmp_path: Path) -
 
 async def test_a_program_that_would_make_others_us_is_disarmed(store: DatasetStore, tmp_path: Path) -> None:
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache)
-    await executor.run(
+    await run_job(
+        executor,
         Job(
             name="x",
             folder=tmp_path / "job",
@@ -719,7 +721,7 @@ async def test_a_program_that_would_make_others_us_is_disarmed(store: DatasetSto
                     "os.symlink('/bin/su', 'su')\n"
                 )
             },
-        )
+        ),
     )
     await executor.close()
     assert (tmp_path / "job" / "deep" / "sh").stat().st_mode & 0o7777 == 0o755
@@ -787,19 +789,20 @@ async def test_plots_are_drawn_behind_the_same_walls(store: DatasetStore, tmp_pa
     secret = tmp_path / "secret.txt"
     secret.write_text("planted")
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache)
-    outcome = await executor.run(
+    outcome = await run_job(
+        executor,
         Job(
             name="plot",
             folder=tmp_path / "job",
             entry="plots.py",
-            mode="plot",
+            kind="plot",
             source={
                 "plots.py": (
                     f"import os\nimport matplotlib.pyplot as plt\nprint(os.path.exists({str(secret)!r}))\n"
                     "plt.plot([1, 2])\nplt.xlabel('x')\nplt.ylabel('y')\nplt.savefig('figures/a.png')\n"
                 )
             },
-        )
+        ),
     )
     await executor.close()
     assert outcome.failure is None and outcome.stdout_tail == "False\n"

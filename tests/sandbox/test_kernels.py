@@ -22,6 +22,7 @@ from labwright.sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig
 from labwright.sandbox.isolation.probe import IsolationStatus
 from labwright.sandbox.job import Job
 from labwright.sandbox.kernels import Kernel
+from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore, KernelBench, holds_eventually, is_gone
 
 pytestmark = pytest.mark.slow
@@ -137,8 +138,8 @@ async def test_cancelling_kills_the_kernel(bench: KernelBench) -> None:
             "os.rename('pid.part', 'pid')\ntime.sleep(60)\n"
         )
     )
-    pid_file = bench.folder / "pid"
-    await asyncio.to_thread(holds_eventually, pid_file.exists, 20.0)
+    await asyncio.to_thread(holds_eventually, lambda: any(bench.folder.rglob("pid")), 20.0)
+    (pid_file,) = bench.folder.rglob("pid")
     pid = int(pid_file.read_text())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -149,7 +150,7 @@ async def test_cancelling_kills_the_kernel(bench: KernelBench) -> None:
 
 async def test_closing_ends_what_runs(bench: KernelBench) -> None:
     task = asyncio.create_task(bench.run("import time\nopen('begun', 'w').close()\ntime.sleep(60)\n"))
-    await asyncio.to_thread(holds_eventually, (bench.folder / "begun").exists, 20.0)
+    await asyncio.to_thread(holds_eventually, lambda: any(bench.folder.rglob("begun")), 20.0)
     await bench.executor.close()
     with pytest.raises(ExecutorError, match="closed"):
         await task
@@ -231,7 +232,7 @@ async def test_an_interpreter_that_does_not_start_is_an_error_of_the_executor(
         settings = SETTINGS.model_copy(update={"python": python})
         executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
         with pytest.raises(ExecutorError, match=python):
-            await executor.run(job)
+            await run_job(executor, job)
 
 
 async def test_sockets_fit_wherever_the_run_is(store: DatasetStore, tmp_path: Path) -> None:

@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
+from labwright.record.untrusted_files import BadFile
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import AttemptArtifacts, Job, JobOutcome
+from labwright.sandbox.job import ArtifactFile, CellTask, Job, JobOutcome
 from labwright.sandbox.results import hash_artifacts
-from labwright.sandbox.safe_io import BadFile
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.workspace import remove_rescued, rescue_checkpoints
+from tests.jobs import SCRIPT, run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore, KernelBench, is_gone
 
 pytestmark = pytest.mark.slow
@@ -219,10 +220,10 @@ def test_checkpoints_of_a_killed_run_are_put_aside(tmp_path: Path) -> None:
     draft = tmp_path / ".attempt1.part"
     assert rescue_checkpoints(draft) is None
     for text in ("older", "newer"):
-        (draft / "checkpoints").mkdir(parents=True)
-        (draft / "checkpoints" / "state").write_text(text)
+        (draft / "kernels" / "1" / "cells" / "script" / "checkpoints").mkdir(parents=True)
+        (draft / "kernels" / "1" / "cells" / "script" / "checkpoints" / "state").write_text(text)
         safe = rescue_checkpoints(draft)
-        assert safe is not None and (safe / "checkpoints" / "state").read_text() == text
+        assert safe is not None and (safe / "cells" / "script" / "checkpoints" / "state").read_text() == text
     assert rescue_checkpoints(draft) == safe  # killed again before it saved anything
     remove_rescued(draft)
     assert rescue_checkpoints(draft) is None
@@ -269,9 +270,9 @@ async def test_a_second_attempt_goes_on_where_the_first_was_cut(bench: KernelBen
         folder=bench.folder.with_name("second"),
         source={"experiment.py": COUNTING.format(end="pass")},
         timeout=30.0,
-        earlier_folder=bench.folder,
+        cells={SCRIPT: CellTask(folder=bench.folder)},
     )
-    second = await bench.executor.run(again)
+    second = await run_job(bench.executor, again)
     assert (second.stdout_tail, second.resumed, second.failure) == ("from 2\n", True, None)
     assert not (again.folder / "checkpoints").exists()  # finished: nobody will resume from it
     assert (bench.folder / "checkpoints" / "state").exists()
@@ -283,14 +284,15 @@ async def test_other_failures_leave_no_checkpoint_and_a_planted_link_gives_none(
     (bench.folder / "checkpoints").mkdir()
     (bench.folder / "checkpoints" / "state").symlink_to("/etc/passwd")
     code = f"import lab\nprint(lab.restore()){TINY}"
-    outcome = await bench.executor.run(
+    outcome = await run_job(
+        bench.executor,
         Job(
             name="again",
             folder=bench.folder.with_name("second"),
             source={"experiment.py": code},
             timeout=30.0,
-            earlier_folder=bench.folder,
-        )
+            cells={SCRIPT: CellTask(folder=bench.folder)},
+        ),
     )
     assert (outcome.stdout_tail, outcome.resumed) == ("None\n", False)
 
@@ -317,20 +319,22 @@ async def test_artifacts_go_from_node_to_node_as_recorded(anywhere: KernelBench)
         folder=anywhere.folder.with_name("second"),
         source={"experiment.py": TAKE},
         timeout=30.0,
-        artifacts={"n1": AttemptArtifacts(anywhere.folder, left.artifacts)},
+        artifacts={"n1": {name: ArtifactFile(anywhere.folder, sha256) for name, sha256 in left.artifacts.items()}},
     )
-    outcome = await anywhere.executor.run(take)
+    outcome = await run_job(anywhere.executor, take)
     assert outcome.stdout_tail == "hello 3\n45\n"
     (anywhere.folder / "artifacts" / "notes").write_text("other")
     with pytest.raises(ExecutorError, match="artifact 'notes' of n1 was changed after it was recorded"):
-        await anywhere.executor.run(take)
+        await run_job(anywhere.executor, take)
 
 
 async def test_what_is_left_beyond_the_quota_fails_the_attempt(store: DatasetStore, tmp_path: Path) -> None:
     settings = SETTINGS.model_copy(update={"artifact_bytes": 2048})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
     code = "import lab, os\nos.mkdir('artifacts')\nopen('artifacts/x', 'wb').write(bytes(5000))" + TINY
-    outcome = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=30.0))
+    outcome = await run_job(
+        executor, Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=30.0)
+    )
     await executor.close()
     assert outcome.failure is not None and "artifacts/x has 5000 bytes" in outcome.failure.message
 
@@ -399,7 +403,7 @@ async def test_what_several_processes_hand_in_is_scored_as_what_it_is(bench: Ker
         assert {one.condition: one.value for one in found if one.name == "accuracy"} == pytest.approx(shares)
 
 
-SCRIPT = """
+LAUNCHED = """
 import os, sys, time
 print(sys.argv[1], os.environ['RANK'], os.environ['WORLD_SIZE'], flush=True)
 if os.environ['RANK'] == '1' and 'fail' in sys.argv:
@@ -411,7 +415,7 @@ if 'fail' in sys.argv:
 
 async def launch(bench: KernelBench, arguments: str) -> JobOutcome:
     code = f"import lab\nprint(lab.launch('train.py', processes=2, arguments={arguments}))" + TINY
-    return await bench.run(code, beside={"train.py": SCRIPT})
+    return await bench.run(code, beside={"train.py": LAUNCHED})
 
 
 async def test_a_script_is_launched_with_the_variables_of_torchrun(bench: KernelBench) -> None:

@@ -24,9 +24,10 @@ from labwright.record.schema.data_plan import Measurement
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.job import CellTask, Job, JobOutcome
 from labwright.sandbox.llm_gateway import LlmSession
 from labwright.sandbox.scoring import score_sealed
+from tests.jobs import SCRIPT, run_job
 from tests.record.test_estimands import plan
 from tests.sandbox.conftest import SETTINGS
 
@@ -61,10 +62,10 @@ class Place:
             timeout=timeout,
             subjects=("small",),
             datasets=("quiz", "sizes"),
-            key=f"{key}script",
         )
         made = tuple(Cell(dataset="quiz", arm=arm) for arm in cells)
-        return await self.executor.run(replace(job, cells=made, keys={one: f"{key}{one}" for one in made}))
+        tasks = {one: CellTask(key=f"{key}{one}") for one in made} or {SCRIPT: CellTask(key=f"{key}script")}
+        return await run_job(self.executor, replace(job, cells=tasks))
 
     def numbers(self, split: str) -> list[int]:
         """The rows of the quiz."""

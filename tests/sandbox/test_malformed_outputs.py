@@ -22,11 +22,11 @@ from PIL import Image
 
 from labwright.agent.cli import main
 from labwright.record.schema.data_plan import Measurement
+from labwright.record.untrusted_files import BadFile, load_array, make_harmless
 from labwright.review.figures import lint_figure_folder
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.results import MAX_PIXELS, collect_figures, failure_from_error, hash_arrays, measure_attempt
-from labwright.sandbox.safe_io import BadFile, load_array, make_harmless
 from labwright.sandbox.scoring import score_sealed, seal_test_predictions
 from labwright.stages.nodes.plot_inputs import PlotArrays
 
@@ -99,7 +99,7 @@ def test_an_array_with_an_odd_header_is_refused_and_left_out_of_what_is_shown(tm
     (tmp_path / "arrays" / "a.npy").write_bytes(headed(header))
     with pytest.raises(BadFile, match=r"arrays/a\.npy"):
         hash_arrays(tmp_path)
-    asyncio.run(PlotArrays("n", tmp_path / "arrays").read_briefs())
+    asyncio.run(PlotArrays("n", (tmp_path / "arrays",)).read_briefs())
 
 
 @pytest.mark.filterwarnings("ignore:Reading")
@@ -113,12 +113,12 @@ def test_a_damaged_array_is_read_or_refused(tmp_path: Path, edits: list[tuple[in
     except BadFile:
         return
     assert load_array(tmp_path, "arrays/a.npy").size >= 0, "hashed files are readable"
-    asyncio.run(PlotArrays("n", tmp_path / "arrays").read_briefs())
+    asyncio.run(PlotArrays("n", (tmp_path / "arrays",)).read_briefs())
 
 
 def test_huge_values_have_no_mean_and_no_warning(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.full(3, 1.7e308))
-    (one,) = asyncio.run(PlotArrays("n", tmp_path).read_briefs())
+    (one,) = asyncio.run(PlotArrays("n", (tmp_path,)).read_briefs())
     assert (one.ranges, one.missing) == ((), 0)
 
 
@@ -271,8 +271,8 @@ def test_what_we_stumble_over_is_the_experiments_with_our_traceback() -> None:
     with pytest.raises(BadFile) as raised:
         load_array(Path("/nowhere\0"), "a.npy")
     found = failure_from_error(ValueError("odd \ud800").with_traceback(raised.value.__traceback__))
-    assert "ValueError: odd \\ud800" in found.message and "sandbox/safe_io.py" in found.traceback
-    assert found.ours.startswith("ValueError < sandbox/safe_io.py:raise_read_errors_as:")
+    assert "ValueError: odd \\ud800" in found.message and "record/untrusted_files.py" in found.traceback
+    assert found.ours.startswith("ValueError < record/untrusted_files.py:raise_read_errors_as:")
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")

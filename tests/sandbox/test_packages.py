@@ -339,6 +339,29 @@ def test_a_source_is_built_in_the_sandbox_and_only_where_it_is_listed(index: Pac
     assert "no compiler" in told
 
 
+PLANTS_LINKS = """
+if not os.path.islink("../tmp"):
+    for name in ("tmp", "out", "wheel"):
+        if os.path.exists("../" + name):
+            os.rename("../" + name, "../" + name + ".away")
+        os.symlink({victim!r}, "../" + name)
+with open("/tmp/escaped", "w") as file:
+    file.write("written by the build")
+"""
+
+
+@isolated
+@pytest.mark.slow
+def test_a_build_that_plants_links_reaches_no_folder_of_the_host(index: PackageIndex, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "kept").write_text("the user's own")
+    index.add(build_source("plants", "1.0", "VALUE = 7\n", ahead=PLANTS_LINKS.format(victim=str(victim))))
+    overlay = installed("plants:sdist", settings=ISOLATED)
+    assert overlay.installed.packages == {"plants": "1.0"}
+    assert [path.name for path in victim.iterdir()] == ["kept"]
+
+
 def test_a_plan_asks_for_what_is_listed_alone(index: PackageIndex, tmp_path: Path) -> None:
     index.add(build_wheel("tiny_other", "1.0", {"tiny_other.py": ""}, requires=("numpy<1.5",)))
     handed = list[PackageOverlay]()

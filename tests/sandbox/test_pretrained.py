@@ -16,6 +16,7 @@ from labwright.sandbox.errors import PretrainedError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
 from labwright.sandbox.pretrained_models import PretrainedModel, parse_pretrained, provide_model
+from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -153,7 +154,9 @@ async def test_a_kernel_loads_a_pretrained_model(hub: Path, store: DatasetStore,
     executor = LocalExecutor(
         1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache, pretrained={str(MODEL): fetched}
     )
-    outcome = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": LOAD}, timeout=60.0))
+    outcome = await run_job(
+        executor, Job(name="a", folder=tmp_path / "a", source={"experiment.py": LOAD}, timeout=60.0)
+    )
     await executor.close()
     assert outcome.failure is None, outcome.failure
     assert outcome.measurements[0].value == 4.0

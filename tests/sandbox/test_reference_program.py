@@ -16,7 +16,8 @@ from labwright.record.schema.tuning import HyperparameterSetting
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.job import CellResult, Job
+from tests.jobs import cell_tasks, run_job
 from tests.sandbox.conftest import SETTINGS
 
 TREES: HyperparameterSetting = {
@@ -66,24 +67,23 @@ async def values_of(
     )
     found: dict[Cell, dict[str, float]] = {}
 
-    async def took(cell: Cell, outcome: CellOutcome, place: Path) -> Path:
+    async def took(cell: Cell, outcome: CellResult, place: Path) -> Path:
         assert outcome.failure is None, outcome.failure
         found[cell] = {one.name: one.value for one in outcome.measurements}
         assert outcome.sealed, "test predictions are submitted, unscored"
         return place
 
     try:
-        await executor.run(
+        await run_job(
+            executor,
             Job(
                 name="ladder",
                 folder=folder / "job",
                 source={"experiment.py": PROGRAM.read_text()},
                 timeout=120.0,
-                datasets=names,
-                cells=tuple(cells),
-                settings=cells,
-                on_cell_ended=took,
-            )
+                cells=cell_tasks(cells, settings=cells),
+            ),
+            commit=took,
         )
     finally:
         await executor.close()

@@ -20,6 +20,7 @@ from lab._fingerprint import NotComparable, compute_fingerprint
 from labwright.record.schema.cell import Cell
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job, JobOutcome
+from tests.jobs import cell_tasks, run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore
 
 PROGRAM = """
@@ -226,15 +227,16 @@ async def test_no_cell_is_given_what_was_built_for_another_level(
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "cache")
     cells = tuple(Cell(dataset="digits", arm=arm, level=level) for arm in "mn" for level in levels)
     try:
-        outcome: JobOutcome = await executor.run(
+        outcome: JobOutcome = await run_job(
+            executor,
             Job(
                 name="builds",
                 folder=tmp_path / "job",
                 source={"experiment.py": BUILDS},
-                cells=cells,
+                cells=cell_tasks(cells),
                 datasets=("digits",),
                 timeout=100.0,
-            )
+            ),
         )
     finally:
         await executor.close()

@@ -17,6 +17,7 @@ from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.fake_executor import FakeNvml, make_gpus
 from labwright.sandbox.gpu_leases import GpuLeases
 from labwright.sandbox.job import Job, JobOutcome
+from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually
 
 pytestmark = pytest.mark.slow
@@ -35,7 +36,9 @@ async def test_the_peak_of_the_host_counts_short_ones_and_children(store: Datase
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
 
     async def peak(code: str) -> float:
-        outcome = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=20.0))
+        outcome = await run_job(
+            executor, Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=20.0)
+        )
         assert outcome.peak_gpu_bytes is None
         return (outcome.peak_host_bytes or 0) / MB
 
@@ -84,14 +87,14 @@ class Machine:
         )
         holding = asyncio.create_task(self._hold(job.folder))
         try:
-            return await self.executor.run(job)
+            return await run_job(self.executor, job)
         finally:
             holding.cancel()
 
     async def _hold(self, folder: Path) -> None:
         while True:
             with suppress(FileNotFoundError, ValueError):
-                uuid, pid, size = (folder / "hold").read_text().split()
+                uuid, pid, size = next(folder.rglob("hold"), folder / "hold").read_text().split()
                 self.nvml.used_bytes[uuid] = {77: 10**9, int(pid) if self.knows_us else 4_000_000: int(size)}
                 return
             await asyncio.sleep(0.01)
@@ -161,8 +164,9 @@ async def test_an_attempt_may_have_two_gpus(store: DatasetStore, tmp_path: Path)
 async def test_figures_are_drawn_without_a_gpu(machine: Machine) -> None:
     held = await machine.leases.acquire()
     plots = "import os, lab\nprint([os.environ['CUDA_VISIBLE_DEVICES'], lab.device])"
-    outcome = await machine.executor.run(
-        Job(name="plot", folder=machine.folder / "plot", source={"plots.py": plots}, entry="plots.py", mode="plot")
+    outcome = await run_job(
+        machine.executor,
+        Job(name="plot", folder=machine.folder / "plot", source={"plots.py": plots}, entry="plots.py", kind="plot"),
     )
     assert outcome.stdout_tail == "['', 'cpu']\n"
     machine.leases.release(held, ())
@@ -189,7 +193,7 @@ async def test_a_process_that_never_leaves_the_gpu_ends_the_run_with_its_number(
 
 async def test_a_cancelled_job_gives_its_gpu_back(machine: Machine) -> None:
     task = asyncio.create_task(machine.run("a", "import time, pathlib\npathlib.Path('up').touch()\ntime.sleep(60)"))
-    assert await asyncio.to_thread(holds_eventually, lambda: (machine.folder / "a" / "up").exists(), 10.0)
+    assert await asyncio.to_thread(holds_eventually, lambda: any((machine.folder / "a").rglob("up")), 10.0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -177,7 +177,7 @@ class World:
 
     def _ran(self, job: Job) -> tuple[float, JobOutcome]:
         self.jobs.append(job.name)
-        if job.mode == "plot":
+        if job.kind == "plot":
             return 0.0, drawn(job)
         arms = read_conditions(job.source["experiment.py"])
         failure = self.fails(arms[0], job)

@@ -9,11 +9,18 @@ import pytest
 
 from labwright.record.run_folder import partial_path
 from labwright.record.schema.nodes import Failure
-from labwright.sandbox.job import CHECKPOINTS, Job, JobOutcome
+from labwright.sandbox.job import CHECKPOINTS, ArtifactFile, Job, JobOutcome
 from labwright.sandbox.workspace import rescue_checkpoints
 from labwright.stages.prompt_inputs import build_code_inputs, build_node_brief
 from labwright.stages.run_context import RunContext
 from tests.stages.test_nodes import agenda, failed, make_measurements, search
+
+
+def earlier_folder(job: Job) -> Path | None:
+    """The folder whose checkpoints a script is given."""
+    (task,) = job.cells.values()
+    return task.folder
+
 
 GOOD = JobOutcome(seconds=1, measurements=make_measurements(0.5))
 
@@ -21,7 +28,7 @@ GOOD = JobOutcome(seconds=1, measurements=make_measurements(0.5))
 async def test_a_second_attempt_is_given_the_checkpoints_of_the_first(tmp_path: Path) -> None:
     bench, jobs = search(tmp_path, failed("timeout", at="n0004", attempt=1), nodes=1)
     await agenda(bench)
-    assert [(job.name, job.earlier_folder) for job in jobs if job.mode == "experiment"] == [
+    assert [(job.name, earlier_folder(job)) for job in jobs if job.kind == "experiment"] == [
         ("n0004/1", None),
         ("n0004/2", bench.folder.get_attempt_path("n0004", 1)),
     ]
@@ -33,23 +40,25 @@ async def test_what_a_kill_cut_goes_on_unless_the_tree_must_be_the_same(tmp_path
     bench = replace(bench, search=bench.search.model_copy(update={"order": order}))
     draft = left_by_a_kill(bench, "n0004")
     await agenda(bench)
-    given = next(job.earlier_folder for job in jobs if job.name == "n0004/1")
+    given = next(earlier_folder(job) for job in jobs if job.name == "n0004/1")
     assert (given is not None) == (order == "arrival")
     assert rescue_checkpoints(draft) is None, "what was put aside is removed once the attempt is recorded"
 
 
 def left_by_a_kill(bench: RunContext, node: str) -> Path:
     draft = partial_path(bench.folder.get_attempt_path(node, 1))
-    (draft / CHECKPOINTS).mkdir(parents=True)
-    (draft / CHECKPOINTS / "state").write_text("half way")
+    place = draft / "cells" / "script" / CHECKPOINTS
+    place.mkdir(parents=True)
+    (place / "state").write_text("half way")
     return draft
 
 
 async def test_later_nodes_are_given_what_earlier_ones_left_and_it_is_recorded(tmp_path: Path) -> None:
     def leaves(job: Job) -> JobOutcome | None:
-        if job.mode == "plot":
+        if job.kind == "plot":
             return None
-        return replace(GOOD, artifacts={"net/x": "0" * 64}, peak_host_bytes=5, peak_gpu_bytes=6, resumed=True)
+        left = {"artifacts": {"net/x": "0" * 64}, "peak_host_bytes": 5, "peak_gpu_bytes": 6, "resumed": True}
+        return GOOD.model_copy(update=left)
 
     bench, jobs = search(tmp_path, leaves, nodes=8)
     first, *_ = await agenda(bench)
@@ -60,25 +69,28 @@ async def test_later_nodes_are_given_what_earlier_ones_left_and_it_is_recorded(t
         6,
         True,
     )
-    ran = [job for job in jobs if job.mode == "experiment"]
+    ran = [job for job in jobs if job.kind == "experiment"]
     assert ran[0].artifacts == {}
-    assert ran[-1].artifacts[first.id].folder == bench.folder.get_attempt_path(first.id, 1)
-    assert ran[-1].artifacts[first.id].names == ["net"]
+    expected = {"net/x": ArtifactFile(bench.folder.get_attempt_path(first.id, 1), "0" * 64)}
+    assert ran[-1].artifacts[first.id] == expected
 
 
 async def test_nodes_that_failed_leave_nothing(tmp_path: Path) -> None:
     def fails(job: Job) -> JobOutcome | None:
-        broken = replace(GOOD, artifacts={"net": "0" * 64}, failure=Failure(kind="other", message="broken"))
+        broken = GOOD.model_copy(
+            update={"artifacts": {"net": "0" * 64}, "failure": Failure(kind="other", message="broken")}
+        )
         return broken if job.name == "n0004/1" else None
 
     bench, jobs = search(tmp_path, fails, nodes=2)
     await agenda(bench)
-    assert [job.artifacts for job in jobs if job.mode == "experiment"] == [{}, {}]
+    assert [job.artifacts for job in jobs if job.kind == "experiment"] == [{}, {}]
 
 
 async def test_a_prompt_names_what_its_parent_left_and_the_models_of_the_run(tmp_path: Path) -> None:
     def leaves(job: Job) -> JobOutcome | None:
-        return replace(GOOD, artifacts={"net/x": "0" * 64, "net/y": "0" * 64}) if job.mode == "experiment" else None
+        left = {"artifacts": {"net/x": "0" * 64, "net/y": "0" * 64}}
+        return GOOD.model_copy(update=left) if job.kind == "experiment" else None
 
     bench, _ = search(tmp_path, leaves, nodes=1)
     bench = replace(bench, user_pretrained=("a/b@1",))

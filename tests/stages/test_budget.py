@@ -106,7 +106,7 @@ def code(rng: Random) -> Callable[[Job], tuple[float, JobOutcome]]:
     """Experiments that measure, take their time, fail and run into their limit; plots that draw."""
 
     def run(job: Job) -> tuple[float, JobOutcome]:
-        if job.mode == "plot":
+        if job.kind == "plot":
             return 0.0, drawn(job)
         seconds = rng.uniform(0.1, 1.0) * job.timeout
         if rng.random() < 0.15:

@@ -29,6 +29,7 @@ from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.nodes.node_cells import compute_cell_keys
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_report import build_stage_view
+from tests.jobs import cell_tasks, run_job
 from tests.stages.test_prompt_inputs import Story
 
 Source = dict[str, str]
@@ -264,16 +265,9 @@ def test_in_kernels_a_cell_finds_the_files_of_its_key_and_no_others(bench: RunCo
             await executor.close()
 
     async def one(executor: LocalExecutor, name: str, source: Source) -> dict[Cell, str]:
-        outcome = await executor.run(
-            Job(
-                name=name,
-                folder=tmp_path / name,
-                source=source,
-                cells=cells,
-                arms=ARMS,
-                timeout=120.0,
-                datasets=("digits",),
-            )
+        outcome = await run_job(
+            executor,
+            Job(name=name, folder=tmp_path / name, source=source, cells=cell_tasks(cells), arms=ARMS, timeout=120.0),
         )
         assert [line.outcome for line in outcome.cells] == ["measured"] * len(cells), outcome
         return {cell: (tmp_path / name / "cells" / cell.name / "stdout.txt").read_text() for cell in cells}

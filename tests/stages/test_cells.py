@@ -26,7 +26,7 @@ from labwright.record.schema.nodes import Failure, Node, StageName, iterate_retr
 from labwright.record.schema.tuning import Hyperparameter, TuningPlan
 from labwright.record.source_edits import WholeFile
 from labwright.sandbox.fake_executor import FakeExecutor
-from labwright.sandbox.job import CellOutcome, Job, JobOutcome
+from labwright.sandbox.job import CellResult, Job, JobOutcome, ResultStream
 from labwright.search.node_ranking import get_panel
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.scheduler import list_all_results
@@ -81,16 +81,16 @@ def agenda(
     """A workbench in the agenda stage; cells measure where the script names no failure. The names of what was run."""
     ran: list[str] = []
 
-    def cell(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
+    def cell(job: Job, cell: Cell) -> tuple[float, CellResult]:
         ran.append(f"{job.name} {cell.arm}")
-        (job.folder / "cells" / cell.name / "checkpoints").mkdir(parents=True, exist_ok=True)
+        (job.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
         values = tuple(
             one.model_copy(update={"seed": cell.seed, "condition": cell.condition})
             for one in make_measurements(0.5)
             if one.arm == cell.arm
         )
         failure = script(cell)
-        return 0.0, CellOutcome(1.0, failure, cell=cell, measurements=() if failure else values)
+        return 0.0, CellResult(seconds=1.0, failure=failure, cell=cell, measurements=() if failure else values)
 
     def plots(job: Job) -> tuple[float, JobOutcome]:
         return 0.0, draw_plots(job)
@@ -123,7 +123,7 @@ async def test_a_child_takes_over_the_cells_that_its_change_does_not_touch(tmp_p
     rate = Hyperparameter(name="rate", kind="log", low=1e-4, high=1, default=0.01, source="practice", arms=("method",))
     plan = PLAN.model_copy(update={"tuning": TuningPlan(rungs_by="data"), "space": (rate,)})
     once_more = build_rerun_job(Job("again", tmp_path, source={}), second, replace(bench.state, data_plan=plan))
-    assert (list(once_more.settings.values()), once_more.rungs_by) == ([{}, {"rate": 0.01}], "data")
+    assert ([task.setting for task in once_more.cells.values()], once_more.rungs_by) == ([{}, {"rate": 0.01}], "data")
     assert [line.outcome for line in first.attempts[-1].cells] == ["measured", "measured"]
     taken, own = second.attempts[-1].cells
     assert (taken.cell.arm, taken.outcome, taken.node) == ("baseline", "taken over", first.id)
@@ -219,6 +219,11 @@ async def test_an_arm_that_diverges_with_another_seed_leaves_a_replicate_good(tm
     assert part.diverged == {"method": 1, "baseline": 0} and len(part.values) == 2 and len(part.left_out) == 1
 
 
+def interrupted_folders(job: Job) -> dict[Cell, Path]:
+    """The folders whose checkpoints cells are given."""
+    return {cell: task.folder for cell, task in job.cells.items() if task.known is None and task.folder is not None}
+
+
 async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,19 +232,19 @@ async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
 
     bench, ran = agenda(tmp_path, late, nodes=1)
     jobs: list[Job] = []
-    run = bench.executor.run
+    measure = bench.executor.measure
 
-    async def noting(job: Job) -> JobOutcome:
+    def noting(job: Job) -> ResultStream:
         jobs.append(job)
-        assert all((place / "checkpoints").is_dir() for place in job.interrupted_folders.values())
-        return await run(job)
+        assert all((place / "checkpoints").is_dir() for place in interrupted_folders(job).values())
+        return measure(job)
 
-    monkeypatch.setattr(bench.executor, "run", noting)
+    monkeypatch.setattr(bench.executor, "measure", noting)
     (node,) = await searched(bench)
-    first, second = (job for job in jobs if job.cells)
+    first, second = (job for job in jobs if job.arms)
     assert ran == [f"{node.id}/1 baseline", f"{node.id}/1 method", f"{node.id}/2 method"]
     line = node.attempts[0].cells[1]
-    assert (first.interrupted_folders, second.interrupted_folders) == (
+    assert (interrupted_folders(first), interrupted_folders(second)) == (
         {},
         {line.cell: bench.folder.get_cell_path(line.id)},
     )
@@ -286,7 +291,8 @@ async def test_what_was_committed_before_a_kill_is_not_executed_again(tmp_path: 
     bench.recorder.append = append  # pyright: ignore[reportAttributeAccessIssue]
     (node,) = await searched(bench)
     assert committed and node.status == "good" and len(node.attempts) == 1
-    assert sorted(ran) == [f"{node.id}/1 baseline", f"{node.id}/1 method"], "each cell once"
+    assert set(ran) == {f"{node.id}/1 baseline", f"{node.id}/1 method"}
+    assert all(ran.count(f"{node.id}/1 {arm}") == 1 for arm in committed), "what is committed is not measured again"
     assert node.attempts[0].seconds == 2.0, "what was spent before the kill counts"
 
 

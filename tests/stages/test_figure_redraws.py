@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import time
 from pathlib import Path
+
+import pytest
 
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
@@ -19,6 +22,7 @@ from labwright.sandbox.job import Job, JobOutcome
 from labwright.stages.nodes.node_plots import LINT_ONLY_NOTE, draw_plots
 from labwright.stages.nodes.plot_inputs import PlotArrays, build_figure_subject
 from labwright.stages.paper.appendix import render_incidents
+from labwright.stages.prompt_inputs import read_plots
 from labwright.stages.run_context import RunContext
 from tests.stages.test_prompt_inputs import Story, cells
 
@@ -115,7 +119,7 @@ def _redrawn(job: Job) -> tuple[float, JobOutcome]:
     """The same script on other values: figures of the same form with other bytes."""
     seconds, outcome = drawing(job)
     figures = tuple(one.model_copy(update={"sha256": hashlib.sha256(b"other").hexdigest()}) for one in outcome.figures)
-    return seconds, dataclasses.replace(outcome, figures=figures)
+    return seconds, outcome.model_copy(update={"figures": figures})
 
 
 async def test_a_remark_that_the_model_did_not_raise_is_no_issue(tmp_path: Path) -> None:
@@ -162,7 +166,7 @@ def blind_bench(story: Story, facts: FigureFacts) -> tuple[RunContext, Blind]:
     def plain(job: Job) -> tuple[float, JobOutcome]:
         seconds, outcome = drawing(job)
         figures = tuple(figure.model_copy(update={"facts": facts}) for figure in outcome.figures)
-        return seconds, dataclasses.replace(outcome, figures=figures)
+        return seconds, outcome.model_copy(update={"figures": figures})
 
     model = Blind(lambda request: Plots(plots="a.png again"))
     models = Models(model, story.log, ModelSettings(), time.monotonic)
@@ -202,7 +206,30 @@ def test_an_aggregate_is_judged_by_the_runs_that_it_draws(tmp_path: Path) -> Non
     node = story.finish(story.decide("draft"), cells(0.5, 0.4))
     one = story.finish(story.decide("replicate", parent=node, seed=8), cells(0.6, 0.5))
     together = story.decide("aggregate", parent=node)
-    about = build_figure_subject(story.bench, PlotArrays(f"n{together.k:04d}", inputs={one: tmp_path}))
+    about = build_figure_subject(story.bench, PlotArrays(f"n{together.k:04d}", inputs={one: (tmp_path,)}))
     assert (about.kind, about.plan, about.seeds) == ("aggregate", "p", (8,))
     assert about.measurements == story.log.state.nodes[one].measurements
     assert build_figure_subject(story.bench, PlotArrays(node)).kind == "node"
+
+
+@pytest.mark.parametrize("planted", ["binary", "huge", "link", "folder"])
+async def test_a_script_that_replaces_itself_is_recorded_as_it_was_run(tmp_path: Path, planted: str) -> None:
+    def replacing(job: Job) -> tuple[float, JobOutcome]:
+        drawn = drawing(job)
+        own = job.folder / "plots.py"
+        own.unlink()
+        if planted == "link":
+            own.symlink_to("/etc/passwd")
+        elif planted == "folder":
+            (own / "deep").mkdir(parents=True)
+        else:
+            own.write_bytes(b"\xff")
+            os.truncate(own, 2**40 if planted == "huge" else 1)
+        return drawn
+
+    story = Story(tmp_path)
+    node = story.finish(story.decide("improve", stage="agenda"), cells(0.5, 0.4))
+    (story.bench.folder.get_source_path(node) / "plots.py").write_text("a.png first")
+    bench = dataclasses.replace(bench_of(story)[0], executor=FakeExecutor(replacing))
+    assert await draw_plots(bench, bench.models.make_client(1, 0), PlotArrays(node)) is None
+    assert read_plots(story.bench.folder, story.log.state.nodes[node]) == "a.png first"

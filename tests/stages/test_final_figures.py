@@ -294,7 +294,7 @@ async def test_one_that_raises_takes_no_other_with_it_and_the_house_style_prints
     studio = DrawingContext(
         executor=executor,
         folder=tmp_path / "paper",
-        arrays=PlotArrays("n1", inputs={"n1": tmp_path / "n1"}),
+        arrays=PlotArrays("n1", inputs={"n1": (tmp_path / "n1",)}),
         statistics=(),
         style=FigureStyle(text_width=6.75, column_width=3.25),
         seconds=120.0,

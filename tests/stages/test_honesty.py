@@ -51,6 +51,7 @@ from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_runner import NoWorkingNodeError
+from tests.jobs import run_job
 from tests.programs import program_files
 from tests.stages.small_study import PLAN, experiment_code
 from tests.stages.test_nodes import agenda, program_or_plots, search
@@ -72,7 +73,7 @@ async def test_a_score_of_withheld_rows_makes_a_node_suspect_which_is_debugged_a
     values = tuple(one.model_copy(update={"grade": "logged"}) for one in make_measurements(0.5))
 
     def said(job: Job) -> JobOutcome | None:
-        return JobOutcome(seconds=1, measurements=values) if job.mode == "experiment" else None
+        return JobOutcome(seconds=1, measurements=values) if job.kind == "experiment" else None
 
     bench, _ = search(tmp_path, said, nodes=3, model=model)
     facts = DatasetFacts(
@@ -322,7 +323,7 @@ async def test_each_probe_finds_a_cheat_that_the_other_does_not(
             )
             for name, changed in probes.items()
         ]
-        plain, permuted, _ = outcomes = [await executor.run(job) for job in jobs]
+        plain, permuted, _ = outcomes = [await run_job(executor, job) for job in jobs]
     finally:
         await executor.close()
     assert [one.failure for one in outcomes] == [None] * 3

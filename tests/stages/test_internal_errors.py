@@ -24,7 +24,7 @@ def lost_figure(*nodes: str) -> Script:
     """Plots of these nodes name a figure that is not there: nothing that this program expects."""
 
     def script(job: Job) -> JobOutcome | None:
-        if job.mode != "plot" or job.name.partition("/")[0] not in nodes:
+        if job.kind != "plot" or job.name.partition("/")[0] not in nodes:
             return None
         outcome = draw_plots(job)
         (job.folder / "figures" / "loss.png").unlink()

@@ -9,7 +9,7 @@ from benchmarks.scripted_study import PLAN, SlowModel, draw_plots, make_late_con
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement
 from labwright.sandbox.fake_executor import FakeExecutor
-from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.job import CellResult, Job
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.run_context import RunContext
@@ -36,7 +36,7 @@ def make_study(folder: Path, clock: Clock) -> RunContext:
     """A study of two cells a seed in one slot, whose looks are at 5, 8, 10, 15 and 20 seeds; nothing is scored on
     test data, so no look decides anything."""
 
-    def cell(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
+    def cell(job: Job, cell: Cell) -> tuple[float, CellResult]:
         value = Measurement(
             name="log_loss",
             value=0.5 - 0.1 * (cell.arm == "method"),
@@ -46,7 +46,7 @@ def make_study(folder: Path, clock: Clock) -> RunContext:
             seed=cell.seed,
             grade="computed",
         )
-        return 0.0, CellOutcome(1.0, cell=cell, measurements=(value,))
+        return 0.0, CellResult(seconds=1.0, cell=cell, measurements=(value,))
 
     settings = SearchSettings(
         num_workers=1,

@@ -33,7 +33,7 @@ def search(
 
     def run(job: Job) -> tuple[float, JobOutcome]:
         jobs.append(job)
-        good = draw_plots(job) if job.mode == "plot" else JobOutcome(seconds=1, measurements=make_measurements(0.5))
+        good = draw_plots(job) if job.kind == "plot" else JobOutcome(seconds=1, measurements=make_measurements(0.5))
         return 0.0, script(job) or good
 
     settings = SearchSettings(
@@ -65,7 +65,7 @@ def failed(kind: ErrorClass, *, at: str, attempt: int | None = None) -> Script:
 
     def script(job: Job) -> JobOutcome | None:
         node, _, number = job.name.partition("/")
-        hit = job.mode == "experiment" and node == at and attempt in (None, int(number or 0))
+        hit = job.kind == "experiment" and node == at and attempt in (None, int(number or 0))
         return JobOutcome(seconds=7, failure=Failure(kind=kind, message=f"{kind} in {job.name}")) if hit else None
 
     return script
@@ -83,14 +83,14 @@ async def test_code_that_draws_nothing_is_drawn_again_and_debugged_only_if_that_
         hopeless = job.name.startswith("n0004/plots") or job.name == "n0005/plots1"
         return JobOutcome(seconds=0, failure=Failure(kind="figure", message="no figure")) if hopeless else None
 
-    bench, jobs = search(tmp_path, nothing, nodes=3)
+    bench, jobs = search(tmp_path, nothing, nodes=8)
     nodes = await agenda(bench)
     mended = next(node for node in nodes if node.id == "n0005")
     refused = next(node for node in nodes if node.id == "n0004")
     assert (mended.status, mended.plot_count) == ("good", 2)
     assert (refused.status, refused.plot_count) == ("buggy", 1 + bench.paper.replots) and bench.paper.replots == 2
     assert [node.parent for node in nodes if node.kind == "debug"] == ["n0004"]
-    ran = [job.name for job in jobs if job.mode == "experiment"]
+    ran = [job.name for job in jobs if job.kind == "experiment"]
     assert ran.count("n0004/1") == 1 and "n0004/2" not in ran, "figures are drawn from the arrays that are there"
 
 

@@ -106,7 +106,7 @@ class World:
             found = script(job)
             return found or (
                 draw_plots(job)
-                if job.mode == "plot"
+                if job.kind == "plot"
                 else JobOutcome(
                     seconds=3,
                     measurements=measured(0.0625),
@@ -209,7 +209,7 @@ async def test_a_judge_is_told_of_attempts_differences_what_dev_says_and_the_hyp
     def late(job: Job) -> JobOutcome | None:
         return (
             JobOutcome(seconds=60, failure=Failure(kind="timeout", message="it took 60 s"))
-            if job.name.endswith("/1") and job.mode == "experiment"
+            if job.name.endswith("/1") and job.kind == "experiment"
             else None
         )
 
@@ -369,7 +369,7 @@ async def test_who_plans_ablations_is_told_what_the_agenda_found(tmp_path: Path)
 
 async def test_ablations_are_told_of_each_other_whole_and_judged_together(tmp_path: Path) -> None:
     def own(job: Job) -> JobOutcome | None:
-        return JobOutcome(seconds=1, measurements=measured(arms=("o-adam",))) if job.mode == "experiment" else None
+        return JobOutcome(seconds=1, measurements=measured(arms=("o-adam",))) if job.kind == "experiment" else None
 
     world = World(tmp_path, script=own)
     world.log.append(StageWinnerChosen(stage="agenda", best="n0001", ended="limit"))

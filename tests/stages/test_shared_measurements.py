@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from benchmarks.scripted_study import SlowModel, draw_plots, make_late_context, 
 from labwright.agent.cell_audit import find_disagreements
 from labwright.record.cell_status import compute_all_cells
 from labwright.record.events import Event
+from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import AttemptExecuted, NodeProposed
 from labwright.record.log_reader import read_events
 from labwright.record.reducers.event_fold import fold_events
@@ -20,7 +22,7 @@ from labwright.record.schema.cell import Cell
 from labwright.record.schema.decisions import CallKey
 from labwright.record.schema.nodes import Failure, Node
 from labwright.sandbox.fake_executor import FakeExecutor
-from labwright.sandbox.job import CellOutcome, Job, JobOutcome
+from labwright.sandbox.job import CellResult, Job, JobOutcome
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.nodes import node_cells
 from labwright.stages.run_context import RunContext
@@ -43,7 +45,7 @@ def three_at_once(
     the baseline fail. The cells that were run, by node and arm."""
     ran: list[str] = []
 
-    def cell(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
+    def cell(job: Job, cell: Cell) -> tuple[float, CellResult]:
         ran.append(f"{job.name[:5]} {cell.arm}")
         (job.folder / "cells" / cell.name / "checkpoints").mkdir(parents=True, exist_ok=True)
         values = tuple(
@@ -52,7 +54,9 @@ def three_at_once(
             if one.arm == cell.arm
         )
         failed = cell.arm == "baseline" and sum("baseline" in one for one in ran) <= fails
-        return seconds, CellOutcome(1.0, WRONG if failed else None, cell=cell, measurements=() if failed else values)
+        return seconds, CellResult(
+            seconds=1.0, failure=WRONG if failed else None, cell=cell, measurements=() if failed else values
+        )
 
     def plots(job: Job) -> tuple[float, JobOutcome]:
         return 0.0, draw_plots(job)
@@ -98,6 +102,36 @@ async def test_a_cell_that_three_nodes_owe_at_once_is_measured_by_one(tmp_path: 
         if isinstance(event, NodeProposed | AttemptExecuted) and event.node in {one.id for one in nodes}
     ]
     assert own == ["proposed"] * 3 + ["executed"] * 3, "they were at once"
+
+
+async def test_a_node_that_waits_for_its_budget_has_claimed_its_cells(tmp_path: Path) -> None:
+    class SlowBudget:
+        async def reserve_attempt(self, *_: object) -> None:
+            await asyncio.sleep(0.05)
+
+        def __getattr__(self, name: str) -> object:
+            return lambda *_, **__: None  # pyright: ignore[reportUnknownLambdaType]
+
+    bench, ran = three_at_once(tmp_path, seconds=0.0)
+    await searched(replace(bench, budget=SlowBudget()))  # pyright: ignore[reportArgumentType]  (no more of it is asked)
+    assert sorted(one[6:] for one in ran) == ["baseline", "method", "method", "method"]
+
+
+async def test_where_the_first_one_is_killed_the_next_measures_and_the_others_take_over(tmp_path: Path) -> None:
+    bench, ran = three_at_once(tmp_path, seconds=0.2)
+
+    async def kill_first() -> None:
+        while not ran:
+            await asyncio.sleep(0.01)
+        node = ran[0][:5]
+        bench.recorder.append(CommandReceived(verb="kill", target=node, text="enough"))
+        bench.signals.kill_node(node)
+
+    killing = asyncio.create_task(kill_first())
+    nodes = await searched(bench)
+    await killing
+    assert Counter(one.status for one in nodes)["good"] == 2
+    assert Counter(one[6:] for one in ran)["baseline"] == 2, "the killed one, and one of the others"
 
 
 async def test_where_the_first_one_fails_the_others_measure_it_themselves(tmp_path: Path) -> None:

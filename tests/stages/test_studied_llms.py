@@ -73,7 +73,8 @@ def test_keys_hold_the_subjects_that_the_plan_names_and_no_others(tmp_path: Path
             view=build_stage_view(bench, "preliminary"),
         )
         job = Job(name="n", folder=tmp_path, source={"experiment.py": "X = 1\n"})
-        return [*found.values(), with_llm_access(job, bench.plan, bench.subjects, ()).key]
+        (task,) = with_llm_access(job, bench.plan, bench.subjects, ()).with_script_cell().values()
+        return [*found.values(), task.key]
 
     other = SUBJECTS["small"].model_copy(update={"model": "openai-chat:other"})
     faster = SUBJECTS["small"].model_copy(update={"concurrency": 99, "price": Price(input=1, output=1)})

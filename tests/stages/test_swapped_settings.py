@@ -25,7 +25,7 @@ from labwright.record.schema.nodes import Attempt, Failure
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, Trial
 from labwright.sandbox.fake_executor import FakeExecutor
-from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.job import CellResult, Job
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.paper.required_statements import add_missing_statements, list_required_statements
@@ -77,12 +77,14 @@ async def study(folder: Path, chosen: dict[str, HyperparameterSetting]) -> tuple
             }
         )
 
-    def run(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
-        setting = dict(job.settings[cell])
+    def run(job: Job, cell: Cell) -> tuple[float, CellResult]:
+        setting = dict(job.cells[cell].setting)
         ran.setdefault(cell.condition, setting)
         if cell.condition == "method-at-baseline" and cell.seed == FRESH_SEED_OFFSET:
-            return 0.0, CellOutcome(1.0, Failure(kind="other", message="no step is small enough"), cell=cell)
-        return 0.0, CellOutcome(1.0, cell=cell, measurements=(measure(cell, "validation", setting),))
+            return 0.0, CellResult(
+                seconds=1.0, failure=Failure(kind="other", message="no step is small enough"), cell=cell
+            )
+        return 0.0, CellResult(seconds=1.0, cell=cell, measurements=(measure(cell, "validation", setting),))
 
     settings = SearchSettings(
         num_workers=1,

@@ -54,7 +54,7 @@ def executor_of(slow: str = "", *, seconds: float = SLOW) -> FakeExecutor:
     """Every experiment works at once, but for one that is slow."""
 
     def run(job: Job) -> tuple[float, JobOutcome]:
-        outcome = draw_plots(job) if job.mode == "plot" else JobOutcome(seconds=1, measurements=make_measurements(0.5))
+        outcome = draw_plots(job) if job.kind == "plot" else JobOutcome(seconds=1, measurements=make_measurements(0.5))
         return (seconds if job.name == slow else 0.0), outcome
 
     return FakeExecutor(run, slots=1)

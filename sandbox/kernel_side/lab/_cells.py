@@ -15,7 +15,8 @@ _registered: list[Callable[[LabCell], Any]] = []
 
 
 def measure(function: Callable[[LabCell], Any], reads: dict[str, str] | None = None) -> None:
-    """Call the function for each cell of the study, `function(cell)`, each time in a separate process.
+    """Call the function for each cell of the study, `function(cell)`, each time in a separate process; it may be
+    `async`.
 
     `reads` maps an arm to the arm whose artifacts it reads (`lab.artifact(name, arm=...)`); it is read from the source,
     so it must be a literal. Raises `LabError` if called twice or with invalid arguments.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import inspect
 import io
 import json
 import linecache
@@ -19,6 +20,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -252,7 +254,11 @@ def _run_program(current: JobFile) -> None:
         if error.code not in (None, 0, ""):
             raise
     if (cell := current.cell) is not None:
-        _cells.get_registered()(ProgramCell(**vars(replace(cell, setting=CellSetting(cell.arm, cell.setting)))))
+        measured = _cells.get_registered()(
+            ProgramCell(**vars(replace(cell, setting=CellSetting(cell.arm, cell.setting))))
+        )
+        if inspect.iscoroutine(measured):  # from an `async def`
+            importlib.import_module("asyncio").run(measured)
 
 
 def _forget_modules_of(folder: Path) -> None:
@@ -265,15 +271,12 @@ def _forget_modules_of(folder: Path) -> None:
 
 def _exit(end: dict[str, Any]) -> NoReturn:
     try:
-        for file in gc.get_objects():
-            if (
-                type(file) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
-                and not file.closed
-                and file.writable()
-            ):
+        files = [
+            one for one in gc.get_objects() if type(one) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+        ]
+        for file in (*files, sys.stdout, sys.stderr):
+            with suppress(Exception):  # for example a closed one, or a pipe that nobody reads
                 file.flush()
-        sys.stdout.flush()
-        sys.stderr.flush()
         # not in a child process of the program that reached this point
         if os.getpid() == ProcessState.forked_pid:
             _send_message(ProcessState.socket, {"end": {**end, "training": _training.read_counters()}})

@@ -18,7 +18,7 @@ async def draw_final_figures(
     folder: Path,
     script: FigureScript,
     *,
-    inputs: Mapping[str, Path],
+    inputs: Mapping[str, tuple[Path, ...]],
     statistics: tuple[Statistic, ...],
 ) -> None:
     """Every figure is drawn as vector and pixel file, passes the lint, and embeds no bitmap fonts."""

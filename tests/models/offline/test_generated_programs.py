@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.settings import SandboxSettings
+from tests.jobs import cell_tasks, run_job
 from tests.models.offline.final_figures import draw_final_figures
 from tests.models.offline.role_inputs import (
     IDEA,
@@ -55,36 +55,41 @@ class Kitchen:
             for level in PLAN.levels
             for arm in arms
         )
-        return await self.executor.run(
+        return await run_job(
+            self.executor,
             Job(
                 name=name,
                 folder=self.base / name,
                 source=program.files,
-                seed=seed,
                 timeout=120.0,
-                datasets=datasets,
-                cells=cells,
-                settings={
-                    cell: PLAN.find_defaults(cell.arm if cell.arm in PLAN.compared_arms else "method") for cell in cells
-                },
-            )
+                cells=cell_tasks(
+                    cells,
+                    settings={
+                        cell: PLAN.find_defaults(cell.arm if cell.arm in PLAN.compared_arms else "method")
+                        for cell in cells
+                    },
+                ),
+            ),
         )
 
-    async def plot(self, script: str, name: str, arrays: str = "", inputs: dict[str, Path] | None = None) -> JobOutcome:
+    def array_folders(self, name: str) -> tuple[Path, ...]:
+        return tuple((self.base / name).glob("cells/*/arrays"))
+
+    async def plot(self, script: str, name: str, arrays: str = "", inputs: tuple[str, ...] = ()) -> JobOutcome:
         folder = self.base / name
-        folder.mkdir()
-        if arrays:
-            shutil.copytree(self.base / arrays / "arrays", folder / "arrays")
-        return await self.executor.run(
+        given = {"arrays": self.array_folders(arrays)} if arrays else {}
+        given |= {f"inputs/{one}": self.array_folders(one) for one in inputs}
+        return await run_job(
+            self.executor,
             Job(
                 name=name,
                 folder=folder,
                 source={"plots.py": script},
                 entry="plots.py",
-                mode="plot",
+                kind="plot",
                 timeout=120.0,
-                inputs=inputs or {},
-            )
+                inputs=given,
+            ),
         )
 
 
@@ -162,7 +167,7 @@ async def test_winner_ablation_aggregate_and_final_figures_from_end_to_end(kitch
         pair = (dataset, "log_loss", "method@noise0"), (dataset, "log_loss", "without-clean-dev@noise0")
         assert values[0][pair[0]] == values[2][pair[1]]
 
-    inputs = {name: kitchen.base / name / "arrays" for name in ("n1", "n2")}
+    inputs = {name: kitchen.array_folders(name) for name in ("n1", "n2")}
     briefs = tuple(
         ArrayBrief(path=f"inputs/{name}/{file}", shape=(1,), dtype="float64")
         for name, outcome in zip(inputs, done, strict=False)
@@ -172,13 +177,13 @@ async def test_winner_ablation_aggregate_and_final_figures_from_end_to_end(kitch
         PlotInputs(data_plan=PLAN, purpose="aggregate", arrays=briefs, seeds=(11, 12), lab_reference="")
     )
     drawn = await asyncio.gather(
-        kitchen.plot(winner.plots, "plots", "n1"), kitchen.plot(together.plots, "aggregate", inputs=inputs)
+        kitchen.plot(winner.plots, "plots", "n1"), kitchen.plot(together.plots, "aggregate", inputs=tuple(inputs))
     )
     assert [findings(outcome) for outcome in drawn] == [[], []]
     await final_figures(kitchen, inputs, briefs)
 
 
-async def final_figures(kitchen: Kitchen, inputs: dict[str, Path], briefs: tuple[ArrayBrief, ...]) -> None:
+async def final_figures(kitchen: Kitchen, inputs: dict[str, tuple[Path, ...]], briefs: tuple[ArrayBrief, ...]) -> None:
     ablations = ("without-clean-dev", "without-smoothing")
     drawn = answer_figures(
         FiguresInputs(

@@ -12,7 +12,7 @@ from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Split
 from labwright.sandbox.repository.curves import MAX_CURVES, MAX_POINTS, read_command_curves
 from labwright.sandbox.repository.output_redaction import OutputRedactor
-from tests.sandbox.repository.test_metric import event, offline_run, said, scalar
+from tests.sandbox.repository.test_metric import event, scalar
 
 CELL = Cell(arm="method", dataset="fit", level="", seed=3)
 
@@ -59,12 +59,7 @@ def test_what_trackers_left_are_curves_and_a_folder_may_name_the_split(tmp_path:
     )
     write(tmp_path, "runs/validation/events.out.tfevents.1.host", event(1, "loss", scalar(0.75)))
     write(tmp_path, "runs/test/events.out.tfevents.1.host", event(1, "loss", scalar(0.625)))
-    write(tmp_path, "wandb/run-1.wandb", offline_run(said(2, _step=0, net__f1=0.5), said(2, _step=1, net__f1=0.75)))
-    assert curves(tmp_path) == {
-        ("train", "loss"): {1: 0.5, 2: 0.25},
-        ("validation", "loss"): {1: 0.75},
-        ("train", "net.f1"): {0: 0.5, 1: 0.75},
-    }
+    assert curves(tmp_path) == {("train", "loss"): {1: 0.5, 2: 0.25}, ("validation", "loss"): {1: 0.75}}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +88,6 @@ def test_what_the_run_did_not_write_or_is_no_log_is_none(tmp_path: Path) -> None
     write(tmp_path, "data.csv", "id,value\n1,0.5\n")
     write(tmp_path, "odd.csv", b"step,loss\n\xff\xfe,1\n1,2,3,4\n" + b"9" * 200_000)
     write(tmp_path, "odd.jsonl", "3\n")
-    write(tmp_path, "odd.wandb", b"something else")
     write(tmp_path, "x.tfevents.1", b"\xff" * 40)
     (tmp_path / "linked.csv").symlink_to(tmp_path / "old.csv")
     assert curves(tmp_path, since=2000) == {("train", "loss"): {1: 2.0}}, "the readable part of a file is used"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.sandbox.repository.metric import MetricError, MetricReading, parse_metric, read_metric
+from labwright.sandbox.repository.metric import MAX_METRIC_BYTES, MetricError, MetricReading, parse_metric, read_metric
 
 LOG = "epoch,val,test\n1,0.5,0.51\n2,0.4,0.44\n3,0.45,0.43\n"
 
@@ -100,13 +100,8 @@ def test_whatever_bytes_a_run_leaves_are_a_number_or_a_failure(content: bytes) -
             ("m.csv:a@min(b)", "m.csv"),
             ("m.jsonl:a", "m.jsonl"),
             ("tb:.:a", "x.tfevents.1"),
-            ("wandb:.:a", "x.wandb"),
         ):
-            head = {
-                "x.wandb": b":W&B\0\0\0" + struct.pack("<IHB", 0, len(content), 1),
-                "x.tfevents.1": struct.pack("<QI", len(content), 0),
-                "m.csv": b"a,b\n",
-            }.get(name, b"")
+            head = {"x.tfevents.1": struct.pack("<QI", len(content), 0), "m.csv": b"a,b\n"}.get(name, b"")
             (Path(folder) / name).write_bytes(head + content + b"\0" * 4)
             found = read_metric(parse_metric(spec), Path(folder))
             assert (found.value is None) != (found.failure is None), found
@@ -121,7 +116,7 @@ def test_a_file_that_the_run_did_not_write_counts_for_nothing(tmp_path: Path) ->
     assert read(tmp_path, "m.json:r2", since=999) == MetricReading(1.0)
 
 
-def test_no_link_is_followed_and_nothing_huge_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_link_is_followed_and_nothing_huge_is_read(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "m.json").write_text('{"r2": 1}')
@@ -134,8 +129,9 @@ def test_no_link_is_followed_and_nothing_huge_is_read(tmp_path: Path, monkeypatc
     assert "no such file" in why(read(folder, "*/m.json:r2"))
     os.mkfifo(folder / "pipe.json")
     why(read(folder, "pipe.json:r2"))
-    monkeypatch.setattr("labwright.sandbox.repository.metric.MAX_METRIC_BYTES", 10)
-    assert "limit of 10" in why(read(folder, "big.json:r2", json.dumps({"r2": 1, "rest": "x" * 50})))
+    (folder / "big.json").touch()
+    os.truncate(folder / "big.json", MAX_METRIC_BYTES + 1)
+    assert f"limit of {MAX_METRIC_BYTES}" in why(read(folder, "big.json:r2"))
 
 
 def test_of_files_that_a_pattern_names_the_newest_is_read_and_it_is_said(tmp_path: Path) -> None:
@@ -216,65 +212,3 @@ def test_scalars_of_event_files_are_read_by_tag_and_step(tmp_path: Path) -> None
     (folder / "events.out.tfevents.3.host").write_bytes(struct.pack("<Q", 3) + b"\0" * 4 + b"\xff\xff\xff" + b"\0" * 4)
     assert "cannot be read" in why(read(tmp_path, "tb:logs:val/acc"))
     assert "no such file" in why(read(tmp_path, "tb:elsewhere:val/acc"))
-
-
-def offline_run(*records: bytes) -> bytes:
-    """Encode a Weights & Biases file, splitting records at block ends."""
-    file = b":W&B" + struct.pack("<HB", 0xBEE1, 0)
-    for record in records:
-        pieces = [record] if len(record) < 40 else [record[:30], record[30:]]
-        for piece, kind in zip(pieces, (1,) if len(pieces) == 1 else (2, 4), strict=True):
-            file += struct.pack("<IHB", 0, len(piece), kind) + piece
-    return file
-
-
-def said(number: int, **values: object) -> bytes:
-    """Encode a history (2) or summary (3) record; `a__b` means key b in a."""
-    items = b"".join(
-        field(
-            1,
-            2,
-            b"".join(field(2, 2, key.encode()) for key in name.split("__"))
-            + b"\x82\x01"
-            + bytes([len(text := json.dumps(value).encode())])
-            + text,
-        )
-        for name, value in values.items()
-    )
-    return field(number, 2, items)
-
-
-def test_what_weights_and_biases_kept_offline_is_read(tmp_path: Path) -> None:
-    folder = tmp_path / "wandb" / "offline-run-1"
-    folder.mkdir(parents=True)
-    (folder / "run-1.wandb").write_bytes(
-        offline_run(
-            said(2, acc=0.5, net__loss=2),
-            said(3, acc=0.5),
-            said(2, acc=0.75, net__loss=1),
-            said(2, acc=0.7, net__loss=3),
-            said(3, acc=0.7, best=0.75),
-        )
-    )
-    assert read(tmp_path, "wandb:wandb:acc") == MetricReading(0.7) and read(
-        tmp_path, "wandb:wandb:best"
-    ) == MetricReading(0.75)
-    assert read(tmp_path, "wandb:wandb:acc@min(net.loss)") == MetricReading(0.75)
-    assert "no such row" in why(read(tmp_path, "wandb:wandb:f1"))
-    assert "no such file" in why(read(tmp_path, "wandb:logs:acc"))
-    (folder / "run-1.wandb").write_bytes(b"something else entirely")
-    assert "cannot be read" in why(read(tmp_path, "wandb:wandb:acc"))
-    later = tmp_path / "wandb" / "offline-run-2"
-    later.mkdir()
-    whole = offline_run(said(3, acc=0.125), said(3, acc=0.25))
-    (later / "run-2.wandb").write_bytes(whole[:-3])
-    os.utime(later / "run-2.wandb", (2e9, 2e9))
-    assert read(tmp_path, "wandb:wandb:acc") == MetricReading(0.125, "2 runs found, the newest was read")
-
-
-def test_what_is_left_of_a_block_and_too_small_for_a_record_is_passed_over(tmp_path: Path) -> None:
-    full = said(2) * 16375  # 32750 bytes; with both headers, 4 bytes of the block remain
-    (tmp_path / "run.wandb").write_bytes(
-        offline_run()[:7] + struct.pack("<IHB", 0, len(full), 1) + full + b"\0" * 4 + offline_run(said(3, acc=0.5))[7:]
-    )
-    assert read(tmp_path, "wandb:.:acc") == MetricReading(0.5)

@@ -1,0 +1,669 @@
+"""Run one cell after the other in kernels of this machine: prepare its folder, execute it with limits on time, output
+and resources, and read its result. Plots and frozen scorers run in the same way.
+
+Guarantees: output is drained at any rate and kept in bounded memory; an output flood ends the code. The death of a
+kernel is detected at once and reported with a reason. A cell runs in a process forked by its kernel, which lives on
+for the next cell; a plain script has a kernel of its own. A kernel sees at most one large dataset and has the GPUs that
+its cell needs; if cells cannot be isolated from each other, it serves only cells of one arm. A cell's folder is within
+reach of the kernel only while the cell runs, so no cell sees the files of another.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from labwright.record.schema.cell import Cell, TrainingCounts
+from labwright.record.schema.data_plan import FrozenScorer, Measurement, ResourceNeeds
+from labwright.record.schema.nodes import Failure
+from labwright.record.untrusted_files import (
+    BadFile,
+    OpenFolder,
+    lend_folder,
+    make_harmless,
+    remove_path,
+    remove_tree,
+    take_back_folder,
+)
+from labwright.sandbox import monitor
+from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
+from labwright.sandbox.errors import ExecutorError, GpuError, SubmissionRefused
+from labwright.sandbox.failures import (
+    failure_from_death,
+    failure_from_exception,
+    failure_from_flood,
+    failure_from_timeout,
+    strip_colours,
+)
+from labwright.sandbox.gpu_leases import GpuLease, GpuLeases
+from labwright.sandbox.isolation.limits import ResourceLimits, compute_limits, count_oom_kills
+from labwright.sandbox.isolation.mounts import KernelConfig, KernelStartOptions
+from labwright.sandbox.job import CellResult, Job
+from labwright.sandbox.kernel_pool import MATPLOTLIBRC, KernelPool, find_local_modules
+from labwright.sandbox.kernels import Kernel
+from labwright.sandbox.llm_attribution import attribute_answers
+from labwright.sandbox.llm_gateway import LlmGateway, LlmSession, serve_session
+from labwright.sandbox.monitor import MemoryMeter, PeakUsage, ProgressReader
+from labwright.sandbox.output import MAX_KEPT_CHARS, MAX_PRINTED_CHARS, LiveOutput, Transcript
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome, run_command
+from labwright.sandbox.results import KernelExecution, ResultCollector, build_result, failure_from_error, with_failure
+from labwright.sandbox.scorer_tasks import (
+    SCORER_ENTRY,
+    ScorerTask,
+    build_scorer_tasks,
+    prepare_scorer_folder,
+    read_scores,
+)
+from labwright.sandbox.scorers import read_frozen_scorers
+from labwright.sandbox.scoring import read_submitted
+from labwright.sandbox.workspace import CELLS_FOLDER, KernelScript, copy_view, list_mounted_datasets, prepare_workspace
+
+_DEFAULT_NEEDS = ResourceNeeds()
+_POLL_SECONDS = 0.1
+"""Interval between checks that the kernel is alive, in seconds."""
+_DRAIN_SECONDS = 2.0
+"""Seconds to wait for the last output after the script has ended."""
+_KILL_REPLY_SECONDS = 3.0
+"""Seconds after the grace period within which a kernel must confirm that it killed its cell; otherwise it counts as
+dead.
+"""
+
+
+@dataclass
+class CellRunner:
+    """What all cells of an executor share. `slots` share the machine's memory."""
+
+    slots: int
+    config: KernelConfig
+    views: Path
+    scorers: Path | None
+    """Folder written by `sandbox.scorers.freeze_scorer`."""
+    collector: ResultCollector
+    pretrained: Mapping[str, str]
+    gpus: GpuLeases
+    meter: MemoryMeter
+    pool: KernelPool
+    subjects: LlmGateway | None = None
+
+    @property
+    def slot_gb(self) -> float:
+        """Memory limit of an experiment that shares the machine, in 10^9 bytes."""
+        return compute_limits(self.config.settings, slots=self.slots).memory_bytes / 1e9
+
+    async def prepare_script(self, job: Job, order: CellOrder, folder: Path) -> KernelScript:
+        """Prepare the folder of a cell. Raises `ExecutorError`."""
+        script = await asyncio.to_thread(
+            prepare_workspace, job, order, folder, views=self.views, settings=self.config.settings
+        )
+        scorers = await asyncio.to_thread(read_frozen_scorers, self.scorers)
+        self.config.cache.mkdir(parents=True, exist_ok=True)
+        return replace(
+            script,
+            pretrained=dict(self.pretrained),
+            scorers=tuple(name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"),
+        )
+
+    async def collect_result(self, script: KernelScript, execution: KernelExecution) -> CellResult:
+        """Return the result after all processes of the code have exited; only plain files and folders remain in its
+        folder.
+
+        Raises `ExecutorError`.
+        """
+        try:
+            if execution.llm_session is not None:
+                execution = await asyncio.to_thread(self._attribute_answers, script, execution, execution.llm_session)
+            scorers = await asyncio.to_thread(read_frozen_scorers, self.scorers)
+            if script.job.kind == "experiment" and execution.failure is None and scorers:
+                execution = await self._add_scorer_values(script, execution, scorers)
+            result = await asyncio.to_thread(self.collector.collect, script, execution)
+        except Exception as error:  # noqa: BLE001  last resort, since code may write any kind of file
+            failure = failure_from_error(error)
+            result = with_failure(build_result(script, execution), failure)
+        with suppress(BadFile):
+            await asyncio.to_thread(make_harmless, script.folder, only_plain=True)
+        return result
+
+    async def lease_gpus(self, count: int | None = None) -> GpuLease:
+        """Lease GPUs for one kernel, by default `sandbox.gpus_per_node`. Raises `ExecutorError` if none is
+        available.
+        """
+        try:
+            return await self.gpus.acquire(count)
+        except GpuError as error:
+            raise ExecutorError(str(error)) from error
+
+    async def run_in_kernel(
+        self,
+        kernel: Kernel,
+        lease: GpuLease,
+        script: KernelScript,
+        *,
+        running: RunningCell | None,
+        reader: ProgressReader | None,
+        usage: PeakUsage,
+    ) -> KernelExecution:
+        """Run a script in a started kernel."""
+        limits = self.compute_limits(script.task.needs.memory_gb, alone=script.alone)
+        session = (
+            LlmSession(self.subjects, script.task.key, script.job.subjects)
+            if self.subjects is not None and script.job.subjects
+            else None
+        )
+        async with AsyncExitStack() as around:
+            await around.enter_async_context(self.meter.measure_peaks(kernel.pid, lease, usage))
+            if session is not None:
+                await around.enter_async_context(serve_session(session, kernel.llm_socket))
+            began = time.monotonic()
+            try:
+                execution = await execute(kernel, script, limits, running, reader)
+            except Exception as error:  # noqa: BLE001  a kernel's messages are controlled by the code in it
+                execution = KernelExecution(time.monotonic() - began, failure_from_error(error), Transcript(1000))
+        if session is not None and session.fatal_error is not None:
+            raise session.fatal_error
+        host = max(
+            usage.peak_host_bytes,
+            usage.current_host_bytes + execution.peak_process_bytes if execution.peak_process_bytes else 0,
+        )
+        return replace(
+            execution, peak_host_bytes=host or None, peak_gpu_bytes=usage.peak_gpu_bytes, llm_session=session
+        )
+
+    def compute_limits(self, memory_gb: float | None, *, alone: bool) -> ResourceLimits:
+        """Return the limits of an experiment with this declared memory; with `alone`, it may use the whole machine."""
+        limits = compute_limits(self.config.settings, slots=1 if alone else self.slots)
+        if memory_gb is None:
+            return limits
+        return replace(limits, memory_bytes=max(int(memory_gb * 1e9), limits.memory_bytes if alone else 0))
+
+    async def run_repository_command(
+        self,
+        job: CommandJob,
+        needs: ResourceNeeds = _DEFAULT_NEEDS,
+        *,
+        alone: bool = False,
+        on_start: Callable[[], None] = lambda: None,
+    ) -> CommandOutcome:
+        """Run a repository command to its end; `on_start` is called when it starts. Raises `ExecutorError`."""
+        lease, usage = await self.lease_gpus(needs.gpus), PeakUsage()
+        on_start()
+        try:
+            return await run_command(
+                job,
+                config=self.config,
+                meter=self.meter,
+                lease=lease,
+                usage=usage,
+                limits=self.compute_limits(needs.memory_gb, alone=alone),
+            )
+        finally:
+            self.gpus.release(lease, usage.processes)
+
+    def _attribute_answers(
+        self, script: KernelScript, execution: KernelExecution, session: LlmSession
+    ) -> KernelExecution:
+        """Return the execution with predictions derived from the answers that its submissions cite."""
+        if session.budget_message:
+            return replace(execution, failure=Failure(kind="budget", message=session.budget_message))
+        try:
+            notes = attribute_answers(script.folder, self.collector.labels, self.views, session)
+            execution.transcript.add("stderr", "".join(f"{line}\n" for line in notes))
+        except SubmissionRefused as error:
+            execution = replace(execution, failure=execution.failure or failure_from_error(error))
+        return execution
+
+    # --- frozen scorers, in separate kernels --------------------------------------------------------------------------
+
+    async def _add_scorer_values(
+        self, script: KernelScript, execution: KernelExecution, scorers: Mapping[str, tuple[FrozenScorer, str]]
+    ) -> KernelExecution:
+        """Return the execution with the validation values of frozen scorers, or with a failure if they return none."""
+        try:
+            tasks = await asyncio.to_thread(
+                lambda: build_scorer_tasks(read_submitted(script.folder, self.collector.grade), "validation", scorers)
+            )
+            values = await self.run_scorers(tasks, script.folder / "submissions", script.cell.seed)
+            return replace(execution, scorer_values=values)
+        except SubmissionRefused as error:
+            return replace(execution, failure=failure_from_error(error))
+
+    async def run_scorers(self, tasks: Iterable[ScorerTask], folder: Path, seed: int) -> tuple[Measurement, ...]:
+        """Return the values of the scorer tasks, in order. Raises `SubmissionRefused`, `ExecutorError`."""
+        return tuple([value for task in tasks for value in await self._run_scorer(task, folder, seed)])
+
+    async def _run_scorer(self, task: ScorerTask, place: Path, seed: int) -> tuple[Measurement, ...]:
+        settings, around = self.config.settings, get_scoring_folder(self.config)
+        around.mkdir(parents=True, exist_ok=True)
+        place_of_run = Path(tempfile.mkdtemp(dir=around))
+        target = place_of_run / "script"
+        target.mkdir()
+        job = Job(
+            name=f"scorer of {task.scorer.dataset}", folder=place_of_run, source={}, entry=SCORER_ENTRY, kind="score"
+        )
+        host = KernelHost(self, place_of_run / "kernel", is_pooled=False)
+        try:
+            script = await asyncio.to_thread(
+                prepare_scorer_folder,
+                task,
+                KernelScript(job, Cell(dataset="", arm="", seed=seed), target, settings.scorer_timeout, views={}),
+                place,
+                views=self.views,
+                labels=self.collector.labels,
+                limit=settings.artifact_bytes,
+            )
+            await host.prepare(script.cell, {}, tuple(script.views), None)
+            execution = await host.execute(script)
+            if execution.failure is not None:
+                raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} failed: {execution.failure.message}")
+            return await asyncio.to_thread(read_scores, task, target, seed=seed)
+        finally:
+            await host.close()
+            remove_tree(place_of_run, ignore_errors=True)
+
+
+def get_scoring_folder(config: KernelConfig) -> Path:
+    """Return the folder in which scorers run."""
+    return config.cache.parent / "scoring"
+
+
+# --- one cell after the other -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class KernelWorker:
+    """A `CellWorker`: prepares and runs cells one after another in a kernel that is reused from cell to cell."""
+
+    runner: CellRunner
+    job: Job
+    live: LiveOutput
+    folder: Path
+    """Folder in which the kernel works."""
+    dataset: str = ""
+    arm: str = ""
+
+    def __post_init__(self) -> None:
+        self._host = KernelHost(self.runner, self.folder)
+
+    async def run_cell(self, order: CellOrder, running: RunningCell) -> CellRunResult:
+        cell, job = order.cell, self.job
+        self.dataset = cell.dataset
+        self.arm = "" if self.runner.config.isolation.between_cells else cell.arm
+        sees = (
+            job.datasets
+            if cell.is_script
+            else await asyncio.to_thread(list_mounted_datasets, cell.dataset, self.runner.views)
+        )
+        await self._host.prepare(cell, order.source, sees, 0 if job.kind == "plot" else order.task.needs.gpus)
+        # the folder of a cell before and after it runs; code in the kernel cannot reach it
+        folder = self.folder.with_name(f"{self.folder.name}.{CELLS_FOLDER}") / cell.name
+        await asyncio.to_thread(remove_tree, folder)
+        script = replace(await self.runner.prepare_script(job, order, folder), live=self.live)
+        reader = ProgressReader(folder) if job.watched else None
+        if not cell.is_script:
+            self.live.add(f"\n--- {cell} ---\n")
+        execution = await self._host.execute(script, running, reader)
+        script = replace(script, folder=await asyncio.to_thread(self._move_to_job, folder))
+        progress = await asyncio.to_thread(reader.read, execution.seconds, None) if reader is not None else None
+        result = await self.runner.collect_result(script, execution)
+        for name in ("inputs", "arrays" if job.kind == "plot" else "figures"):  # large, and available elsewhere
+            with suppress(OSError, BadFile):
+                await asyncio.to_thread(remove_path, script.folder, name)
+        return CellRunResult(
+            result,
+            script.folder,
+            progress,
+            kernel_died=execution.kernel_unusable,
+            is_first_cell=execution.is_first_cell,
+        )
+
+    async def close(self) -> None:
+        await self._host.close()
+
+    def _move_to_job(self, folder: Path) -> Path:
+        """Move a cell's folder into the job's folder."""
+        target = self.job.folder / CELLS_FOLDER / folder.name
+        remove_tree(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(folder, target)
+        return target
+
+
+@dataclass
+class KernelHost:
+    """A kernel of this machine, started on demand, with the working folder `folder`."""
+
+    runner: CellRunner
+    folder: Path
+    is_pooled: bool = True
+    """Whether it may be a kernel that waited in the pool."""
+    _visible_datasets: tuple[str, ...] = ()
+    """The dataset that the kernel sees outside the cells' folders, if any."""
+    _gpus: int | None = None
+    _arm: str = ""
+    """The only arm that the kernel serves if cells are not isolated from each other; otherwise empty."""
+    _kernel: Kernel | None = None
+    _lease: GpuLease = field(default_factory=GpuLease)
+    _usage: PeakUsage = field(default_factory=PeakUsage)
+    _started: bool = False
+    _ended_cells: int = 0
+    """Number of cells that finished in this kernel."""
+
+    async def prepare(self, cell: Cell, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
+        """Prepare for a cell with this source that sees these datasets and has `gpus` GPUs (None: the default number).
+
+        Must be called before the cell's folder is created.
+        """
+        arm = "" if self.runner.config.isolation.between_cells else cell.arm
+        if (arm, datasets, gpus) != (self._arm, self._visible_datasets, self._gpus):
+            await self.close()
+        self._arm, self._visible_datasets, self._gpus = arm, datasets, gpus
+        if self._kernel is None and self.is_pooled and not (self.runner.gpus.devices and gpus != 0):
+            await asyncio.to_thread(remove_tree, self.folder, ignore_errors=True)
+            self._kernel = self.runner.pool.take(
+                self.folder, source=source, datasets=datasets, exact=not cell.is_script
+            )
+            self._started = self._kernel is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    async def execute(
+        self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
+    ) -> KernelExecution:
+        """Execute a cell in its folder, which afterwards is where it was. Raises `ExecutorError`."""
+        kills, first = count_oom_kills(), not self._ended_cells
+        try:
+            if not script.cell.is_script and not self._visible_datasets:
+                script = await asyncio.to_thread(copy_view, script, script.cell.dataset)
+            kernel, lent = await self._lend_cell_folder(script)
+            if running is not None:
+                running.mark_started(time.monotonic())
+            self.runner.pool.refill()
+            lent_script = replace(script, folder=self.folder / CELLS_FOLDER / script.folder.name)
+            execution = await self.runner.run_in_kernel(
+                kernel, self._lease, lent_script, running=running, reader=reader, usage=self._usage
+            )
+            if not await asyncio.to_thread(self._take_back, lent, script.folder):
+                execution = replace(execution, failure=execution.failure or _MOVED_FOLDER_FAILURE)
+        except BaseException:
+            await self.close()
+            raise
+        self._ended_cells += 1
+        if execution.kernel_unusable or (script.scorers and self.runner.gpus.devices):  # a scorer needs a GPU too
+            await self.close()
+        return replace(_classify_oom_kill(execution, kills), is_first_cell=first)
+
+    def _take_back(self, lent: OpenFolder, folder: Path) -> bool:
+        """Move a cell's folder back; return whether the code left it in its place. Raises `ExecutorError`."""
+        try:
+            return take_back_folder(lent, folder, self.folder, CELLS_FOLDER)
+        except OSError as error:
+            raise ExecutorError(f"cannot move {folder} back: {error}") from error
+
+    async def close(self) -> None:
+        kernel, lease, self._lease = self._kernel, self._lease, GpuLease()
+        self._kernel, self._started, self._ended_cells = None, False, 0
+        if kernel is not None:
+            kernel.kill()
+        if lease.devices:
+            self.runner.gpus.release(lease, self._usage.processes)
+        self._usage = PeakUsage()
+
+    async def _lend_cell_folder(self, script: KernelScript) -> tuple[Kernel, OpenFolder]:
+        """Move the cell's folder into the kernel's reach and return the kernel. Raises `ExecutorError`."""
+        kernel = await self._ensure_kernel(script)
+        try:
+            return kernel, await asyncio.to_thread(lend_folder, script.folder, self.folder, CELLS_FOLDER)
+        except BadFile:  # an earlier cell tampered with the kernel's folder
+            await self.close()
+        try:
+            await asyncio.to_thread(remove_tree, self.folder)
+            self.folder.mkdir()
+            return await self._ensure_kernel(script), await asyncio.to_thread(
+                lend_folder, script.folder, self.folder, CELLS_FOLDER
+            )
+        except (BadFile, OSError) as error:
+            raise ExecutorError(f"cannot work in {self.folder}: {error}") from error
+
+    async def _ensure_kernel(self, script: KernelScript) -> Kernel:
+        """Return the kernel, starting it if necessary. Raises `ExecutorError`."""
+        if self._kernel is None or not self._started:
+            self._lease = await self.runner.lease_gpus(self._gpus)
+            if self._kernel is None:
+                self._kernel = await self._start_kernel(script)
+            self._started = True
+        self._kernel.clear_start_traces()
+        self._usage = PeakUsage(processes=self._usage.processes)
+        return self._kernel
+
+    async def _start_kernel(self, script: KernelScript) -> Kernel:
+        """Start a kernel with the imports of the program preloaded, if preloading has no side effects."""
+        pool, kernel = self.runner.pool, None
+        if not pool.disabled_reason:
+            try:
+                kernel = await self._create_started_kernel(script, await pool.choose_modules(script.job.source))
+            except ExecutorError as error:
+                pool.disabled_reason = str(error)
+        if kernel is not None and find_local_modules(script.job.source) & (kernel.preloaded_names | {MATPLOTLIBRC}):
+            kernel.kill()
+            kernel = None
+        return kernel or await self._create_started_kernel(script, ("lab",))
+
+    async def _create_started_kernel(self, script: KernelScript, modules: tuple[str, ...]) -> Kernel:
+        """Create and start a kernel. Raises `ExecutorError`."""
+        kernel = Kernel(
+            self.folder,
+            config=self.runner.config,
+            options=KernelStartOptions(script.readable_paths, self._lease.devices, modules=modules),
+        )
+        try:
+            await kernel.start()
+        except BaseException:
+            kernel.kill()
+            raise
+        return kernel
+
+
+_MOVED_FOLDER_FAILURE = Failure(
+    kind="other", message="the code renamed, replaced or removed its working folder: leave that folder in place"
+)
+
+
+def _classify_oom_kill(execution: KernelExecution, kills: int) -> KernelExecution:
+    """Reclassify a death by SIGKILL as a memory failure if the system's out-of-memory killer was active during the
+    cell.
+    """
+    failure = execution.failure
+    if failure is None or failure.kind != "died" or "SIGKILL" not in failure.message or count_oom_kills() <= kills:
+        return execution
+    return replace(
+        execution,
+        failure=Failure(
+            kind="memory",
+            traceback=failure.traceback,
+            message=("the system killed it because memory ran out: use smaller batches or models, or fewer workers"),
+        ),
+    )
+
+
+# --- one execution ----------------------------------------------------------------------------------------------------
+
+
+async def execute(
+    kernel: Kernel,
+    script: KernelScript,
+    limits: ResourceLimits,
+    running: RunningCell | None = None,
+    reader: ProgressReader | None = None,
+) -> KernelExecution:
+    """Run the script until it ends, reaches its limit, or is stopped; with `reader`, report its progress."""
+    return await ScriptRun(kernel, script).run(limits, running, reader)
+
+
+class ScriptRun:
+    def __init__(self, kernel: Kernel, script: KernelScript) -> None:
+        self._kernel = kernel
+        self._script = script
+        self._transcript = Transcript(MAX_KEPT_CHARS)
+        self._folder_in_kernel = kernel.folder_inside / script.folder.relative_to(kernel.folder)
+        self._flooded = False
+
+    async def run(
+        self, limits: ResourceLimits, running: RunningCell | None, reader: ProgressReader | None
+    ) -> KernelExecution:
+        began, timeout = time.monotonic(), self._script.limit
+        self._write_job(timeout)
+        watchdog = self._kernel.start_watchdog(limits)
+        request = self._kernel.send_request()
+        reply = asyncio.create_task(self._kernel.wait_for_reply(request))
+        death = asyncio.create_task(self._wait_for_death())
+        listener = asyncio.create_task(self._collect_output(request))
+        watcher = asyncio.create_task(self._report_progress(began, running, reader))
+        stopped = (running and running.stop_reason) or asyncio.get_running_loop().create_future()
+        try:
+            late = not await _wait_first(reply, death, stopped, within=timeout)
+            reason: str | None = stopped.result() if stopped.done() else None
+            if late or reason is not None:
+                self._kernel.process.interrupt()
+                await _wait_first(reply, death, within=self._kernel.config.settings.grace + _KILL_REPLY_SECONDS)
+            seconds = time.monotonic() - began
+            await asyncio.wait({listener}, timeout=_DRAIN_SECONDS if reply.done() else _POLL_SECONDS)
+            answer = _parse_zygote_reply(reply.result()) if reply.done() else {}
+            failure = (
+                Failure(kind="hopeless", message=reason)
+                if reason is not None
+                else watchdog.failure or self._find_failure(answer, death, timeout=timeout if late else None)
+            )
+            over = (
+                self._script.cell.is_script or watchdog.failure is not None or self._flooded or answer.get("over", True)
+            )
+        finally:
+            watchdog.stop()
+            for task in (reply, death, listener, watcher):
+                task.cancel()
+            await asyncio.gather(reply, death, listener, watcher, return_exceptions=True)
+        return KernelExecution(
+            seconds,
+            failure,
+            self._transcript,
+            kernel_unusable=over,
+            training=answer.get("training"),
+            peak_process_bytes=answer.get("peak", 0),
+        )
+
+    async def _report_progress(self, began: float, running: RunningCell | None, reader: ProgressReader | None) -> None:
+        while running is not None and reader is not None:
+            await asyncio.sleep(monitor.WATCH_SECONDS)
+            seconds, printed = time.monotonic() - began, self._transcript.char_count
+            running.report(await asyncio.to_thread(reader.read, seconds, printed))
+
+    def _write_job(self, limit: float) -> None:
+        script, settings, gpus = self._script, self._kernel.config.settings, self._kernel.options.gpus
+        job, cell = script.job, script.cell
+        steps, examples = (1.0, cell.share) if job.rungs_by == "data" else (cell.share, 1.0)
+        self._kernel.write_job(
+            {
+                "cell": None
+                if cell.is_script
+                else cell.model_dump() | {"setting": script.task.setting, "share": steps},
+                "data_share": examples,
+                "arms": script.arms,
+                "tree": script.tree,
+                "grace": settings.grace,
+                "seed": cell.seed,
+                "deadline": time.monotonic() + limit,
+                "limit": limit,
+                "mode": job.kind,
+                "device": "cuda" if gpus else "cpu",
+                "processes": max(1, len(gpus)),
+                "folder": str(self._folder_in_kernel),
+                "entry": job.entry,
+                "cache": str(self._kernel.config.cache),
+                "datasets": script.views,
+                "artifacts": script.artifacts,
+                "pretrained": script.pretrained,
+                "scorers": list(script.scorers),
+                "subjects": list(job.subjects),
+                "llm": str(self._kernel.llm_socket),
+                "checkpoint_bytes": settings.checkpoint_bytes,
+                "artifact_bytes": settings.artifact_bytes,
+            }
+        )
+
+    async def _collect_output(self, request: str) -> None:
+        """Collect output until the request is done."""
+        async for kind, content in self._kernel.read_messages(request):
+            if self._transcript.char_count > MAX_PRINTED_CHARS and not self._flooded:
+                self._flooded = True
+                self._kernel.process.kill_all()
+            if kind != "stream":
+                continue
+            shown = strip_colours(content["text"])
+            self._transcript.add(content["name"], shown)
+            if self._script.live is not None:
+                self._script.live.add(shown)
+
+    async def _wait_for_death(self) -> int:
+        while (code := self._kernel.process.get_exit_code()) is None:
+            await asyncio.sleep(_POLL_SECONDS)
+        return code
+
+    def _find_failure(
+        self, answer: dict[str, Any], death: asyncio.Task[int], *, timeout: float | None
+    ) -> Failure | None:
+        trace, folder = answer.get("traceback", ()), self._folder_in_kernel
+        if self._flooded:
+            return failure_from_flood(MAX_PRINTED_CHARS)
+        if timeout is not None:
+            stopped = bool(answer) and not answer.get("killed")
+            return failure_from_timeout(timeout, stopped=stopped, traceback=trace, folder=folder)
+        if not answer:
+            return failure_from_death(death.result(), self._kernel.read_crash_log(), folder=folder)
+        if answer["status"] == "died":
+            return failure_from_death(answer["code"], self._kernel.read_crash_log(), folder=folder)
+        clean_exit = answer.get("ename") == "SystemExit" and answer["evalue"] in ("", "0", "None")
+        if answer["status"] != "error" or clean_exit:
+            return None
+        failure = failure_from_exception(answer["ename"], answer["evalue"], traceback=trace, folder=folder)
+        return failure.model_copy(update={"kind": "diverged"}) if answer.get("diverged") else failure
+
+
+def _parse_zygote_reply(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the zygote's report on its cell; if it is not valid, an error based on the kernel's own reply."""
+    with suppress(KeyError, TypeError, ValueError, SyntaxError, RecursionError, AttributeError):
+        report: dict[str, Any] = json.loads(ast.literal_eval(answer["user_expressions"]["ran"]["data"]["text/plain"]))
+        counted: dict[str, Any] = report.get("training") or {}
+        answer = {
+            "status": report["status"],
+            "killed": bool(report["killed"]),
+            "over": bool(report["over"]),
+            "peak": int(report.get("peak", 0)),
+            "traceback": [str(line) for line in report.get("traceback", ())],
+            "training": (TrainingCounts.model_validate(counted) if any(counted.values()) else None),
+        }
+        match report["status"]:
+            case "ok":
+                return answer
+            case "died":
+                return answer | {"code": int(report["code"])}
+            case "error":
+                return answer | {
+                    "ename": str(report["ename"]),
+                    "evalue": str(report["evalue"]),
+                    "diverged": bool(report["diverged"]),
+                }
+            case _:
+                pass
+    return {"ename": "RuntimeError", "evalue": "the kernel did not report a result", **answer, "status": "error"}
+
+
+async def _wait_first(*tasks: asyncio.Future[Any], within: float) -> bool:
+    """Return whether one of the tasks is done within `within` seconds."""
+    done, _ = await asyncio.wait(tasks, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)

@@ -1,0 +1,76 @@
+"""Consume the results of an executor: commit ended cells, judge progress, and stop what is hopeless or too late."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from labwright.record.schema.nodes import Failure
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.job import (
+    CellEnded,
+    CellProgress,
+    CellResult,
+    CellStarted,
+    ExecutionProgress,
+    Job,
+    JobEnded,
+    JobOutcome,
+)
+from labwright.stages.run_context import RunContext
+
+ProgressWatch = Callable[[ExecutionProgress], str | None]
+"""Return why running code should be stopped, in one sentence, or None to let it continue. May read files."""
+CommitCell = Callable[[CellResult, Path], Path]
+"""Move the folder of an ended cell to its place, commit the result, and return the place."""
+
+
+def keep_in_place(result: CellResult, folder: Path) -> Path:
+    """A `CommitCell` that does not move the folder."""
+    return folder
+
+
+class TooLate(Exception):
+    """Raised when a job is skipped because the time limit has passed before its first cell could start."""
+
+
+async def measure_job(
+    context: RunContext,
+    job: Job,
+    *,
+    on_start: Callable[[], None] = lambda: None,
+    commit: CommitCell = keep_in_place,
+    watch: ProgressWatch | None = None,
+    has_deadline: bool = True,
+) -> JobOutcome:
+    """Measure a job and return its outcome. Code that `watch` finds hopeless fails for that reason.
+
+    Raises `ExecutorError`; with `has_deadline`, `TooLate` if the run's time limit has passed when the job could start.
+    """
+    has_started = False
+    async with context.executor.measure(replace(job, watched=watch is not None)) as stream:
+        async for event in stream:
+            match event:
+                case CellStarted():
+                    if has_deadline and not has_started and context.seconds_left() <= 0:
+                        raise TooLate(job.name)
+                    if not has_started:
+                        on_start()
+                    has_started = True
+                case CellProgress(cell, progress):
+                    if watch is not None and (reason := await to_thread(watch, progress)) is not None:
+                        stream.stop(reason, cell)
+                case CellEnded(result=result, folder=folder, progress=progress):
+                    hopeless = result.failure is not None and result.failure.kind == "hopeless"
+                    if watch is not None and progress is not None and not hopeless:
+                        reason = await to_thread(watch, progress)
+                        if reason is not None:
+                            failure = Failure(kind="hopeless", message=reason)
+                            event.result = result = result.model_copy(update={"failure": failure})
+                            stream.stop(f"the job was stopped early because {result.cell} was hopeless")
+                    event.folder = commit(result, folder)
+                case JobEnded(outcome):
+                    return outcome
+    raise ExecutorError(f"{job.name} ended without an outcome")

@@ -1,0 +1,100 @@
+"""Build jobs, and run them to their end, for tests of executors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from labwright.record.result_folders import ResultFolder
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import ResourceNeeds
+from labwright.record.schema.nodes import Failure
+from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.sandbox.job import (
+    CellEnded,
+    CellProgress,
+    CellResult,
+    CellTask,
+    ExecutionProgress,
+    Executor,
+    Job,
+    JobEnded,
+    JobOutcome,
+)
+from labwright.sandbox.results import write_job_output
+
+SCRIPT = Cell(dataset="", arm="")
+"""The cell of a plain script."""
+Watch = Callable[[ExecutionProgress], str | None]
+Commit = Callable[[Cell, CellResult, Path], Awaitable[Path]]
+
+
+def cell_tasks(
+    cells: Iterable[Cell],
+    *,
+    settings: Mapping[Cell, HyperparameterSetting] | None = None,
+    keys: Mapping[Cell, str] | None = None,
+    needs: Mapping[str, ResourceNeeds] | None = None,
+    pilots: Iterable[Cell] = (),
+    expected: Mapping[Cell, float] | None = None,
+    measured: Mapping[Cell, Path] | None = None,
+    known: Mapping[Cell, CellResult] | None = None,
+) -> dict[Cell, CellTask]:
+    """Return the cells of a job; `needs` are by arm, `measured` are folders of earlier executions."""
+    measured, pilots = measured or {}, set(pilots)
+    results = {cell: CellResult(cell=cell) for cell in measured} | dict(known or {})
+    return {
+        cell: CellTask(
+            key=(keys or {}).get(cell, ""),
+            setting=(settings or {}).get(cell, {}),
+            needs=(needs or {}).get(cell.arm, ResourceNeeds()),
+            expected_seconds=(expected or {}).get(cell),
+            is_pilot=cell in pilots,
+            known=results.get(cell),
+            folder=measured.get(cell),
+        )
+        for cell in cells
+    }
+
+
+async def run_job(
+    executor: Executor, job: Job, *, watch: Watch | None = None, commit: Commit | None = None
+) -> JobOutcome:
+    """Run a job to its end, and stop cells for which `watch` has a reason. The files of a plain script are then in the
+    job's folder."""
+    async with executor.measure(replace(job, watched=watch is not None)) as stream:
+        async for event in stream:
+            if isinstance(event, CellProgress) and watch is not None:
+                if (reason := await asyncio.to_thread(watch, event.progress)) is not None:
+                    stream.stop(reason, event.cell)
+            elif isinstance(event, CellEnded):
+                hopeless = event.result.failure is not None and event.result.failure.kind == "hopeless"
+                reason = watch(event.progress) if watch and event.progress and not hopeless else None
+                if reason is not None:
+                    failure = Failure(kind="hopeless", message=reason)
+                    event.result = event.result.model_copy(update={"failure": failure})
+                    stream.stop(reason)
+                if commit is not None:
+                    event.folder = await commit(event.result.cell, event.result, event.folder)
+            elif isinstance(event, JobEnded):
+                if event.outcome.cells:
+                    tail = write_job_output(job.folder, job, event.outcome)
+                    return event.outcome.model_copy(update={"stdout_tail": tail})
+                return _move_script(job, event.outcome)
+    raise AssertionError("the stream ended without an outcome")
+
+
+def _move_script(job: Job, outcome: JobOutcome) -> JobOutcome:
+    for cell, (folder, result) in outcome.folders.items():
+        if cell.is_script and folder.is_dir() and job.folder.absolute() in folder.parents:
+            for path in folder.iterdir():
+                target = job.folder / path.name
+                if target.is_dir() and not target.is_symlink():
+                    shutil.rmtree(target)
+                os.replace(path, target)
+            return outcome.model_copy(update={"folders": {cell: ResultFolder(job.folder, result)}})
+    return outcome
