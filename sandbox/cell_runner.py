@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from labwright.record.schema.cell import Cell, TrainingCounts
 from labwright.record.schema.data_plan import FrozenScorer, Measurement, ResourceNeeds
@@ -47,7 +47,7 @@ from labwright.sandbox.failures import (
 from labwright.sandbox.gpu_leases import GpuLease, GpuLeases
 from labwright.sandbox.isolation.limits import ResourceLimits, compute_limits, count_oom_kills
 from labwright.sandbox.isolation.mounts import KernelConfig, KernelStartOptions
-from labwright.sandbox.job import CellResult, Job
+from labwright.sandbox.job import CellResult, ExecutionProgress, Job
 from labwright.sandbox.kernel_pool import MATPLOTLIBRC, KernelPool, find_local_modules
 from labwright.sandbox.kernels import Kernel
 from labwright.sandbox.llm_attribution import attribute_answers
@@ -277,6 +277,15 @@ def get_scoring_folder(config: KernelConfig) -> Path:
 # --- one cell after the other -----------------------------------------------------------------------------------------
 
 
+class ExecutedCell(NamedTuple):
+    """A cell whose code has ended, before its folder is read."""
+
+    script: KernelScript
+    execution: KernelExecution
+    progress: ExecutionProgress | None
+    """The last progress, if the job is watched."""
+
+
 @dataclass
 class KernelWorker:
     """A `CellWorker`: prepares and runs cells one after another in a kernel that is reused from cell to cell."""
@@ -293,6 +302,14 @@ class KernelWorker:
         self._host = KernelHost(self.runner, self.folder)
 
     async def run_cell(self, order: CellOrder, running: RunningCell) -> CellRunResult:
+        executed = await self.execute(order, running)
+        return await collect_cell(self.runner, executed._replace(script=await self._move_to_job(executed.script)))
+
+    async def execute(self, order: CellOrder, running: RunningCell) -> ExecutedCell:
+        """Prepare the folder of a cell and run its code; needs the views of datasets, but not the labels.
+
+        Afterwards the folder is outside the reach of code, but not yet read. Raises `ExecutorError`.
+        """
         cell, job = order.cell, self.job
         self.dataset = cell.dataset
         self.arm = "" if self.runner.config.isolation.between_cells else cell.arm
@@ -310,30 +327,30 @@ class KernelWorker:
         if not cell.is_script:
             self.live.add(f"\n--- {cell} ---\n")
         execution = await self._host.execute(script, running, reader)
-        script = replace(script, folder=await asyncio.to_thread(self._move_to_job, folder))
         progress = await asyncio.to_thread(reader.read, execution.seconds, None) if reader is not None else None
-        result = await self.runner.collect_result(script, execution)
-        for name in ("inputs", "arrays" if job.kind == "plot" else "figures"):  # large, and available elsewhere
-            with suppress(OSError, BadFile):
-                await asyncio.to_thread(remove_path, script.folder, name)
-        return CellRunResult(
-            result,
-            script.folder,
-            progress,
-            kernel_died=execution.kernel_unusable,
-            is_first_cell=execution.is_first_cell,
-        )
+        return ExecutedCell(script, execution, progress)
 
     async def close(self) -> None:
         await self._host.close()
 
-    def _move_to_job(self, folder: Path) -> Path:
+    async def _move_to_job(self, script: KernelScript) -> KernelScript:
         """Move a cell's folder into the job's folder."""
-        target = self.job.folder / CELLS_FOLDER / folder.name
-        remove_tree(target)
+        target = self.job.folder / CELLS_FOLDER / script.folder.name
+        await asyncio.to_thread(remove_tree, target)
         target.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(folder, target)
-        return target
+        os.rename(script.folder, target)
+        return replace(script, folder=target)
+
+
+async def collect_cell(runner: CellRunner, executed: ExecutedCell) -> CellRunResult:
+    """Read and score what a cell left in its folder. Raises `ExecutorError`."""
+    script, execution, progress = executed
+    result = await runner.collect_result(script, execution)
+    for name in ("inputs", "arrays" if script.job.kind == "plot" else "figures"):  # large, and available elsewhere
+        with suppress(OSError, BadFile):
+            await asyncio.to_thread(remove_path, script.folder, name)
+    died, first = execution.kernel_unusable, execution.is_first_cell
+    return CellRunResult(result, script.folder, progress, kernel_died=died, is_first_cell=first)
 
 
 @dataclass

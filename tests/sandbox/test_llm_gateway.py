@@ -74,8 +74,9 @@ class Place:
         return [int(text[:end].split()[-1]) for end in ends]
 
     def sealed(self, number: int = 0) -> dict[str, Measurement]:
-        values = score_sealed(self.folder / f"job{number}", self.folder / "labels", seed=0)
-        return {one.name: one for one in values}
+        job = self.folder / f"job{number}"
+        places = [job, *sorted((job / "cells").glob("*"), reverse=True)]  # of a plain script, of cells
+        return {one.name: one for at in places for one in score_sealed(at, self.folder / "labels", seed=0)}
 
 
 @pytest_asyncio.fixture
