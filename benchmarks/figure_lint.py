@@ -22,9 +22,8 @@ from benchmarks.planted import Script, scripts
 from labwright.evals.proportions import wilson_interval
 from labwright.review.figures import FigureContext, LintFinding, lint_figure_folder
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import Job
+from labwright.sandbox.job import Job, measure_all
 from labwright.sandbox.settings import SandboxSettings
-from tests.jobs import run_job
 
 PRELUDE_CODE = '''\
 import os
@@ -77,7 +76,7 @@ async def lint_figures(cases: Sequence[Script], base: Path) -> dict[str, tuple[L
 
 async def _draw(executor: LocalExecutor, cases: Sequence[Script], folder: Path) -> dict[str, tuple[LintFinding, ...]]:
     script = PRELUDE_CODE + "".join(f"draw({case.name!r}, {case.code!r})\n" for case in cases)
-    outcome = await run_job(
+    outcome = await measure_all(
         executor,
         Job(name="planted", folder=folder, source={"plots.py": script}, entry="plots.py", kind="plot", timeout=300.0),
     )
@@ -87,7 +86,7 @@ async def _draw(executor: LocalExecutor, cases: Sequence[Script], folder: Path) 
     for case in cases:
         own = [figure for figure in outcome.figures if figure.name in (f"{case.name}.png", f"{case.name}-again.png")]
         about = FigureContext("aggregate" if case.seeds else "node", seeds=case.seeds)
-        linted = lint_figure_folder(own, folder / "figures", about)
+        linted = lint_figure_folder(own, outcome.folder / "figures", about)
         found[case.name] = tuple(finding for of_figure in linted.values() for finding in of_figure)
     return found
 

@@ -31,13 +31,12 @@ from labwright.record.schema.tuning import HyperparameterSetting, Trial, TuningP
 from labwright.record.source_tree import ENTRY_FILE
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellResult, CellTask, Job
+from labwright.sandbox.job import CellTask, Job, measure_all
 from labwright.sandbox.metrics import METRICS, compute_scores
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.settings import SandboxSettings
 from labwright.search.reference_baselines import sample_settings
 from labwright.search.stage_snapshot import StageSnapshot
-from tests.jobs import run_job
 
 DATASETS = {"breast_cancer": "log_loss", "digits": "accuracy", "diabetes": "mse"}
 """A table with classes, an image set, a table with numbers to predict; and the primary metric of each."""
@@ -106,15 +105,9 @@ async def run_reference(
     left: dict[Cell, Path] = {}
     values: dict[Cell, float] = {}
 
-    async def took(cell: Cell, outcome: CellResult, place: Path) -> Path:
-        assert outcome.failure is None, outcome.failure
-        left[cell] = place.rename(folder / cell.name)
-        values[cell] = next(one.value for one in outcome.measurements if one.name == metric.name)
-        return left[cell]
-
     began = time.monotonic()
     try:
-        outcome = await run_job(
+        outcome = await measure_all(
             executor,
             Job(
                 name="ladder",
@@ -124,8 +117,11 @@ async def run_reference(
                 cells={cell: CellTask(setting=setting) for cell, setting in cells.items()},
                 may_skip_cells=False,
             ),
-            commit=took,
         )
+        for cell, (place, result) in outcome.folders.items():
+            assert result.failure is None, result.failure
+            left[cell] = place
+            values[cell] = next(one.value for one in result.measurements if one.name == metric.name)
     finally:
         await executor.close()
     sign = 1 if metric.higher_is_better else -1

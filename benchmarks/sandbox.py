@@ -32,12 +32,11 @@ from labwright.sandbox.isolation.limits import compute_limits
 from labwright.sandbox.isolation.mounts import KernelConfig
 from labwright.sandbox.isolation.probe import determine_isolation
 from labwright.sandbox.isolation.processes import list_process_tree, measure_use
-from labwright.sandbox.job import CellTask, Job
+from labwright.sandbox.job import CellTask, Job, measure_all
 from labwright.sandbox.kernel_pool import KernelPool
 from labwright.sandbox.kernels import Kernel
 from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.workspace import KernelScript
-from tests.jobs import SCRIPT, run_job
 
 Mode = Literal["required", "none"]
 MODES: tuple[Mode, ...] = ("required", "none")
@@ -84,7 +83,7 @@ def make_script(code: str, kernel: Kernel, limit: float = 10.0) -> KernelScript:
     """Return code as the script of a started kernel."""
     job = Job("benchmark", kernel.folder, {})
     (kernel.folder / job.entry).write_text(code)
-    return KernelScript(job, SCRIPT, kernel.folder, limit, {})
+    return KernelScript(job, Cell(dataset="", arm=""), kernel.folder, limit, {})
 
 
 async def measure_start(settings: SandboxSettings, place: Path) -> dict[str, float]:
@@ -128,7 +127,7 @@ async def measure_stubborn(code: str, settings: SandboxSettings, place: Path) ->
 async def measure_attempt(executor: LocalExecutor, folder: Path) -> dict[str, float]:
     """Measure one attempt; the pool is full again afterwards."""
     began = time.perf_counter()
-    outcome = await run_job(executor, Job("one", folder, {"experiment.py": IMPORTS_CODE}))
+    outcome = await measure_all(executor, Job("one", folder, {"experiment.py": IMPORTS_CODE}))
     seconds = time.perf_counter() - began
     assert outcome.failure is None, outcome.failure
     pool: KernelPool = executor._pool  # pyright: ignore[reportPrivateUsage]
@@ -199,7 +198,7 @@ async def measure_cell_costs(place: Path, mode: Mode) -> dict[str, float]:
         for count in (1, 1 + CELL_COUNT):
             cells = tuple(Cell(dataset="digits", arm="a", level=str(number)) for number in range(count))
             began = time.perf_counter()
-            outcome = await run_job(
+            outcome = await measure_all(
                 executor,
                 Job(
                     "cells",
@@ -254,7 +253,7 @@ async def measure_costs_here() -> dict[Mode, dict[str, float]]:
         return {mode: await measure_cell_costs(Path(name), mode) for mode in MODES}
 
 
-async def measure_all(rounds: int) -> dict[Mode, dict[str, float]]:
+async def measure_medians(rounds: int) -> dict[Mode, dict[str, float]]:
     """Return medians by mode."""
     found: dict[Mode, list[dict[str, float]]] = {mode: [] for mode in MODES}
     with tempfile.TemporaryDirectory() as name:

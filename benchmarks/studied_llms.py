@@ -35,12 +35,12 @@ from labwright.record.line_store import read_stored_rows
 from labwright.record.llm_calls import EXCHANGES_FILE, CallBatch, LLMCallStore, read_exchanges
 from labwright.record.log_reader import read_state
 from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, MetricSpec
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellTask, Job
+from labwright.sandbox.job import CellTask, Job, measure_all
 from labwright.sandbox.settings import SandboxSettings
 from tests.hypotheses import make_hypotheses
-from tests.jobs import SCRIPT, run_job
 from tests.programs import whole_files
 from tests.stages import small_study
 
@@ -329,7 +329,7 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name in ("asked", "replayed"):
             looking = asyncio.create_task(look())
-            outcome = await run_job(
+            outcome = await measure_all(
                 executor,
                 Job(
                     name=name,
@@ -337,7 +337,7 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
                     source={"experiment.py": MANY_CALLS_CODE.format(calls=calls)},
                     timeout=7200,
                     subjects=("tiny",),
-                    cells={SCRIPT: CellTask(key="many")},
+                    cells={Cell(dataset="", arm=""): CellTask(key="many")},
                 ),
             )
             looking.cancel()
