@@ -300,7 +300,7 @@ def main() -> int:
         if arguments.out is not None:
             arguments.out.write_text(text + "\n")
         return 0
-    medians = asyncio.run(measure_all(arguments.rounds))
+    medians = asyncio.run(measure_medians(arguments.rounds))
     ratios = {
         "with_walls_to_without": {key: medians["required"][key] / one for key, one in medians["none"].items() if one},
         "cold_to_pooled": {

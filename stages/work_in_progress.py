@@ -5,7 +5,7 @@ Other nodes wait for it. This module records nothing: reused work is in the reco
 In `ticket` order no node waits for cells and figures, because a node's work must not depend on time; drafts always wait
 for the code of all drafts decided before them.
 
-Limits: work may be done more than once. If the first node fails, each other node does the work itself.
+If the first node does not get a result, the next one that waits does the work, and the others wait for that one.
 """
 
 from __future__ import annotations
