@@ -11,7 +11,16 @@ from labwright.record.schema.hypotheses import HypothesisVerdict
 
 SentenceLabel = Literal["outcome", "setup", "background", "question", "cited"]
 ClaimKind = Literal[
-    "direction", "no difference", "size", "ratio", "trend", "cause", "generality", "registered", "ambiguous"
+    "direction",
+    "no difference",
+    "size",
+    "ratio",
+    "trend",
+    "cause",
+    "generality",
+    "registered",
+    "measured",
+    "ambiguous",
 ]
 ClaimDirection = Literal["better", "worse", "higher", "lower", "none"]
 Certainty = Literal["shown", "observed", "suggested", "open", "conjectured"]
@@ -44,7 +53,7 @@ class ReadClaim(FrozenModel):
     )
     at_most: float | None = Field(default=None, description="the same: largest value")
     count: int | None = Field(
-        default=None, description="in how many of the cases the claim is said to hold, if counted"
+        default=None, description="in how many of the cases the claim holds, if counted; measured: of how many arms"
     )
     hypothesis: str = Field(
         default="", description="id of the hypothesis whose outcome is reported, or that states the cause"

@@ -2,7 +2,8 @@
 
 A claim about arms is a contrast of cells. Effects of hypotheses that estimate the same contrast decide about it;
 otherwise every dataset and level for which it is made is looked up by itself. A claim that names no dataset or level
-takes those of the numbers in its sentence, otherwise it must hold for all that were registered or measured.
+takes those of the numbers in its sentence, otherwise it must hold for all that were registered or measured; and on
+every measured dataset, unless its section title or paragraph has named one before it.
 
 - shown: a confirmed effect with that sign, or one that was not registered, in a part that calls it exploratory;
   observed: an interval with that sign; suggested: a mean with that sign; open: an interval that contains zero, or an
@@ -14,7 +15,9 @@ takes those of the numbers in its sentence, otherwise it must hold for all that 
 - ratio, or "at least" and "at most" of a difference: its interval lies within the values that the words allow; one
   value ("half") lies in the interval, and the interval within a factor of `RATIO_TOLERANCE` of it.
 - trend: the last level minus the first, and means without a turn; without an arm, for every compared arm.
-- cause: a supported hypothesis about it, or an estimate of an ablation; an ablation that nobody registered suggests it.
+- cause: a supported hypothesis about it, or an estimate of an ablation; an ablation that nobody registered suggests it,
+  and so does a requested estimate, or a number of an ablation, in its paragraph whose interval excludes zero.
+- measured: the cells of these arms, datasets and levels exist; a count is that of the arms measured there.
 - generality: a supported hypothesis whose unit is datasets, or a claim that holds on every named dataset and level.
 """
 
@@ -29,6 +32,7 @@ from math import inf
 from typing import NamedTuple
 
 from labwright.models.roles.claim_reader import NumberReference
+from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.result_macros import strip_form
 from labwright.record.schema.claims import ReadClaim, SentenceReading
 from labwright.record.schema.data_plan import parse_arm, parse_level
@@ -59,11 +63,12 @@ class Side(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What stands around a sentence: the numbers of its paragraph or of the abstract, and whether its section, caption
-    or abstract says "exploratory"."""
+    """What stands around a sentence: the numbers of its paragraph or of the abstract, whether its section, caption or
+    abstract says "exploratory", and whether the sentence, or the paragraph before it, names a dataset."""
 
     numbers: tuple[NumberReference, ...]
     is_exploratory: bool
+    names_dataset: bool = True
 
 
 @dataclass(frozen=True)
@@ -105,12 +110,21 @@ def check_claims(
                 for number in each.references
             ),
             is_exploratory=any("explorator" in each.text.casefold() for each in part),
+            names_dataset=_name_dataset(
+                [one.where, *(each.text for each in part if each.paragraph == one.paragraph and each.start <= one.start)],
+                record,
+            ),
         )
         faults = [UNREAD] if reading is None else list(dict.fromkeys(_find_faults(one, reading, record, around)))
         if faults:
             violation = Violation(kind="claim", where=one.where, excerpt=one.source, fix="; ".join(faults))
             found.append((one, violation))
     return tuple(found)
+
+
+def _name_dataset(texts: Sequence[str], record: ClaimRecord) -> bool:
+    names = {name.casefold() for one in record.plan.datasets for name in (one.name, record.plan.name_dataset(one.name))}
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text.casefold()) for name in names for text in texts)
 
 
 def find_unreported(
@@ -149,7 +163,8 @@ def _list_outcomes(
     claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord
 ) -> tuple[HypothesisDecision | None, ...]:
     """Return the decisions that a claim reports, and None for what nobody registered and no number of a hypothesis
-    supports; empty for a claim that the record does not have."""
+    supports; empty for a claim that the record does not have. A comparison with a reference model, which every paper
+    has to report, is left out."""
     with suppress(RefusedClaim):
         if claim.kind == "registered":
             decision = _find_decision(claim, sentence, record)
@@ -163,7 +178,8 @@ def _list_outcomes(
                 return tuple(
                     one.decision if one.source == "effect" else None
                     for one in found
-                    if one.source == "effect" or not printed
+                    if one.source == "effect"
+                    or not (printed or any(arm in REFERENCE_ARM_TITLES for _, arm, _ in one.contrast))
                 )
     return ()
 
@@ -208,8 +224,10 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
     if claim.kind == "registered":
         return _check_registered(claim, sentence, record)
     resolved = resolve_claim(claim, sentence.references, record)
+    if claim.kind == "measured":
+        return _check_measured(resolved, record)
     if claim.kind == "cause":
-        return _check_cause(resolved, record)
+        return _check_cause(resolved, around.numbers, record)
     if claim.kind == "generality":
         return _check_generality(resolved, record)
     if claim.kind == "size" and (not claim.is_bounded or Side() in (resolved.subject, resolved.other)):
@@ -232,6 +250,8 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
             claim.kind == "trend" and not (resolved.sign or claim.is_bounded)
         )
         (_check_absence if is_absence else _check_direction)(observed if softened else resolved, one)
+        for other in [] if resolved.datasets or around.names_dataset or is_absence else _find_elsewhere(one, record):
+            _check_direction(observed if claim.certainty == "shown" else resolved, other)
     return _check_turns(resolved, record) if claim.kind == "trend" and resolved.sign else None
 
 
@@ -370,6 +390,16 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
     if not found or (missing and one.levels) or not covered.issuperset(one.datasets):
         raise RefusedClaim(f"the record has no measurement of it ({'; '.join(missing) or 'no such comparison'})")
     return list(found.values())
+
+
+def _find_elsewhere(found: RecordedComparison, record: ClaimRecord) -> Iterator[RecordedComparison]:
+    """Yield the same contrast on each other dataset on which it was measured."""
+    read = {dataset for dataset, _, _ in found.contrast}
+    for use in record.plan.datasets if len(read) == 1 and found.divisor is None else ():
+        if use.name not in read:
+            contrast = {(use.name, arm, level): weight for (_, arm, level), weight in found.contrast.items()}
+            pair = record.estimate_contrast(contrast, found.metric)
+            yield from list(record.find_registered(contrast, found.metric)) or ([pair] if pair is not None else [])
 
 
 def _find_registered(one: ResolvedClaim, record: ClaimRecord) -> Iterator[RecordedComparison]:
@@ -628,7 +658,7 @@ def _find_decision(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecor
     return found[0]
 
 
-def _check_cause(one: ResolvedClaim, record: ClaimRecord) -> None:
+def _check_cause(one: ResolvedClaim, numbers: Sequence[NumberReference], record: ClaimRecord) -> None:
     claim = one.claim
     if claim.certainty in ("open", "conjectured"):
         return
@@ -636,21 +666,23 @@ def _check_cause(one: ResolvedClaim, record: ClaimRecord) -> None:
         hinted = claim.certainty == "suggested" and decision.verdict == "open"
         if decision.hypothesis.id == claim.hypothesis and (decision.verdict == "supported" or hinted):
             rival = decision.hypothesis.rival
-            numbers = [record.describe_key(f"{decision.key}/{k}") for k in range(1, len(decision.parts) + 1)]
-            read = {arm for number in numbers if number is not None for arm in number.arms}
-            isolates = any(record.roles.get(arm) == "ablation" for arm in read)
+            read = [record.describe_key(f"{decision.key}/{k}") for k in range(1, len(decision.parts) + 1)]
+            isolates = any(_reads_ablation(number, record) for number in read if number is not None)
             excluded = rival is not None and decision.rival_sign == rival.ours
             if (excluded or (isolates and not hinted)) and (claim.certainty != "shown" or decision.confirmed):
                 return
+    if claim.certainty == "suggested" and any(_separates(one, each, record) for each in numbers):
+        return
     arms = [side.arm for side in (one.subject, one.other) if side.arm]
     ablated = next((arm for arm in arms if record.roles[arm] == "ablation"), None)
     if ablated is None:
         raise RefusedClaim("no measured ablation isolates this cause: mark it as a conjecture, or leave it out")
+    whole = next((arm for arm in arms if arm != ablated), record.plan.find_tuned_arm(ablated))
     pair = replace(
         one,
         claim=claim.model_copy(update={"kind": "direction", "direction": "worse"}),
         subject=Side(ablated),
-        other=Side(record.plan.find_tuned_arm(ablated)),
+        other=Side(whole),
         datasets=one.datasets or (record.plan.datasets[0].name,),
     )
     found = _find_comparisons(pair, record)
@@ -664,6 +696,30 @@ def _check_cause(one: ResolvedClaim, record: ClaimRecord) -> None:
     if claim.certainty == "shown":
         for each in found:
             _check_confirmed(each)
+
+
+def _reads_ablation(number: NumberReference, record: ClaimRecord) -> bool:
+    return any(record.roles.get(arm) == "ablation" for arm in number.arms)
+
+
+def _separates(one: ResolvedClaim, number: NumberReference, record: ClaimRecord) -> bool:
+    """Return whether a number separates explanations: a requested estimate, or one of an ablation, of a claim's arms
+    and data, whose interval excludes zero."""
+    key = strip_form(number.key)
+    decided = {each.key for each in record.registered if each.sign}
+    decided |= {each.key for each in record.differences if each.excludes_zero}
+    return key in decided and _covers(one, number) and (key.startswith("estimate/") or _reads_ablation(number, record))
+
+
+def _check_measured(one: ResolvedClaim, record: ClaimRecord) -> None:
+    """Refuse arms, datasets or levels that were not measured together, or another number of arms there."""
+    arms = [side.arm for side in (one.subject, one.other) if side.arm]
+    cells = [cell for _, *cell in record.values if not one.datasets or cell[0] in one.datasets]
+    for place in product(one.datasets or [""], arms or [""], one.levels or [""]):
+        if not any(all(name in ("", each) for name, each in zip(place, cell, strict=True)) for cell in cells):
+            raise RefusedClaim(f"the record has no measurement of it ({' '.join(filter(None, place))})")
+    if one.claim.count not in (None, measured := len({arm for _, arm, _ in cells})):
+        raise RefusedClaim(f"the record has {measured} arms there")
 
 
 def _check_generality(one: ResolvedClaim, record: ClaimRecord) -> None:

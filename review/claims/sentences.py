@@ -100,7 +100,9 @@ def split_sentences(
 
 def build_vocabulary(record: ClaimRecord) -> ClaimVocabulary:
     """Return the names of a study, without anything that was measured."""
-    plan, notes = record.plan, {one.name: one.description for one in record.plan.arms}
+    plan = record.plan
+    notes = {arm: f"ablation of {plan.find_tuned_arm(arm)}" for arm, role in record.roles.items() if role == "ablation"}
+    notes |= {one.name: one.description for one in plan.arms if one.description}
     return ClaimVocabulary(
         arms=tuple(
             (role, VocabularyName(name=name, title=record.name_arm(name), note=notes.get(name, "")))
@@ -119,7 +121,14 @@ def build_vocabulary(record: ClaimRecord) -> ClaimVocabulary:
             )
             for name, one in record.metrics.items()
         ),
-        hypotheses=tuple(VocabularyName(name=one.id, title=one.name, note=one.statement) for one in plan.hypotheses),
+        hypotheses=tuple(
+            VocabularyName(
+                name=one.id,
+                title=one.name,
+                note=one.statement + (f" Rival: {one.rival.statement}" if one.rival is not None else ""),
+            )
+            for one in plan.hypotheses
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_claims
 from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs
 from labwright.record.reducers.run_state import RunState
+from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.claims import ReadClaim, ReadSentence, SentenceReading
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, RivalExplanation
@@ -34,6 +35,7 @@ from labwright.review.claims.sentences import (
 from labwright.stages.paper.claim_check import remove_claims
 
 LEVELS = ("n0", "n20", "n40")
+REFERENCE = next(iter(REFERENCE_ARM_TITLES))
 GAIN = {"n0": 0.0, "n20": 0.03, "n40": 0.06}
 """Accuracy that mixup adds on Digits; on Wine it adds nothing, within much noise."""
 
@@ -382,6 +384,21 @@ def test_a_cause_that_nobody_registered_may_only_be_suggested() -> None:
     assert "isolates" in check(f"Smoothness adds {number}.", claim("cause")), "a printed number is no mechanism"
 
 
+def test_an_estimate_or_control_printed_in_the_paragraph_suggests_a_cause() -> None:
+    effect = Effect(estimand="on(plain@n40 - no-mixing@n40, wine)", smallest=0.02, claim="positive")
+    found = EffectDecision(effect=effect, values=(), mean=0.06, low=0.05, high=0.07)
+    record = replace(RECORD, estimates={"setting": found})
+    number, said = r"\result{estimate/setting.mean}", claim("cause", certainty="suggested")
+    assert check(f"The difference of {number} speaks for the setting.", said, record=record) == ""
+    shown = said.model_copy(update={"certainty": "observed"})
+    assert "isolates" in check(f"The setting explains it ({number}).", shown, record=record)
+    undecided = replace(RECORD, estimates={"setting": found.model_copy(update={"low": -0.05})})
+    assert "isolates" in check(f"The difference of {number} speaks for the setting.", said, record=undecided)
+    assert "isolates" in check(rf"The gain of {DIFFERENCE} speaks for it.", said), "it is no control"
+    owned = claim("cause", subject="no-mixing", other="plain", levels=("n40",), certainty="suggested")
+    assert "does not show" in check("Plain training owes it to mixing.", owned), "the named arm is the whole"
+
+
 SHARE = {"subject": "mixup@n20", "other": "plain@n20", "of_subject": "mixup@n40", "of_other": "plain@n40"}
 
 
@@ -537,6 +554,27 @@ def test_generality_needs_data_that_vary_it() -> None:
     assert "beyond" in check("It helps whatever the noise.", claim("generality", **both | {"datasets": ()}))
 
 
+def test_a_general_statement_holds_on_every_dataset_unless_its_paragraph_names_one() -> None:
+    general = claim("direction", **BETTER | {"datasets": (), "levels": ("n20", "n40")})
+    assert "on wine" in check("Mixup helps.", general)
+    assert check("Mixup helps on Digits.", general.model_copy(update={"datasets": ("digits",)})) == ""
+    setup = claim("measured", subject="mixup", datasets=("digits",))
+    assert check_part("We turn to Digits.", "Mixup helps.", setup, general) == ""
+    assert "on wine" in check_part("We turn to Digits.\n\n", "Mixup helps.", setup, general)
+    assert check_part("We ask.", "Mixup helps.", setup, general, where="section 'Results on Digits'") == ""
+    assert check("Whether it helps is open.", claim("registered", hypothesis="large", verdict="open")) == ""
+
+
+def test_what_was_measured_is_compared_with_the_cells() -> None:
+    part = replace(RECORD, means=[one for one in RECORD.means if (one.arm, one.dataset) != ("no-mixing", "wine")])
+    only = claim("measured", subject="plain", other="mixup", datasets=("wine",), count=2)
+    assert check("On Wine we measured only the two.", only, record=part) == ""
+    assert "3 arms there" in check("On Wine we measured only the two.", only)
+    ablated = claim("measured", subject="no-mixing", datasets=("digits", "wine"))
+    assert "no-mixing" in check("Both have the ablation.", ablated, record=part)
+    assert check("Both have the ablation.", ablated) == ""
+
+
 def test_a_claim_on_data_that_were_not_measured_is_refused() -> None:
     part = replace(
         RECORD,
@@ -619,6 +657,10 @@ def test_an_abstract_calls_what_was_not_registered_exploratory() -> None:
     assert list_missing("In an exploratory comparison mixup helps.", pair) == []
     assert list_missing("Mixup helps.", claim("direction", **BETTER | {"levels": ("n20", "n40")})) == []
     assert list_missing("The gain grows.", claim("trend", **BETTER | {"levels": ()})) != [], "it is not confirmatory"
+    means = [*RECORD.means, *(one.model_copy(update={"arm": REFERENCE}) for one in RECORD.means if one.arm == "plain")]
+    above = claim("direction", **BETTER | {"other": REFERENCE})
+    record = replace(record, means=means)
+    assert list_missing("It is above the reference.", above) == [], "every paper compares with its references"
     size = claim("size", **BETTER)
     assert list_missing(r"Mixup adds \result{hypothesis/gain/1.mean}.", size) == [], "the number is registered"
 
