@@ -11,16 +11,7 @@ from labwright.record.schema.hypotheses import HypothesisVerdict
 
 SentenceLabel = Literal["outcome", "setup", "background", "question", "cited"]
 ClaimKind = Literal[
-    "direction",
-    "no difference",
-    "size",
-    "ratio",
-    "trend",
-    "cause",
-    "generality",
-    "registered",
-    "measured",
-    "ambiguous",
+    "direction", "no difference", "size", "ratio", "trend", "cause", "generality", "registered", "measured", "ambiguous"
 ]
 ClaimDirection = Literal["better", "worse", "higher", "lower", "none"]
 Certainty = Literal["shown", "observed", "suggested", "open", "conjectured"]
@@ -40,11 +31,7 @@ class ReadClaim(FrozenModel):
         description="better or worse: subject than other; higher or lower: the value of subject; trend: of its values "
         "from the first level to the last",
     )
-    certainty: Certainty = Field(
-        default="observed",
-        description="shown: established, confirmed or significant; observed: reported as measured; suggested: hedged; "
-        "open: not decided by the data; conjectured: an explanation or expectation marked as such",
-    )
+    certainty: Certainty = "observed"
     amount: Literal["small", "large", ""] = Field(default="", description="size: the judgement in words, if any")
     of_subject: str = Field(default="", description="ratio: the subject of the quantity that is divided by")
     of_other: str = Field(default="", description="ratio: what that is compared with; empty for a plain value")
@@ -53,7 +40,7 @@ class ReadClaim(FrozenModel):
     )
     at_most: float | None = Field(default=None, description="the same: largest value")
     count: int | None = Field(
-        default=None, description="in how many of the cases the claim holds, if counted; measured: of how many arms"
+        default=None, description="in how many datasets, levels or comparisons it holds, if counted; measured: arms"
     )
     hypothesis: str = Field(
         default="", description="id of the hypothesis whose outcome is reported, or that states the cause"

@@ -207,7 +207,8 @@ class ClaimRecord:
 
         def list_values(dataset: str, arm: str, level: str) -> Mapping[int, float]:
             values = self.values.get((metric, dataset, arm, level), {})
-            fixed = self.values.get((metric, dataset, arm, ""), {}) if arm in REFERENCE_ARM_TITLES else {}
+            key = (metric, dataset, arm, "")
+            fixed: Mapping[int, float] = self.values.get(key, {}) if arm in REFERENCE_ARM_TITLES else {}
             return dict.fromkeys(measured or fixed, fmean(fixed.values())) if fixed else values
 
         cells = [[(weight, list_values(*cell)) for cell, weight in one.items()] for one in contrasts]

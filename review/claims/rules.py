@@ -111,7 +111,10 @@ def check_claims(
             ),
             is_exploratory=any("explorator" in each.text.casefold() for each in part),
             names_dataset=_name_dataset(
-                [one.where, *(each.text for each in part if each.paragraph == one.paragraph and each.start <= one.start)],
+                [
+                    one.where,
+                    *(each.text for each in part if each.paragraph == one.paragraph and each.start <= one.start),
+                ],
                 record,
             ),
         )
@@ -250,7 +253,8 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
             claim.kind == "trend" and not (resolved.sign or claim.is_bounded)
         )
         (_check_absence if is_absence else _check_direction)(observed if softened else resolved, one)
-        for other in [] if resolved.datasets or around.names_dataset or is_absence else _find_elsewhere(one, record):
+        is_general = not (resolved.datasets or around.names_dataset or is_absence)
+        for other in _find_elsewhere(one, record) if is_general else ():
             _check_direction(observed if claim.certainty == "shown" else resolved, other)
     return _check_turns(resolved, record) if claim.kind == "trend" and resolved.sign else None
 

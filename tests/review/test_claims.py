@@ -657,7 +657,14 @@ def test_an_abstract_calls_what_was_not_registered_exploratory() -> None:
     assert list_missing("In an exploratory comparison mixup helps.", pair) == []
     assert list_missing("Mixup helps.", claim("direction", **BETTER | {"levels": ("n20", "n40")})) == []
     assert list_missing("The gain grows.", claim("trend", **BETTER | {"levels": ()})) != [], "it is not confirmatory"
-    means = [*RECORD.means, *(one.model_copy(update={"arm": REFERENCE}) for one in RECORD.means if one.arm == "plain")]
+    means = [
+        *RECORD.means,
+        *(
+            one.model_copy(update={"condition": f"{REFERENCE}@{one.level}"})
+            for one in RECORD.means
+            if one.arm == "plain"
+        ),
+    ]
     above = claim("direction", **BETTER | {"other": REFERENCE})
     record = replace(record, means=means)
     assert list_missing("It is above the reference.", above) == [], "every paper compares with its references"
