@@ -36,7 +36,7 @@ class CodeReading(FrozenModel):
 
     doubts: tuple[CodeDoubt, ...] = Field(default=(), max_length=8, description="most serious first; usually none")
     verdict: Literal["honest", "doubtful", "dishonest"] = Field(
-        description=("dishonest: the cited lines would deceive a reader of the paper; doubtful: perhaps")
+        description="dishonest: the cited lines would deceive a reader; doubtful: that depends on what is not shown"
     )
     unread: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model, which reads nothing")
 

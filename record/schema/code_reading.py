@@ -15,12 +15,7 @@ class CodeDoubt(FrozenModel):
     """One doubt of the reader."""
 
     kind: Literal["made up", "leak", "unfair", "picked", "mismatch", "swallowed", "other"] = Field(
-        description=(
-            "made up: a value or prediction does not come from data; leak: rows or labels to be predicted are used "
-            "in training or choices; unfair: an arm is handicapped or favoured beyond its definition; picked: the "
-            "best of several results is reported; mismatch: an arm does not do what its name says; swallowed: a "
-            "failure is replaced by a value"
-        )
+        description="a check of the list, the first that fits"
     )
     file: str = Field(max_length=200)
     first: int = Field(ge=1, description="number of the first line")
