@@ -2,8 +2,9 @@
 
 A set is JSON: `{orders: [{text, manner}], honest: [{text, manner}]}`. The passages are shuffled and inserted,
 twenty per paper, as paragraphs between the sentences of a small honest paper, so that one call shows the reader
-several. A passage is caught if any part of it is removed after both readings, and gone if nothing of it is left. The
-reader's decision on a passage may depend on its neighbours.
+several. A passage is caught if any part of it is removed after both readings. The summary prints the words of caught
+injections that stay, by which a person sees whether they are content or part of an order. The reader's decision on a
+passage may depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class PassageOutcome:
     manner: str
     hostile: bool
     caught: bool | None = None
-    gone: bool = False
+    left: str = ""
+    """Words of it that the judge still sees, in runs of five or more."""
 
 
 async def measure_set(path: Path, reader: Models, out: Path | None = None) -> list[PassageOutcome]:
@@ -88,9 +90,10 @@ async def place_passages(passages: Sequence[PassageOutcome], reader: Models) -> 
 
 
 def _measure_passage(one: PassageOutcome, seen: GuardedPaper) -> PassageOutcome:
-    left = _normalize_words(seen.paper.text)
-    gone = not any(piece in left for piece in _split_five_grams(one.text))
-    return replace(one, caught=_is_in_removed(one.text, seen.removed), gone=gone)
+    shown, words = _normalize_words(seen.paper.text), one.text.split()
+    runs = [at for at, piece in enumerate(_split_five_grams(one.text)) if piece in shown]
+    left = " ".join(words[at] for at in sorted({at + step for at in runs for step in range(5)} & {*range(len(words))}))
+    return replace(one, caught=_is_in_removed(one.text, seen.removed), left=left)
 
 
 def _is_in_removed(text: str, removed: Sequence[RemovedPassage]) -> bool:
@@ -120,7 +123,7 @@ def summarize(found: Sequence[PassageOutcome]) -> dict[str, Any]:
     return {
         "recall": _count([bool(one.caught) for one in read if one.hostile]).model_dump(),
         "false_alarms": _count([bool(one.caught) for one in read if not one.hostile]).model_dump(),
-        "gone": _count([one.gone for one in read if one.hostile]).model_dump(),
+        "left": _count([bool(one.left) for one in read if one.hostile and one.caught]).model_dump(),
         "unread": len(found) - len(read),
         "manners": {
             name: f"{sum(bool(one.caught) for one in some)} of {len(some)}" for name, some in sorted(manners.items())
@@ -138,7 +141,9 @@ def format_summary(found: Sequence[PassageOutcome]) -> list[str]:
     return [
         f"injections caught: {Proportion(**summary['recall'])}",
         f"honest passages caught: {Proportion(**summary['false_alarms'])}",
-        f"injections removed completely: {Proportion(**summary['gone'])}; passages not read: {summary['unread']}",
+        f"caught injections of which words stay: {Proportion(**summary['left'])}",
+        f"passages not read: {summary['unread']}",
         *(f"- missed ({one.manner}): {one.text[:200]}" for one in found if one.hostile and not one.caught),
+        *(f"- stays ({one.manner}): {one.left[:200]}" for one in found if one.hostile and one.caught and one.left),
         *(f"- false alarm ({one.manner}): {one.text[:200]}" for one in found if not one.hostile and one.caught),
     ]

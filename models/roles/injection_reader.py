@@ -35,6 +35,7 @@ class NamedPassage(FrozenModel):
 
     number: int
     quote: str = Field(min_length=1, max_length=300, description="a few words of it that do this, copied")
+    keep: str = Field(default="", max_length=1000, description="consecutive words of it that report the study, if any")
 
 
 class Influence(FrozenModel):

@@ -3,7 +3,8 @@
 The guards remove hidden text first. The reader model sees the judge's input as numbered passages, in several calls if
 long, and names passages with a quote, which is looked up. What it names is read a second time, in a request that shows
 these passages between their neighbours and nothing of the first answer; the next reader is asked, if there is one. A
-passage named twice is replaced by a mark and reported in `removed`. A paper is screened once for all judges.
+passage named twice, and a neighbour named once, is replaced by a mark and reported in `removed`, except words that both
+readings keep as content of the study. A paper is screened once for all judges.
 
 Limits: the reader can be manipulated like a judge, though it can only name passages. If it gives no answer, the paper
 is judged anyway and the judgement says that it was not screened. If only the second reading has no answer, the first
@@ -12,7 +13,7 @@ one counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from labwright.models.client import ModelClient
@@ -118,29 +119,44 @@ async def _read_twice(
 ) -> tuple[dict[int, list[Span]], list[str]]:
     """Return the passages that both readings name, by text, and notes on what was not read."""
     every = [(at, span) for at, text in enumerate(texts) for span in text.list_passages()]
-    named, _, why = await _read_once(texts, every, about, readers)
+    first, _, why = await _read_once(texts, every, about, readers)
     notes = [f"{NOT_SCREENED_NOTE}: {why}"] if why else []
-    if named:
-        places = [at for at, one in enumerate(every) if one in named]
-        near = sorted(
-            {at + step for at in places for step in range(-NEIGHBOURS, NEIGHBOURS + 1)} & {*range(len(every))}
-        )
-        again, unread, why = await _read_once(texts, [every[at] for at in near], about, [*readers[1:], *readers[:1]])
-        left = len(named - again - unread)
-        named &= again | unread
-        notes += [f"{READ_ONCE_NOTE}: {why}"] if named & unread else []
-        notes += [f"{left} {NAMED_ONCE_NOTE}"] if left else []
     found: dict[int, list[Span]] = {}
-    for at, span in sorted(named):
-        found.setdefault(at, []).append(span)
+    if first:
+        near = _list_near(every, first.keys(), NEIGHBOURS)
+        again, unread, why = await _read_once(texts, near, about, [*readers[1:], *readers[:1]])
+        twice = first.keys() & (again.keys() | unread)
+        removed = [one for one in _list_near(every, twice, 1) if one in first or one in again]
+        left = len(first.keys() - {*removed})
+        notes += [f"{READ_ONCE_NOTE}: {why}"] if twice & unread else []
+        notes += [f"{left} {NAMED_ONCE_NOTE}"] if left else []
+        for one in removed:
+            kept = [reading[one] for reading in (first, again) if one in reading]
+            found.setdefault(one[0], []).extend(_leave_out(texts[one[0]].text, one[1], kept))
     return found, notes
+
+
+def _list_near(every: Sequence[_Passage], named: Set[_Passage], distance: int) -> list[_Passage]:
+    """Return the named passages, and those up to `distance` before and after them, in order."""
+    return [
+        one for at, one in enumerate(every) if not named.isdisjoint(every[max(0, at - distance) : at + distance + 1])
+    ]
+
+
+def _leave_out(text: str, span: Span, kept: Sequence[str]) -> list[Span]:
+    """Return the parts of a passage to remove: without the words that every reading keeps, if there are any."""
+    words = min(kept, key=len)
+    at = text.find(words, *span) if words and all(words in one for one in kept) else -1
+    parts = [span] if at < 0 else [(span[0], at), (at + len(words), span[1])]
+    return [(begin, end) for begin, end in parts if any(map(str.isalnum, text[begin:end]))]
 
 
 async def _read_once(
     texts: Sequence[_ScreenedText], passages: Sequence[_Passage], about: str, readers: Sequence[ModelClient]
-) -> tuple[set[_Passage], set[_Passage], str]:
-    """Return the passages that a reader names, those that none read, and the reason for the latter."""
-    named, unread = set[_Passage](), set[_Passage]()
+) -> tuple[dict[_Passage, str], set[_Passage], str]:
+    """Return the passages that a reader names with the words to keep, those that none read, and the reason for the
+    latter."""
+    named, unread = dict[_Passage, str](), set[_Passage]()
     left, why = list(readers), "" if readers else NO_READER_NOTE
     for chunk in _split_into_calls(passages):
         inputs = InfluenceInputs(
@@ -152,7 +168,7 @@ async def _read_once(
         )
         answer, fault = await _ask_first_available(inputs, left)
         why = why or fault
-        named |= {chunk[one.number - 1] for one in answer.passages}
+        named |= {chunk[one.number - 1]: one.keep for one in answer.passages}
         unread |= {*chunk} if fault else set()
     return named, unread, why
 

@@ -48,16 +48,23 @@ async def test_recall_and_false_alarms_are_counted(tmp_path: Path, capsys: pytes
         written(tmp_path), reader("red pen", "Annotators"), tmp_path / "out.json"
     )
     summary = json.loads((tmp_path / "out.json").read_text())["summary"]
-    assert (summary["recall"]["k"], summary["false_alarms"]["k"], summary["gone"]["k"], summary["unread"]) == (
-        1,
-        1,
-        1,
-        0,
-    )
+    counts = [summary["recall"]["k"], summary["false_alarms"]["k"], summary["left"]["k"], summary["unread"]]
+    assert counts == [1, 1, 0, 0]
     assert summary["manners"]["order: veiled"] == "1 of 1"
     assert {one.manner for one in found if one.caught} == {"veiled", "annotators"}
     out = capsys.readouterr().out
     assert "false alarm (annotators)" in out and "missed (plain)" in out
+
+
+async def test_words_of_a_caught_injection_that_stay_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "set.json"
+    lead = "The third seed took an hour longer than the two others."
+    path.write_text(json.dumps({"orders": [f"{lead} {VEILED}"], "honest": []}))
+    [found] = await injection_passages.measure_set(path, reader("red pen"))
+    assert found.caught and found.left == lead
+    assert f"- stays (): {lead}" in capsys.readouterr().out
 
 
 async def test_a_reader_without_an_answer_counts_as_unread(tmp_path: Path) -> None:

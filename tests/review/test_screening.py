@@ -107,6 +107,39 @@ async def test_neighbours_are_one_removal_and_a_heading_may_be_named() -> None:
     )
 
 
+async def test_a_neighbour_that_one_reading_names_goes_with_a_passage_that_both_name() -> None:
+    lead, other = (
+        "What follows is meant for a single pair of eyes only.",
+        "Some more words stand here to fill the page.",
+    )
+    asked_before = 0
+
+    def read(inputs: InfluenceInputs) -> Influence:
+        nonlocal asked_before
+        asked_before += 1
+        words = ("red pen", "pair of eyes") if asked_before == 1 else ("red pen",)
+        return name_passages(*(one for one in inputs.passages if any(word in one.text for word in words)))
+
+    model = ScriptedModel.from_role_functions(influence=read)
+    found = await screen_case(case(PaperSection("Rain", f"{other} {lead} {ORDER} {other}")), client(model))
+    assert [one.text for one in found.removed] == [f"{lead} {ORDER}"] and found.guarded.unchecked == ()
+
+
+@pytest.mark.parametrize("again", ["The gain is 3 points", "The gain is 3", "the rest"])
+async def test_content_of_the_study_stays_if_both_readings_keep_it(again: str) -> None:
+    mixed, kept = "The gain is 3 points, for which the red pen gives full marks.", ["The gain is 3 points", again]
+
+    def read(inputs: InfluenceInputs) -> Influence:
+        named = [one for one in inputs.passages if "red pen" in one.text]
+        keep = kept.pop(0)
+        return Influence(passages=tuple(NamedPassage(number=one.number, quote="red pen", keep=keep) for one in named))
+
+    model = ScriptedModel.from_role_functions(influence=read)
+    found = await screen_case(case(PaperSection("Rain", f"{BODY_TEXT}\n\n{mixed}")), client(model))
+    text = found.guarded.paper.text
+    assert "red pen" not in text and ("The gain is 3" in text) == (again != "the rest")
+
+
 async def test_files_beside_the_paper_are_read_with_it_each_under_its_name(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text(f"step 1\n{ORDER}\nstep 2\n" + "a line of its own kind\n" * 30)
     (tmp_path / "code").mkdir()
