@@ -297,14 +297,14 @@ Remark = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
 class JudgeAnswer(FrozenModel):
-    """The answer of a judge."""
+    """The answer of a judge: first the origin of the results, on which the scores depend."""
 
-    strengths: tuple[Remark, ...] = Field(min_length=1, max_length=12)
-    weaknesses: tuple[Remark, ...] = Field(min_length=1, max_length=12)
-    text_alone: SkipJsonSchema[TextAloneAnswer | None] = Field(default=None, description="required with `results`")
     results: SkipJsonSchema[ResultsAnswer | None] = Field(
         default=None, description="required if the rubric requests it"
     )
+    strengths: tuple[Remark, ...] = Field(min_length=1, max_length=12)
+    weaknesses: tuple[Remark, ...] = Field(min_length=1, max_length=12)
+    text_alone: SkipJsonSchema[TextAloneAnswer | None] = Field(default=None, description="required with `results`")
     checks: SkipJsonSchema[CheckAnswers] = Field(
         default=CheckAnswers(), description="required if the rubric has questions"
     )

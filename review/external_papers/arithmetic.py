@@ -226,7 +226,13 @@ def _check_changes(rows: Sequence[dict[int, ClaimedNumber]]) -> Iterator[Contrad
     changes = [column for column, label in columns.items() if _CHANGE_LABEL.search(label)]
     for column in changes:
         for a, b in combinations([one for one in columns if one not in changes], 2):
-            complete = [row for row in rows if {a, b, column} <= row.keys()]
+            complete = [
+                row
+                for row in rows
+                if {a, b, column} <= row.keys()
+                # a setting beside a score is printed in another way
+                and (row[a].number.step, row[a].number.percent) == (row[b].number.step, row[b].number.percent)
+            ]
             wrong = [row for row in complete if not follows_as_change(*(row[at].number for at in (a, b, column)))]
             if len(complete) - len(wrong) >= max(MIN_ESTABLISHED_ROWS, 2 * len(wrong)):
                 for row in wrong:

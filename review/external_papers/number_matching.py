@@ -15,7 +15,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,8 @@ def list_scales(number: PrintedNumber) -> tuple[float, ...]:
     return (1.0, 100.0) if number.step < 1 and abs(number.value) <= 100 else (1.0,)
 
 
+MAX_LABELS = 5
+"""Maximum labels of a row by which its values are grouped."""
 MAX_OPERANDS = 40
 """Maximum numbers of one row, column or paragraph that are combined."""
 
@@ -208,14 +210,21 @@ def compute_statistics(series: Iterable[ValueSeries]) -> Iterator[ValueSeries]:
                 yield ValueSeries(one.file, key, one.words, [float(value)], [""])
 
 
-def pool_over_files(series: Iterable[ValueSeries]) -> Iterator[ValueSeries]:
-    """Yield the values with one key in files whose names differ only in numbers, such as one file a seed."""
+def pool_series(series: Iterable[ValueSeries]) -> Iterator[ValueSeries]:
+    """Yield the values with one key in files whose names differ only in numbers, such as one file a seed, and those of
+    the rows of a file that share one or two of their labels."""
     kinds: dict[tuple[str, str], list[ValueSeries]] = defaultdict(list)
     for one in series:
         if not one.from_prose:
             kinds[re.sub(r"\d+", "#", one.file), one.key].append(one)
-    for (_, key), files in kinds.items():
-        if len(files) > 1:
-            values = [value for one in files for value in one.values]
-            places = [place for one in files for place in one.places]
-            yield ValueSeries(files[0].file, f"{key} over {len(files)} files", files[0].words, values, places)
+            if found := re.search(r"\{([^{}]*)\}", one.key):
+                labels = [each for each in found[1].split("; ")[:MAX_LABELS] if each]
+                for shared in (each for size in range(1, min(3, len(labels))) for each in combinations(labels, size)):
+                    key = f"{one.key[: found.start()]}{{{'; '.join(shared)}}}{one.key[found.end() :]}"
+                    kinds[one.file, key].append(one)
+    for (_, key), some in kinds.items():
+        if len(some) > 1:
+            values = [value for one in some for value in one.values]
+            places = [place for one in some for place in one.places]
+            words = frozenset[str].intersection(*(one.words for one in some))
+            yield ValueSeries(some[0].file, f"{key} over {len(some)} series", words, values, places)

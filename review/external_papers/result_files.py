@@ -129,6 +129,20 @@ def read_results(folder: Path, *, excluded: Path | None = None) -> ResultFolder:
     return results
 
 
+def summarize_groups(path: Path) -> list[str]:
+    """Return count, mean, deviation (n - 1) and range of each group of numbers in a file, largest groups first."""
+    try:
+        groups = [one for one in read_results(path).series if len(one.values) > 1 and not one.from_prose]
+    except ResultsError:
+        return []
+    return [
+        f"{one.key}: n {len(values)}, mean {values.mean():.5g}, sd {values.std(ddof=1):.3g}, "
+        f"from {values.min():.5g} to {values.max():.5g}"
+        for one in sorted(groups, key=lambda one: -len(one.values))
+        for values in [np.array(one.values)]
+    ]
+
+
 def _is_same_file(path: Path, paper: Path) -> bool:
     copied = path.stem == paper.stem and path.suffix in (".md", ".txt")
     return (
@@ -229,7 +243,7 @@ def _walk_json(value: Any, path: str, *, place: str = "", depth: int = 0) -> Ite
             yield f"{re.sub(r'[0-9]+', '#', path)} {at}", f"{path} {value[:200]}", number.value, place or path
     elif isinstance(value, dict):
         parts = cast("dict[Any, Any]", value)
-        label = " ".join(one for one in parts.values() if isinstance(one, str) and len(one) <= 40)[:80] if path else ""
+        label = "; ".join(one for one in parts.values() if isinstance(one, str) and len(one) <= 40)[:80] if path else ""
         path = f"{path}{{{label}}}" if label else path
         for key, inner in parts.items():
             key = str(key)[:_MAX_KEY_LENGTH]
@@ -250,14 +264,14 @@ def _read_table(rows: list[list[str]], begins: int, above: str = "") -> Iterator
     heads = rows[0] if headed else []
     for at, row in enumerate(rows[headed:], begins + headed):
         named = (cell for cell in row if not re.search(r"\d", cell) or re.match(r"[A-Za-z]", cell.strip()))
-        labels = " ".join(named)[:200]
+        labels = "; ".join(named)[:200]
         for column, cell in enumerate(row):
             head = heads[column].strip() if column < len(heads) else f"column {column + 1}"
             number = _parse_float(cell)
             for order, value in enumerate(
                 [number] if number is not None else [one.value for one in _read_log_numbers(cell)]
             ):
-                key = "|".join(part for part in (above, head, labels, str(order)) if part)
+                key = "|".join(part for part in (above, head, labels and f"{{{labels}}}", str(order)) if part)
                 yield key, f"{above} {head} {labels}", value, f"line {at}, {head}"
 
 

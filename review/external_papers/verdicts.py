@@ -20,7 +20,7 @@ from labwright.review.external_papers.number_matching import (
     compute_statistics,
     find_derivation,
     find_matches,
-    pool_over_files,
+    pool_series,
 )
 from labwright.review.external_papers.passages import ClaimedNumber
 from labwright.review.external_papers.result_files import ValueSeries, label_words
@@ -100,7 +100,7 @@ class _ValueIndex:
 def classify_claims(claims: Sequence[ClaimedNumber], series: Sequence[ValueSeries]) -> tuple[NumberVerdict, ...]:
     """Return a verdict for each number, in order."""
     index = _ValueIndex(series)
-    aggregates = _ValueIndex(list(compute_statistics([*series, *pool_over_files(series)])))
+    aggregates = _ValueIndex(list(compute_statistics([*series, *pool_series(series)])))
     first = [_look_up(claim, index, aggregates) for claim in claims]
     matched = [one for one in first if one is not None and one.value is not None]
     sure = [Operand(one.claim, one.value or 0.0) for one in matched if one.kind != "ambiguous"]

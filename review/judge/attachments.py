@@ -28,6 +28,7 @@ from labwright.record.schema.nodes import SEARCH_KINDS
 from labwright.record.schema.paper import JUDGING_ROLES, PaperDraft, RemovedPassage
 from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
 from labwright.review.evidence.source_check import collect_used_keys
+from labwright.review.external_papers.result_files import summarize_groups
 from labwright.review.judge.guards import remove_encoded, strip_invisible
 from labwright.review.judge.guards.pdf_visible_text import TIMEOUT_SECONDS
 from labwright.review.judge.log_dedup import fold_log
@@ -79,7 +80,8 @@ def read_file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
 
 
 def read_results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibit | None:
-    """Return the start and end of each text file in a results folder, shortest files first.
+    """Return each text file in a results folder, shortest files first; of a long one its start, and a summary of its
+    numbers by group or, without numbers, its end.
 
     `log` is excluded, as it is shown separately. None if there are no such files. Raises `PaperError`.
     """
@@ -96,10 +98,15 @@ def read_results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibi
             continue
         text, hidden = strip_invisible(read_text_file(path, "results"), f"--results {name}")
         removed += hidden
-        blocks.append(
-            f"{format_mark(f'{name}, {files[path]} bytes')}\n"
-            f"{cut_middle(text, MAX_RESULT_CHARACTERS, min_saved_share=0)}"
-        )
+        groups = summarize_groups(path) if len(text) > MAX_RESULT_CHARACTERS else []
+        if groups:
+            left, most = len(text) - MAX_RESULT_CHARACTERS // 3, MAX_RESULT_CHARACTERS // 3 * 2
+            counted, _ = strip_invisible("\n".join(groups), name)
+            mark = format_mark(f"{left} characters left out here; all numbers of the file by group")
+            text = f"{text[:-left]}\n{mark}\n{cut_middle(counted, most, min_saved_share=0)}"
+        else:
+            text = cut_middle(text, MAX_RESULT_CHARACTERS, min_saved_share=0)
+        blocks.append(f"{format_mark(f'{name}, {files[path]} bytes')}\n{text}")
     if not blocks:
         return None
     shown, found = remove_encoded("\n\n".join(blocks), f"--results {folder.name}")

@@ -120,6 +120,25 @@ async def test_the_paper_is_no_result_of_itself(place: Path):
 # --- numbers that need not be in a file -----------------------------------------------------------------------------
 
 
+async def test_means_of_rows_that_share_a_label_are_derivable_and_settings_give_no_changes(place: Path) -> None:
+    runs = [
+        (arm, data, (61.13 if arm == "net" else 43.71) + 7.3 * (data == "hail"))
+        for arm in ("net", "tree")
+        for data in ("rain", "hail")
+    ]
+    rows = [
+        f"{arm},{data},r{number}{seed},{value + seed / 3}"
+        for number, (arm, data, value) in enumerate(runs)
+        for seed in range(5)
+    ]
+    (place / "results" / "runs.csv").write_text("\n".join(["method,data,run,score", *rows]))
+    cells = ("3 | 0.3 | 2.7", "4 | 0.4 | 3.6", "5 | 0.5 | 4.5", "3 | 0.3 | +3.5")
+    table = "| Depth | Rate | Gain |\n|---|---|---|\n" + "".join(f"| {one} |\n" for one in cells)
+    (place / "paper.md").write_text(f"# Rain\n\n{BODY}\n\n## Results\n\nNet has a mean score of 65.45.\n\n{table}")
+    report = await audited(place)
+    assert classes(report)["65.45"] == "derivable" and report.contradictions == ()
+
+
 COMPRESSION = """| Bits | Bytes | Compression |
 |---|---|---|
 | 32 | 2560 | {base} |

@@ -133,6 +133,16 @@ def test_result_files_are_shown_short_ones_first_without_the_log(tmp_path: Path)
     assert read_results_exhibit(tmp_path / "deep" / "none") is None
 
 
+def test_a_long_result_file_is_summarised_by_group(tmp_path: Path) -> None:
+    rows = "".join(f"{arm},{seed},{0.5 + seed / 100}\n" for arm in ("mixup", "plain") for seed in range(60))
+    (tmp_path / "runs.csv").write_text(f"arm,seed,accuracy\n{rows}")
+    (tmp_path / "words.txt").write_text("no number at all, but many words " * 60)
+    found = read_results_exhibit(tmp_path)
+    assert found is not None and found.exhibit.text.count("left out here") == 2
+    for arm in ("mixup", "plain"):
+        assert f"accuracy|{{{arm}}}|0: n 60, mean 0.795, sd 0.175, from 0.5 to 1.09" in found.exhibit.text
+
+
 def test_what_is_said_in_the_middle_of_a_long_log_is_seen(tmp_path: Path) -> None:
     steps = "".join(f"step {k}: loss {k / 7:.3f}\n" for k in range(3000))
     (tmp_path / "run.log").write_text(f"{steps}Training failed. Generating simulated results\n{steps}")
