@@ -35,6 +35,12 @@ _CHANGE_AFTER = re.compile(
     re.I,
 )
 _CHANGE_LABEL = re.compile(r"\b(?:improve\w*|change|gain|reduction|decrease|increase|difference|delta)\b|\u0394", re.I)
+SETTING_LABEL = re.compile(
+    r"\b(?:rate|lr|weight|size|threshold|temperature|param\w*|epochs?|batch|layers?|dim\w*|seeds?|budget|settings?"
+    r"|decay|momentum|dropout|penalty|alpha|beta|gamma|lambda|sigma|tau)\b",
+    re.I,
+)
+SCORE_LABEL = re.compile(r"acc|error|score|f1|auc|loss|mae|mse|rmse|precision|recall|bleu|reward|r2", re.I)
 _COUNT_SHARE = re.compile(
     r"(?<![\d.,/])(\d{1,6}) ?(?:of|out of|/) ?(?:the |all )?(\d{1,6})(?![\d.,]\d|/)(?: [A-Za-z-]+){0,3} "
     r"\(\s*(?:= ?)?(\d{1,3}(?:\.\d+)?) ?\\?%\s*\)"
@@ -224,13 +230,14 @@ def _check_changes(rows: Sequence[dict[int, ClaimedNumber]]) -> Iterator[Contrad
     """Check columns of changes against the two columns from which the changes of most rows follow."""
     columns = {one.cell.column: one.cell.column_label for row in rows for one in row.values() if one.cell}
     changes = [column for column, label in columns.items() if _CHANGE_LABEL.search(label)]
+    settings = [one for one, label in columns.items() if SETTING_LABEL.search(label) and not SCORE_LABEL.search(label)]
     for column in changes:
-        for a, b in combinations([one for one in columns if one not in changes], 2):
+        for a, b in combinations([one for one in columns if one not in (*changes, *settings)], 2):
             complete = [
                 row
                 for row in rows
                 if {a, b, column} <= row.keys()
-                # a setting beside a score is printed in another way
+                # numbers that are printed in different ways are seldom of one quantity
                 and (row[a].number.step, row[a].number.percent) == (row[b].number.step, row[b].number.percent)
             ]
             wrong = [row for row in complete if not follows_as_change(*(row[at].number for at in (a, b, column)))]

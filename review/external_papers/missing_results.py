@@ -15,7 +15,13 @@ from itertools import permutations
 
 import numpy as np
 
-from labwright.review.external_papers.arithmetic import MIN_ESTABLISHED_ROWS, follows_as_change, gives_change
+from labwright.review.external_papers.arithmetic import (
+    MIN_ESTABLISHED_ROWS,
+    SCORE_LABEL,
+    SETTING_LABEL,
+    follows_as_change,
+    gives_change,
+)
 from labwright.review.external_papers.number_matching import MAX_MATCH_CHANCE, compute_match_chance, find_matches
 from labwright.review.external_papers.printed_numbers import PrintedNumber
 from labwright.review.external_papers.verdicts import NumberVerdict
@@ -31,12 +37,6 @@ _CHANGE = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z(\[])")
 _SPREAD = re.compile(r"(?:\u00b1|\+/?-|\\pm)\W*$|\d\D{0,30}\[(?:[^\[\]]*[,;])?\s*[-\u2212+]?$")
 """Text before a deviation, or a bound of an interval in brackets after its estimate: many methods compute these."""
-_SETTING = re.compile(
-    r"\b(?:rate|lr|weight|size|threshold|temperature|param\w*|epochs?|batch|layers?|dim\w*|seeds?|budget|settings?"
-    r"|decay|momentum|dropout|penalty|alpha|beta|gamma|lambda|sigma|tau)\b",
-    re.I,
-)
-_SCORE = re.compile(r"acc|error|score|f1|auc|loss|mae|mse|rmse|precision|recall|bleu|reward|r2", re.I)
 _CITED = re.compile(
     r"publish|reported (?:by|in)|as reported|taken from|from the literature|quoted|copied from|et al\b|\(\d{4}\)"
     r"|\[\d+\]|\\cite|prior work|source",
@@ -118,10 +118,10 @@ def _absence_reasons(one: NumberVerdict) -> Iterator[bool]:
     if cell is not None:
         row = " ".join(other.text for other in one.claim.passage.cells if other.row == cell.row)
         yield _CITED.search(f"{cell.label} {row}") is not None
-        yield _SETTING.search(cell.label) is not None and _SCORE.search(cell.label) is None
+        yield SETTING_LABEL.search(cell.label) is not None and SCORE_LABEL.search(cell.label) is None
         return
     yield _CITED.search(f"{before}{after}") is not None
-    yield _SETTING.search(before[-30:]) is not None
+    yield SETTING_LABEL.search(before[-30:]) is not None
 
 
 def _text_around(one: NumberVerdict) -> tuple[str, str]:
