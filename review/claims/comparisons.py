@@ -180,6 +180,11 @@ class ClaimRecord:
             if one.metric == metric and one.divisor is None and (sign := one.find_sign(contrast)):
                 yield one if sign > 0 else one.flip()
 
+    def find_all(self, contrast: Contrast, metric: str) -> list[RecordedComparison]:
+        """Return the registered comparisons that estimate a contrast, otherwise its estimate, if it was measured."""
+        pair = self.estimate_contrast(contrast, metric)
+        return list(self.find_registered(contrast, metric)) or ([pair] if pair is not None else [])
+
     def estimate_ratio(self, above: Contrast, below: Contrast, metric: str) -> RecordedComparison | None:
         """Return the ratio of two sums of cells: a registered one, also of the remaining share, or that over the seeds
         that all cells share; None if a cell was not measured."""

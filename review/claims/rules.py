@@ -38,7 +38,7 @@ from labwright.record.schema.claims import ReadClaim, SentenceReading
 from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.review.claims.comparisons import Cell, ClaimRecord, RecordedComparison, sum_cells
-from labwright.review.claims.sentences import ABSTRACT, TITLE, PaperSentence
+from labwright.review.claims.sentences import ABSTRACT, TITLE, PaperSentence, names_dataset
 from labwright.review.evidence.violations import Violation
 
 RATIO_TOLERANCE = 2.0
@@ -102,6 +102,7 @@ def check_claims(
     for one in sentences:
         reading = readings.get(one.sha256)
         part = [each for each in sentences if each.where == one.where]
+        before = [each.text for each in part if each.paragraph == one.paragraph and each.start <= one.start]
         around = Surroundings(
             numbers=tuple(
                 number
@@ -110,24 +111,13 @@ def check_claims(
                 for number in each.references
             ),
             is_exploratory=any("explorator" in each.text.casefold() for each in part),
-            names_dataset=_name_dataset(
-                [
-                    one.where,
-                    *(each.text for each in part if each.paragraph == one.paragraph and each.start <= one.start),
-                ],
-                record,
-            ),
+            names_dataset=names_dataset(" ".join((one.where, *before)), record),
         )
         faults = [UNREAD] if reading is None else list(dict.fromkeys(_find_faults(one, reading, record, around)))
         if faults:
             violation = Violation(kind="claim", where=one.where, excerpt=one.source, fix="; ".join(faults))
             found.append((one, violation))
     return tuple(found)
-
-
-def _name_dataset(texts: Sequence[str], record: ClaimRecord) -> bool:
-    names = {name.casefold() for one in record.plan.datasets for name in (one.name, record.plan.name_dataset(one.name))}
-    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text.casefold()) for name in names for text in texts)
 
 
 def find_unreported(
@@ -384,8 +374,7 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
     covered: set[str] = set()
     for dataset, places in product(datasets, [levels] if one.claim.kind == "trend" else [(name,) for name in levels]):
         for contrast in filter(None, _build_contrasts(one, (dataset,), places, record)):
-            pair = record.estimate_contrast(contrast, one.metric)
-            known = list(record.find_registered(contrast, one.metric)) or ([pair] if pair is not None else [])
+            known = record.find_all(contrast, one.metric)
             found |= {(each.key, each.sign): each for each in known}
             covered |= {dataset} if known else set()
             missing += [] if known else [f"{', '.join(places)} on {dataset}".removeprefix(" on ")]
@@ -402,8 +391,7 @@ def _find_elsewhere(found: RecordedComparison, record: ClaimRecord) -> Iterator[
     for use in record.plan.datasets if len(read) == 1 and found.divisor is None else ():
         if use.name not in read:
             contrast = {(use.name, arm, level): weight for (_, arm, level), weight in found.contrast.items()}
-            pair = record.estimate_contrast(contrast, found.metric)
-            yield from list(record.find_registered(contrast, found.metric)) or ([pair] if pair is not None else [])
+            yield from record.find_all(contrast, found.metric)
 
 
 def _find_registered(one: ResolvedClaim, record: ClaimRecord) -> Iterator[RecordedComparison]:
@@ -681,12 +669,11 @@ def _check_cause(one: ResolvedClaim, numbers: Sequence[NumberReference], record:
     ablated = next((arm for arm in arms if record.roles[arm] == "ablation"), None)
     if ablated is None:
         raise RefusedClaim("no measured ablation isolates this cause: mark it as a conjecture, or leave it out")
-    whole = next((arm for arm in arms if arm != ablated), record.plan.find_tuned_arm(ablated))
     pair = replace(
         one,
         claim=claim.model_copy(update={"kind": "direction", "direction": "worse"}),
         subject=Side(ablated),
-        other=Side(whole),
+        other=Side(next((arm for arm in arms if arm != ablated), record.plan.find_tuned_arm(ablated))),
         datasets=one.datasets or (record.plan.datasets[0].name,),
     )
     found = _find_comparisons(pair, record)

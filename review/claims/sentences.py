@@ -103,6 +103,7 @@ def build_vocabulary(record: ClaimRecord) -> ClaimVocabulary:
     plan = record.plan
     notes = {arm: f"ablation of {plan.find_tuned_arm(arm)}" for arm, role in record.roles.items() if role == "ablation"}
     notes |= {one.name: one.description for one in plan.arms if one.description}
+    rivals = {one.id: f" Rival: {one.rival.statement}" for one in plan.hypotheses if one.rival is not None}
     return ClaimVocabulary(
         arms=tuple(
             (role, VocabularyName(name=name, title=record.name_arm(name), note=notes.get(name, "")))
@@ -122,11 +123,7 @@ def build_vocabulary(record: ClaimRecord) -> ClaimVocabulary:
             for name, one in record.metrics.items()
         ),
         hypotheses=tuple(
-            VocabularyName(
-                name=one.id,
-                title=one.name,
-                note=one.statement + (f" Rival: {one.rival.statement}" if one.rival is not None else ""),
-            )
+            VocabularyName(name=one.id, title=one.name, note=one.statement + rivals.get(one.id, ""))
             for one in plan.hypotheses
         ),
     )
@@ -157,12 +154,22 @@ def is_valid_reading(one: ReadSentence, sentence: PaperSentence) -> bool:
 
 def names_two_arms(sentence: PaperSentence, record: ClaimRecord) -> bool:
     """Return whether a sentence names two arms, by name or title."""
-    text, named = _normalise_space(sentence.text).casefold(), set[str]()
-    titles = {text.casefold(): name for name in record.arms for text in (name, record.name_arm(name))}
+    return len(_find_names(sentence.text, {name: record.name_arm(name) for name in record.arms})) > 1
+
+
+def names_dataset(text: str, record: ClaimRecord) -> bool:
+    """Return whether a text names a dataset, by name or title."""
+    return bool(_find_names(text, {one.name: record.plan.name_dataset(one.name) for one in record.plan.datasets}))
+
+
+def _find_names(text: str, known: Mapping[str, str]) -> set[str]:
+    """Return the names, of these with their titles, that a text has."""
+    text, named = _normalise_space(text).casefold(), set[str]()
+    titles = {each.casefold(): name for name, title in known.items() for each in (name, title)}
     for title in sorted(titles, key=len, reverse=True):  # a title may contain another
         text, count = re.subn(rf"(?<!\w){re.escape(title)}(?!\w)", "", text)
         named |= {titles[title]} if count else set()
-    return len(named) > 1
+    return named
 
 
 def _normalise_space(text: str) -> str:

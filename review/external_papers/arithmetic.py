@@ -114,6 +114,11 @@ def follows_as_change(a: PrintedNumber, b: PrintedNumber, change: PrintedNumber)
     return gives_change(a, b, change) or gives_change(b, a, change)
 
 
+def _is_alike(a: PrintedNumber, b: PrintedNumber) -> bool:
+    """Return whether numbers are printed in one way; others are seldom of one quantity."""
+    return a.percent == b.percent and a.step == b.step
+
+
 # --- sentences --------------------------------------------------------------------------------------------------------
 
 
@@ -152,8 +157,7 @@ def _check_from_to(stated: Sequence[ClaimedNumber]) -> Iterator[Contradiction]:
     if len(pairs) != 1 or len(changes) != 1 or changes[0].bound:
         return
     (a, b), change = pairs[0], changes[0]
-    alike = a.percent == b.percent and a.step == b.step and change not in (a, b)
-    if alike and not follows_as_change(a, b, change):
+    if _is_alike(a, b) and change not in (a, b) and not follows_as_change(a, b, change):
         yield Contradiction(
             "change",
             stated[0].where,
@@ -233,13 +237,7 @@ def _check_changes(rows: Sequence[dict[int, ClaimedNumber]]) -> Iterator[Contrad
     settings = [one for one, label in columns.items() if SETTING_LABEL.search(label) and not SCORE_LABEL.search(label)]
     for column in changes:
         for a, b in combinations([one for one in columns if one not in (*changes, *settings)], 2):
-            complete = [
-                row
-                for row in rows
-                if {a, b, column} <= row.keys()
-                # numbers that are printed in different ways are seldom of one quantity
-                and (row[a].number.step, row[a].number.percent) == (row[b].number.step, row[b].number.percent)
-            ]
+            complete = [row for row in rows if {a, b, column} <= row.keys() and _is_alike(row[a].number, row[b].number)]
             wrong = [row for row in complete if not follows_as_change(*(row[at].number for at in (a, b, column)))]
             if len(complete) - len(wrong) >= max(MIN_ESTABLISHED_ROWS, 2 * len(wrong)):
                 for row in wrong:

@@ -43,8 +43,6 @@ class PrintedString:
     line: int
     is_printed: bool
     """Whether the call is one that prints or logs."""
-    is_short: bool = False
-    """Whether its literal parts have few letters, so that lines of other scripts may match as well."""
 
     @property
     def place(self) -> str:
@@ -193,7 +191,7 @@ def reconstruct_provenance(
     own: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for log, number, strings in _match_lines(scripts, logs):
         found.printed_by[log.name, number] = strings
-        if len(owners := {one.file for one in strings if not one.is_short}) == 1:
+        if len(owners := {one.file for one in strings}) == 1:
             stamp = _STAMP.search(log.lines[number - 1])
             own[owners.pop()].append((stamp[0] if stamp else "", f"{log.name}:{number}"))
     for path, lines in sorted(own.items(), key=lambda one: one[1][0][0]):
@@ -210,9 +208,7 @@ def reconstruct_provenance(
     if len(found.printed_by) >= MIN_RECOGNISED_LINES:
         silent = [one for one in scripts if one.path not in found.ran and one.path not in loaded and one.is_entry]
         found.absent = tuple(
-            one.path
-            for one in silent
-            if sum(text.is_printed and not text.is_short for text in one.strings) >= MIN_SILENT_STRINGS
+            one.path for one in silent if sum(text.is_printed for text in one.strings) >= MIN_SILENT_STRINGS
         )
     names = {one.path: one.list_written_names() for one in scripts if not one.is_test}
     every = {name for own_names in names.values() for name in own_names}
@@ -244,15 +240,13 @@ def format_provenance(found: PaperProvenance) -> Iterator[str]:
     lines = [(log.name, number, line) for log in found.logs for number, line in enumerate(log.lines, 1)]
     worded = [(name, number, line) for name, number, line in lines if re.search(r"[A-Za-z]{2}", line)]
     if found.scripts and worded:
-        yield f"{len(found.printed_by)} of {len(worded)} log lines match strings of the code"
         rest = [_WORD.findall(line.lower()) for name, number, line in worded if (name, number) not in found.printed_by]
         known = {word for one in found.scripts for word in _WORD.findall(one.text.lower())}
         strange = sum(2 * sum(word in known for word in words) < len(words) for words in rest)
-        if rest:
-            yield (
-                f"of the {len(rest)} others, {strange} have wording that occurs nowhere in the code (libraries print "
-                f"such lines as well); {len(rest) - strange} begin with or consist of values, or are built at run time"
-            )
+        yield (
+            f"{len(found.printed_by)} of {len(worded)} log lines match strings of the code; the wording of {strange} "
+            f"occurs nowhere in it (libraries print, too); {len(rest) - strange} begin with values or are built at run time"
+        )
 
 
 def _join(names: Sequence[str], most: int = 12) -> str:
@@ -270,8 +264,7 @@ def _match_lines(
             flat = re.sub(r"\s+", " ", line)
             key = re.sub(r"\d", "0", flat)
             if key not in seen:
-                found = [one for one in strings if one.longest in flat and one.pattern.search(flat)]
-                seen[key] = tuple([one for one in found if not one.is_short] or found)
+                seen[key] = tuple(one for one in strings if one.longest in flat and one.pattern.search(flat))
             if seen[key]:
                 yield log, number, seen[key]
 
@@ -303,17 +296,13 @@ def _list_strings(script: Script) -> Iterator[PrintedString]:
 
 
 def _build_strings(pieces: Sequence[str | None], path: str, line: int, *, is_printed: bool) -> Iterator[PrintedString]:
-    """Yield a pattern for each line of a text, whose literal pieces have values between them; of pieces with few
-    letters only if they are printed, as words by themselves."""
+    """Yield a pattern for each line of a text, whose literal pieces have values between them."""
     for text in "".join("\0" if piece is None else piece for piece in pieces).split("\n"):
         literals = [re.sub(r"\s+", " ", one).strip() for one in text.split("\0")]
         literals = [one for one in literals if one]
-        letters = sum(char.isalpha() for one in literals for char in one)
-        if letters >= MIN_LITERAL_LETTERS or (letters > 1 and is_printed):
-            is_short = letters < MIN_LITERAL_LETTERS
-            ends = (r"^.{0,60}?(?<![A-Za-z])", r"(?![A-Za-z]).{0,60}$") if is_short else ("", "")
-            pattern = re.compile(".{0,400}?".join(map(re.escape, literals)).join(ends))
-            yield PrintedString(pattern, max(literals, key=len), path, line, is_printed, is_short)
+        if sum(char.isalpha() for one in literals for char in one) >= MIN_LITERAL_LETTERS:
+            pattern = re.compile(".{0,400}?".join(map(re.escape, literals)))
+            yield PrintedString(pattern, max(literals, key=len), path, line, is_printed)
 
 
 def _split_string(node: ast.AST) -> Iterator[str | None]:

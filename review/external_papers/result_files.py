@@ -129,18 +129,14 @@ def read_results(folder: Path, *, excluded: Path | None = None) -> ResultFolder:
     return results
 
 
-def summarize_groups(path: Path) -> list[str]:
-    """Return count, mean, deviation (n - 1) and range of each group of numbers in a file, largest groups first."""
-    try:
-        groups = [one for one in read_results(path).series if len(one.values) > 1 and not one.from_prose]
-    except ResultsError:
-        return []
-    return [
-        f"{one.key}: n {len(values)}, mean {values.mean():.5g}, sd {values.std(ddof=1):.3g}, "
-        f"from {values.min():.5g} to {values.max():.5g}"
-        for one in sorted(groups, key=lambda one: -len(one.values))
-        for values in [np.array(one.values)]
-    ]
+def summarize_groups(path: Path) -> Iterator[str]:
+    """Yield count, mean, deviation (n - 1) and range of each group of numbers in a file, largest groups first."""
+    with contextlib.suppress(ResultsError):
+        for one in sorted(read_results(path).series, key=lambda one: -len(one.values)):
+            if len(one.values) > 1 and not one.from_prose:
+                n, values = len(one.values), np.array(one.values)
+                spread = f"sd {values.std(ddof=1):.3g}, from {values.min():.5g} to {values.max():.5g}"
+                yield f"{one.key}: n {n}, mean {values.mean():.5g}, {spread}"
 
 
 def _is_same_file(path: Path, paper: Path) -> bool:

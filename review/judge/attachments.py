@@ -98,15 +98,14 @@ def read_results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibi
             continue
         text, hidden = strip_invisible(read_text_file(path, "results"), f"--results {name}")
         removed += hidden
-        groups = summarize_groups(path) if len(text) > MAX_RESULT_CHARACTERS else []
+        blocks.append(f"{format_mark(f'{name}, {files[path]} bytes')}\n")
+        left = len(text) - MAX_RESULT_CHARACTERS // 3
+        groups = "\n".join(summarize_groups(path)) if len(text) > MAX_RESULT_CHARACTERS else ""
         if groups:
-            left, most = len(text) - MAX_RESULT_CHARACTERS // 3, MAX_RESULT_CHARACTERS // 3 * 2
-            counted, _ = strip_invisible("\n".join(groups), name)
             mark = format_mark(f"{left} characters left out here; all numbers of the file by group")
-            text = f"{text[:-left]}\n{mark}\n{cut_middle(counted, most, min_saved_share=0)}"
-        else:
-            text = cut_middle(text, MAX_RESULT_CHARACTERS, min_saved_share=0)
-        blocks.append(f"{format_mark(f'{name}, {files[path]} bytes')}\n{text}")
+            blocks[-1] += f"{text[:-left]}\n{mark}\n"
+            text, _ = strip_invisible(groups, name)
+        blocks[-1] += cut_middle(text, MAX_RESULT_CHARACTERS // 3 * (2 if groups else 3), min_saved_share=0)
     if not blocks:
         return None
     shown, found = remove_encoded("\n\n".join(blocks), f"--results {folder.name}")

@@ -136,19 +136,18 @@ async def _read_twice(
     return found, notes
 
 
-def _list_near(every: Sequence[_Passage], named: Set[_Passage], distance: int) -> list[_Passage]:
-    """Return the named passages, and those up to `distance` before and after them, in order."""
-    return [
-        one for at, one in enumerate(every) if not named.isdisjoint(every[max(0, at - distance) : at + distance + 1])
-    ]
+def _list_near(every: Sequence[_Passage], named: Set[_Passage], most: int) -> list[_Passage]:
+    """Return the named passages, and those up to `most` before and after them, in order."""
+    return [one for at, one in enumerate(every) if not named.isdisjoint(every[max(0, at - most) : at + most + 1])]
 
 
 def _leave_out(text: str, span: Span, kept: Sequence[str]) -> list[Span]:
-    """Return the parts of a passage to remove: without the words that every reading keeps, if there are any."""
+    """Return the parts of a passage to remove: without the words that every reading keeps, unless that is
+    all of it."""
     words = min(kept, key=len)
     at = text.find(words, *span) if words and all(words in one for one in kept) else -1
-    parts = [span] if at < 0 else [(span[0], at), (at + len(words), span[1])]
-    return [(begin, end) for begin, end in parts if any(map(str.isalnum, text[begin:end]))]
+    parts = [(span[0], at), (at + len(words), span[1])] if at >= 0 else []
+    return [(begin, end) for begin, end in parts if any(map(str.isalnum, text[begin:end]))] or [span]
 
 
 async def _read_once(
