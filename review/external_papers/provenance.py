@@ -245,7 +245,7 @@ def format_provenance(found: PaperProvenance) -> Iterator[str]:
         strange = sum(2 * sum(word in known for word in words) < len(words) for words in rest)
         yield (
             f"{len(found.printed_by)} of {len(worded)} log lines match strings of the code; the wording of {strange} "
-            f"occurs nowhere in it (libraries print, too); {len(rest) - strange} begin with values or are built at run time"
+            f"occurs nowhere in it (libraries print, too); {len(rest) - strange} begin with values or are put together"
         )
 
 

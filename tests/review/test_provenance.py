@@ -74,7 +74,7 @@ def test_the_script_whose_lines_are_in_the_log_ran_and_another_did_not_print(tmp
         "result file scores.json is named in run.py, and not only to be read",
         "result file table.json is named in mock_results.py, and not only to be read",
         "3 of 3 log lines match strings of the code; the wording of 0 occurs nowhere in it (libraries print, too); "
-        "0 begin with values or are built at run time",
+        "0 begin with values or are put together",
     ]
 
 
@@ -118,7 +118,7 @@ def test_lines_of_values_are_counted_apart_from_wording_that_no_code_has(tmp_pat
     assert list(shown.printed_by) == [("log.txt", 1)]
     assert list(format_provenance(shown))[-1:] == [
         "1 of 4 log lines match strings of the code; the wording of 2 occurs nowhere in it (libraries print, too); "
-        "1 begin with values or are built at run time"
+        "1 begin with values or are put together"
     ]
 
 
