@@ -245,7 +245,10 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
         (_check_absence if is_absence else _check_direction)(observed if softened else resolved, one)
         is_general = not (resolved.datasets or around.names_dataset or is_absence)
         for other in _find_elsewhere(one, record) if is_general else ():
-            _check_direction(observed if claim.certainty == "shown" else resolved, other)
+            try:
+                _check_direction(observed if claim.certainty == "shown" else resolved, other)
+            except RefusedClaim as refusal:
+                raise RefusedClaim(f"{refusal}; or name the dataset for which it holds") from None
     return _check_turns(resolved, record) if claim.kind == "trend" and resolved.sign else None
 
 

@@ -556,7 +556,8 @@ def test_generality_needs_data_that_vary_it() -> None:
 
 def test_a_general_statement_holds_on_every_dataset_unless_its_paragraph_names_one() -> None:
     general = claim("direction", **BETTER | {"datasets": (), "levels": ("n20", "n40")})
-    assert "on wine" in check("Mixup helps.", general)
+    found = check("Mixup helps.", general)
+    assert "on wine" in found and found.endswith("or name the dataset for which it holds")
     assert check("Mixup helps on Digits.", general.model_copy(update={"datasets": ("digits",)})) == ""
     setup = claim("measured", subject="mixup", datasets=("digits",))
     assert check_part("We turn to Digits.", "Mixup helps.", setup, general) == ""
