@@ -210,16 +210,24 @@ def compute_statistics(series: Iterable[ValueSeries]) -> Iterator[ValueSeries]:
                 yield ValueSeries(one.file, key, one.words, [float(value)], [""])
 
 
+_SETTING = re.compile(r"[^=]+=[-+\d.eE]+")
+"""Label of a row by the number of a column."""
+
+
 def pool_series(series: Iterable[ValueSeries]) -> Iterator[ValueSeries]:
     """Yield the values with one key in files whose names differ only in numbers, such as one file a seed, and those of
-    the rows of a file that share one or two of their labels."""
+    the rows of a file that share one or two of their labels, or all names and up to two settings."""
     kinds: dict[tuple[str, str], list[ValueSeries]] = defaultdict(list)
     for one in series:
         if not one.from_prose:
             kinds[re.sub(r"\d+", "#", one.file), one.key].append(one)
             if found := re.search(r"\{([^{}]*)\}", one.key):
                 labels = [each for each in found[1].split("; ")[:MAX_LABELS] if each]
-                for shared in (each for size in range(1, min(3, len(labels))) for each in combinations(labels, size)):
+                settings = tuple(each for each in labels if _SETTING.fullmatch(each))
+                names = tuple(each for each in labels if each not in settings)
+                groups = {each for size in (1, 2) for each in combinations(names, size)}
+                groups |= {(*names, *each) for size in range(3) for each in combinations(settings, size)}
+                for shared in groups - {(), tuple(labels), (*names, *settings)}:
                     key = f"{one.key[: found.start()]}{{{'; '.join(shared)}}}{one.key[found.end() :]}"
                     kinds[one.file, key].append(one)
     for (_, key), some in kinds.items():

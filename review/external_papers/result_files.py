@@ -12,7 +12,8 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -43,6 +44,8 @@ RESULT_SUFFIXES = (
 )
 MAX_FILES, MAX_FILE_BYTES, MAX_VALUES = 2000, 20_000_000, 500_000
 """Limits: files of a folder; bytes of a file or an array; values in total."""
+MAX_FACTOR_LEVELS = 12
+"""Maximum different numbers of a column by which rows are grouped."""
 _MAX_YAML_BYTES = 1_000_000
 """Bytes of a YAML file, which takes a hundred times as long to read."""
 _MAX_DEPTH, _MAX_KEY_LENGTH = 20, 60
@@ -227,19 +230,46 @@ def label_words(text: str) -> frozenset[str]:
     )
 
 
-def _walk_json(value: Any, path: str, *, place: str = "", depth: int = 0) -> Iterator[ValueRow]:
+def _mask_numbers(path: str) -> str:
+    """Return a path without the numbers outside of its labels in braces."""
+    return re.sub(r"\{[^{}]*\}|\d+", lambda found: found[0] if found[0][0] == "{" else "#", path)
+
+
+def _find_factors(rows: Sequence[Mapping[Any, Any]]) -> frozenset[Any]:
+    """Return the columns of a table that look like settings: few different numbers, each in several rows."""
+    columns: dict[Any, list[float]] = defaultdict(list)
+    for row in rows:
+        for name, value in row.items():
+            number = _parse_float(str(value)) if isinstance(value, int | float | str) else None
+            if number is not None and math.isfinite(number):
+                columns[name].append(number)
+    return frozenset(
+        name
+        for name, values in columns.items()
+        if len(values) == len(rows) and 1 < len(set(values)) <= min(MAX_FACTOR_LEVELS, len(values) // 2)
+    )
+
+
+def _walk_json(
+    value: Any, path: str, *, place: str = "", depth: int = 0, factors: frozenset[Any] = frozenset()
+) -> Iterator[ValueRow]:
     if depth > _MAX_DEPTH:
         raise ValueError(f"lists and mappings are nested more than {_MAX_DEPTH} deep")
     if isinstance(value, bool) or value is None:
         return
     if isinstance(value, int | float):
-        yield re.sub(r"\d+", "#", path), path, float(value), place or path
+        yield _mask_numbers(path), path, float(value), place or path
     elif isinstance(value, str):
         for at, number in enumerate(extract_numbers(value[:2000], "results")):
-            yield f"{re.sub(r'[0-9]+', '#', path)} {at}", f"{path} {value[:200]}", number.value, place or path
+            yield f"{_mask_numbers(path)} {at}", f"{path} {value[:200]}", number.value, place or path
     elif isinstance(value, dict):
         parts = cast("dict[Any, Any]", value)
-        label = "; ".join(one for one in parts.values() if isinstance(one, str) and len(one) <= 40)[:80] if path else ""
+        named = [
+            f"{key}={one}" if key in factors else one
+            for key, one in parts.items()
+            if key in factors or (isinstance(one, str) and len(one) <= 40)
+        ]
+        label = "; ".join(map(str, named))[:80] if path else ""
         path = f"{path}{{{label}}}" if label else path
         for key, inner in parts.items():
             key = str(key)[:_MAX_KEY_LENGTH]
@@ -247,8 +277,11 @@ def _walk_json(value: Any, path: str, *, place: str = "", depth: int = 0) -> Ite
                 inner, f"{path}.{key}" if path else key, place=place and f"{place} {key}", depth=depth + 1
             )
     elif isinstance(value, list):
-        for at, inner in enumerate(cast("list[Any]", value)):
-            yield from _walk_json(inner, f"{path}[{at}]", place=place, depth=depth + 1)
+        items = cast("list[Any]", value)
+        rows = [cast("dict[Any, Any]", one) for one in items if isinstance(one, dict)]
+        found = _find_factors(rows) if len(rows) == len(items) else frozenset[Any]()
+        for at, inner in enumerate(items):
+            yield from _walk_json(inner, f"{path}[{at}]", place=place, depth=depth + 1, factors=found)
 
 
 def _read_table(rows: list[list[str]], begins: int, above: str = "") -> Iterator[ValueRow]:
@@ -258,8 +291,13 @@ def _read_table(rows: list[list[str]], begins: int, above: str = "") -> Iterator
     """
     headed = any(cell.strip() and _parse_float(cell) is None for cell in rows[0]) if rows else False
     heads = rows[0] if headed else []
+    factors = _find_factors([dict(enumerate(row)) for row in rows[headed:]]) if headed else frozenset[Any]()
     for at, row in enumerate(rows[headed:], begins + headed):
-        named = (cell for cell in row if not re.search(r"\d", cell) or re.match(r"[A-Za-z]", cell.strip()))
+        named = (
+            f"{heads[column].strip()}={cell.strip()}" if column in factors and column < len(heads) else cell
+            for column, cell in enumerate(row)
+            if column in factors or not re.search(r"\d", cell) or re.match(r"[A-Za-z]", cell.strip())
+        )
         labels = "; ".join(named)[:200]
         for column, cell in enumerate(row):
             head = heads[column].strip() if column < len(heads) else f"column {column + 1}"
