@@ -140,6 +140,7 @@ def rewrite_paper(run: Path, overrides: dict[str, Any], *, listener: EventListen
         raise RecordError(f"{run} is not finished: finish it first with scientist resume {run}")
     settings, _ = adapt(state, overrides, RunFolder(run))
     open_backend(settings.models)
+    _check_rewritable(state, RunFolder(run), has_new_template="paper.template" in overrides)
     first = RewriteStarted(
         version=state.paper_version + 1,
         settings=overrides,
@@ -147,6 +148,27 @@ def rewrite_paper(run: Path, overrides: dict[str, Any], *, listener: EventListen
         template=_save_new_template(RunFolder(run), settings, overrides),
     )
     return _run_process(RunFolder(run), settings, listener, first=first)
+
+
+def _check_rewritable(state: RunState, folder: RunFolder, *, has_new_template: bool) -> None:
+    """Check that a run has the files that a new version of its paper needs, which a reading copy lacks.
+
+    Raises `TemplateError`, `UsageError`.
+    """
+    if state.template_sha256 and not has_new_template:
+        template.load_copy(folder.templates, state.template_sha256)
+    drawn = state.figures
+    sources = (
+        []
+        if drawn is None
+        else [folder.get_figures_path(drawn.version) / "source" / f"{one.name}.py" for one in drawn.placed]
+    )
+    missing = [path for path in sources if not path.is_file()]
+    if missing:
+        raise UsageError(
+            f"{folder.root} is a reading copy: {len(missing)} files of its figures are missing, the first "
+            f"{missing[0].relative_to(folder.root)}; write the paper again from the whole run"
+        )
 
 
 def _save_new_template(folder: RunFolder, settings: Settings, overrides: dict[str, Any]) -> str:

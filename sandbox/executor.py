@@ -221,7 +221,7 @@ class LocalStream(CellStream):
         self._executor.register(task)
         kernels = self.job.folder / KERNELS_FOLDER
         try:
-            await asyncio.to_thread(_clear_job_folder, self.job.folder)
+            _clear_job_folder(self.job.folder)  # not in a thread: jobs wait for slots in the order of their calls
             self._live = LiveOutput(self.job.live_output, MAX_KEPT_CHARS // 2)
             try:
                 await super().run()

@@ -7,6 +7,7 @@ cache lasts for one test session, in a folder shared by its workers and their ch
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import hashlib
 import os
@@ -50,7 +51,10 @@ def _caching(
         kept = folder / _cache_key(script)
         async with _locked(kept.with_suffix(".lock")):
             if kept.is_dir():
-                shutil.copytree(kept / "left", script.folder, dirs_exist_ok=True)
+                try:
+                    shutil.copytree(kept / "left", script.folder, dirs_exist_ok=True)
+                except shutil.Error as error:  # its list of failures has no errno
+                    raise OSError(errno.ENOSPC, str(error)) from error
                 return pickle.loads((kept / "execution").read_bytes())
             execution = await execute(runs, script, *rest, **more)
             if execution.failure is None or execution.failure.kind not in (*RESUMABLE_FAILURES, "hopeless"):
