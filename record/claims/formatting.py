@@ -66,14 +66,15 @@ def format_claims(claims: Iterable[Claim], plan: DataPlan | None = None) -> dict
 
 
 def format_decisions(decisions: Iterable[HypothesisDecision], plan: DataPlan | None) -> dict[str, PrintedValue]:
-    """Return the printed forms of every effect of the hypotheses that has an estimate, by key with suffix."""
+    """Return the printed forms of every effect, alternative and rival of the hypotheses that has an estimate, by key
+    with suffix."""
     if plan is None:
         return {}
     return {
         key: value
         for one in decisions
-        for number, part in enumerate(one.parts, 1)
-        for key, value in _format_effect(f"{one.key}/{number}", part, one.level, plan)
+        for stem, part in one.parts_by_key.items()
+        for key, value in _format_effect(stem, part, one.level, plan)
     }
 
 
