@@ -35,7 +35,7 @@ from labwright.record.schema.data_plan import DataPlan, MetricSpec, to_words
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
 from labwright.record.swapped_settings import find_swapped_arms
-from labwright.record.tuning_results import find_chosen
+from labwright.record.tuning_results import compute_efforts
 
 MAX_DECIMALS = 6
 """Maximum number of decimal places."""
@@ -161,8 +161,8 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
         for arm in plan.tuned_arms if plan is not None else ():
             chosen_one = state.find_setting(arm, state.nodes[best].trials.get(arm, 0))
             known |= {f"tuned.{arm}.{dimension}": value for dimension, value in chosen_one.items()}
-        for arm, one in find_chosen(state, best).items() if plan is not None and best in state.required_cells else ():
-            values[f"tuned.{arm}.trials"] = print_count(one.study)
+        for one in compute_efforts(state) if plan is not None and best in state.required_cells else ():
+            values[f"tuned.{one.arm}.trials"] = print_count(one.trials)
     for facts in state.datasets:
         key = f"data.{facts.name}"
         values |= {f"{key}.{split}": print_count(size) for split, size in facts.sizes.items()}

@@ -18,7 +18,7 @@ from labwright.record.claims.formatting import format_estimate
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
     decide_from_runs,
-    list_estimated_effects,
+    list_effect_keys,
     read_deciding_runs,
 )
 from labwright.record.estimands import EstimandError, find_effect_metric, list_cells_read, parse_estimand
@@ -70,9 +70,7 @@ def compute_requested_estimates(
     }
     asked = [one for one in requests if one.name not in faults]
     decisions = decide_from_runs(
-        plan.model_copy(update={"hypotheses": tuple(map(_to_hypothesis, asked))}),
-        _read_runs(state),
-        confirmed=False,
+        plan.model_copy(update={"hypotheses": tuple(map(_to_hypothesis, asked))}), _read_runs(state), confirmed=False
     )
     found = [RequestedEstimate(one, decided.parts[0], plan) for one, decided in zip(asked, decisions, strict=True)]
     faults |= {one.request.name: one.found.why or "it has no interval" for one in found if one.found.low is None}
@@ -108,14 +106,9 @@ def find_registered_key(one: EstimateRequest, plan: DataPlan) -> str:
     except (EstimandError, RecursionError):
         return ""
     for hypothesis in plan.hypotheses:
-        ends = (
-            *map(str, range(1, len(hypothesis.effects) + 1)),
-            *(f"alternative-{number}" for number in range(1, len(hypothesis.alternatives) + 1)),
-            "rival",
-        )
-        for end, effect in zip(ends, list_estimated_effects(hypothesis), strict=False):
+        for key, effect in list_effect_keys(hypothesis).items():
             if parse_estimand(effect.estimand) == expression and find_effect_metric(effect, plan) == metric:
-                return f"hypothesis/{hypothesis.id}/{end}"
+                return key
     return ""
 
 

@@ -53,6 +53,7 @@ from labwright.stages.paper.outline import (
     group_sections,
     match_sections,
     repair_outline,
+    use_registered_keys,
 )
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
 from labwright.stages.paper.reflection import drop_float, reflect
@@ -140,6 +141,7 @@ async def _write_outline(
         if outline is None:
             complaints = (UNUSABLE_ANSWER,)
             continue
+        outline = use_registered_keys(outline, material.plan)
         estimates, faults = compute_requested_estimates(material.state, outline.estimates)
         material = replace(material, requests=tuple(one.request for one in estimates))
         inputs = inputs.model_copy(update={"estimates": material.estimate_lines})

@@ -96,8 +96,12 @@ def test_an_arm_that_only_an_ablation_measured_is_estimated_too() -> None:
 def test_a_request_for_what_is_registered_gets_its_key() -> None:
     plan = make_run().data_plan
     assert plan is not None
-    rival = RivalExplanation(statement="x", estimand="baseline@noise40 - method@noise40", ours="above zero", theirs="near zero")
-    first = plan.hypotheses[0].model_copy(update={"rival": rival, "alternatives": (Effect(estimand="baseline@noise00 - method@noise00", smallest=0.02),)})
+    rival = RivalExplanation(
+        statement="x", estimand="baseline@noise40 - method@noise40", ours="above zero", theirs="near zero"
+    )
+    first = plan.hypotheses[0].model_copy(
+        update={"rival": rival, "alternatives": (Effect(estimand="baseline@noise00 - method@noise00", smallest=0.02),)}
+    )
     plan = plan.model_copy(update={"hypotheses": (first,)})
     assert find_registered_key(ask("a", GAIN), plan) == "hypothesis/gain/1"
     assert find_registered_key(ask("a", "baseline@noise00 - method@noise00"), plan) == "hypothesis/gain/alternative-1"
