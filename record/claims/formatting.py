@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 
 from labwright.record.ablation_results import collect_ablation_results
@@ -149,8 +150,8 @@ def count_effect_decimals(part: EffectDecision) -> int:
 
 def format_setups(state: RunState) -> dict[str, PrintedValue]:
     """Return the values that a paper may print without a measurement: constants and settings of the winner, data facts,
-    and the titles of datasets and of the primary metric. Strings that make statements are excluded
-    (`record.printed_value.print_setting`).
+    counts in the plan's descriptions of arms, and the titles of datasets and of the primary metric. Strings that make
+    statements are excluded (`record.printed_value.print_setting`).
     """
     known: dict[str, Scalar] = {}
     values: dict[str, PrintedValue] = {}
@@ -179,6 +180,8 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
         values["metric.title"] = print_name(plan.primary_metric.display_name)
         values |= {f"level.{one.name}.title": print_name(plan.name_level(one.name)) for one in plan.levels}
         values |= {f"arm.{arm}.title": print_name(plan.name_arm(arm)) for arm in _list_arms(state, plan)}
+        described = (re.findall(r"(?<![\w.,-])\d{2,}(?![\w%-]|[.,]\d| ?%)", one.description) for one in plan.arms)
+        values |= {f"plan.{number}": print_count(int(number)) for found in described for number in found}
         values |= {f"hypothesis.{one.id}.title": print_name(one.name) for one in plan.hypotheses}
         effects = ((one.id, number, effect) for one in plan.hypotheses for number, effect in enumerate(one.effects, 1))
         for name, number, effect in effects:

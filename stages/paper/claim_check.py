@@ -35,7 +35,7 @@ from labwright.review.claims.sentences import (
     names_two_arms,
     split_sentences,
 )
-from labwright.review.evidence import Violation, scan
+from labwright.review.evidence import Violation, collect_used_keys, scan
 from labwright.stages.cost_table import format_claims_task
 from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.figure_review import expand_macros
