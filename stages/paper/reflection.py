@@ -38,6 +38,7 @@ from labwright.stages.paper.draft_versions import (
 )
 from labwright.stages.paper.figure_review import review_paper_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
+from labwright.stages.paper.latex import escape
 from labwright.stages.paper.page_space import count_page_words, measure_sections
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
@@ -330,6 +331,28 @@ def drop_float(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits 
     if not spared:
         return None
     return apply_edits(draft, Reflection(done=False, placements={spared[-1]: "appendix"}), figures=spared)
+
+
+def place_figure(draft: PaperDraft, figure: FinalFigure) -> PaperDraft | None:
+    """Return the draft with a figure of the appendix after the paragraph that first refers to it; None if none does, or
+    if that paragraph says where it is."""
+    placed, label = f"\\paperfigure{{{figure.name}}}", f"\\ref{{fig:{figure.name}}}"
+    for at, section in enumerate(draft.sections if not any(placed in one.body for one in draft.sections) else ()):
+        before, found, after = section.body.partition(label)
+        paragraph, *rest = after.split("\n\n", 1)
+        if found and "appendix" in before.rpartition("\n\n")[2] + paragraph:
+            return None
+        if found:
+            body = "\n\n".join((before + found + paragraph, placed, *rest))
+            sections = (*draft.sections[:at], section.model_copy(update={"body": body}), *draft.sections[at + 1 :])
+            return draft.model_copy(
+                update={
+                    "sections": sections,
+                    "captions": {figure.name: escape(figure.description)} | draft.captions,
+                    "placements": {**draft.placements, figure.name: "main"},
+                }
+            )
+    return None
 
 
 def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:
