@@ -122,11 +122,14 @@ class PaperContext:
 
     @property
     def has_no_published_work(self) -> bool:
-        """Whether no work can be cited or was read, so that the program writes the related work. A search that found
-        no paper to read before planning is not expected to find one later."""
-        searched_later = self.state.read_setting("literature.sources") and self.settings.citation_rounds
-        unread = self.state.prior_work.is_unread if self.state.prior_work is not None else not searched_later
-        return unread and not self.library
+        """Whether no work can be cited or was read, so that the program writes the related work. Catalogues of which
+        none answered a search before planning are not expected to answer one later."""
+        prior, sources = self.state.prior_work, self.state.read_setting("literature.sources") or ()
+        if self.library or (prior is not None and not prior.is_unread):
+            return False
+        asked = prior.queries if prior is not None else ()
+        failed = sum(line.startswith(f"{one!r}: ") for one in asked for line in prior.refused) if prior else 0
+        return 0 < len(asked) * len(sources) <= failed or not (sources and self.settings.citation_rounds)
 
     @cached_property
     def figures(self) -> tuple[FinalFigure, ...]:

@@ -132,6 +132,10 @@ def test_effects_and_shares_print_in_every_form() -> None:
     assert "test/digits/log_loss/method@noise20.percent" not in claims
     assert format_setups(run)["margin.gain.1"].tex == "0.02"
     assert format_setups(run)["hypothesis.gain.title"].tex == "gain"
+    described = plan.arms[0].model_copy(update={"description": "The 300 of 2000 nearest, 3x3, 40 %, at 0.25, top-10."})
+    run.data_plan = plan.model_copy(update={"arms": (described, *plan.arms[1:])})
+    counts = {key: value.tex for key, value in format_setups(run).items() if key.startswith("plan.")}
+    assert counts == {"plan.300": "300", "plan.2000": "2000"}
 
 
 @pytest.mark.parametrize(
