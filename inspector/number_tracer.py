@@ -75,7 +75,7 @@ class NumberTracer:
         """Effects of hypotheses, and estimates that the paper asked for, by key with form."""
         for one in decide_hypotheses(state):
             what = f"effect of a hypothesis, {', '.join(list_outcome_words(one))}"
-            effects = {f"{one.key}/{number}": TracedEffect(what, part) for number, part in enumerate(one.parts, 1)}
+            effects = {key: TracedEffect(what, part) for key, part in one.parts_by_key.items()}
             self._add_effects(effects, format_decisions([one], plan))
         for one in compute_requested_estimates(state, list_requests(state))[0]:
             self._add_effects({one.key: TracedEffect("exploratory estimate", one.found)}, one.printed)

@@ -280,19 +280,28 @@ def format_estimate(line: EstimateLine) -> str:
 
 
 def format_setups(lines: Sequence[ClaimLine]) -> str:
-    """List settings, one line per group of keys. Names that a text may type, and counts of the search, are left out."""
+    """List settings, one line per group of keys. Names that a text may type, counts of the search, and values of levels
+    whose titles have them are left out."""
+    titled = {
+        line.key.removesuffix(".title")
+        for line in lines
+        if re.fullmatch(r"level\..*\.title", line.key) and re.search(r"\d", line.printed)
+    }
     groups: dict[str, list[str]] = {}
     for line in lines:
         stem, _, name = line.key.rpartition(".")
-        typed = name == "title" and not stem.startswith("data.")
-        if line.key == "run.seeds" or not (typed or stem == "run"):
-            groups.setdefault(stem, []).append(f"`.{name}` {cut_line(line.printed, 100)}")
+        typed = name == "title" and not stem.startswith(("data.", "level."))
+        if line.key == "run.seeds" or not (typed or stem == "run" or line.key in titled):
+            note = " besides the defaults" * (name == "trials" and stem.startswith("tuned."))
+            groups.setdefault(stem, []).append(f"`.{name}` {cut_line(line.printed, 100)}{note}")
     return "\n".join(f"- `{stem}`: {', '.join(found)}" for stem, found in groups.items())
 
 
-def format_other_claims(lines: Sequence[Sequence[ClaimLine | EstimateLine]]) -> str:
-    """List further claims, one line per split and arm (or pair): metrics as M, datasets as D, levels as L."""
+def format_other_claims(lines: Sequence[Sequence[ClaimLine | EstimateLine]], primary: str = "") -> str:
+    """List further claims, one line per split and arm (or pair): metrics as M, datasets as D, levels as L. Differences
+    in the primary metric follow with interval and n."""
     found: dict[tuple[str, str], tuple[dict[str, None], dict[str, None], dict[str, None]]] = {}
+    values: dict[tuple[str, str], list[str]] = {}
     for line in (one for group in lines for one in group):
         key = ClaimKey.parse_key(line.key)
         if key is None or line.listed:
@@ -301,9 +310,17 @@ def format_other_claims(lines: Sequence[Sequence[ClaimLine | EstimateLine]]) -> 
         sides = [f"{parse_arm(one)}@L" if level else one for one in (key.condition, key.other) if one]
         metrics, datasets, levels = found.setdefault((key.split, "~".join(sides)), ({}, {}, {}))
         metrics[key.metric] = datasets[key.dataset] = levels[level] = None
+        if isinstance(line, EstimateLine) and key.metric == primary:
+            form = "points" if "points" in line.forms else "mean"
+            interval = line.forms.get("points_ci" if form == "points" else "ci", "no interval")
+            values.setdefault((key.split, "~".join(sides)), []).append(
+                f"{' '.join(filter(None, (key.dataset, level)))} `.{form}` {line.forms.get(form, 'n/a')} "
+                f"({interval}; n {line.forms.get('n', '?')})"
+            )
     return "\n".join(
         f"- `{split}/D/M/{sides}`: D of {', '.join(datasets)}; M of {', '.join(metrics)}"
         + (f"; L of {', '.join(levels)}" if any(levels) else "")
+        + "".join(f"; {text}" for text in values.get((split, sides), ()))
         for (split, sides), (metrics, datasets, levels) in found.items()
     )
 

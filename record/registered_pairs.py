@@ -1,8 +1,11 @@
-"""Effects of hypotheses that are the difference of two cells: such a pair has one estimate, with its own interval."""
+"""Effects, alternatives and rivals of hypotheses that are the difference of two cells: such a pair has one estimate,
+with its own interval."""
 
 from __future__ import annotations
 
+from labwright.record.claims.hypothesis_tests import list_effect_keys
 from labwright.record.estimands import CellRef, evaluate_estimand, find_effect_metric, is_contrast, list_cells_read
+from labwright.record.result_macros import format_key
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.hypotheses import Effect
 
@@ -21,12 +24,32 @@ def find_registered_pair(effect: Effect, plan: DataPlan) -> tuple[CellRef, CellR
     return (first, second) if slope == 1 else (second, first) if slope == -1 else None
 
 
-def list_registered_sides(plan: DataPlan | None) -> frozenset[Sides]:
-    """Return the pairs of all hypotheses."""
-    found = [
-        (find_effect_metric(effect, plan).name, pair)
-        for one in (plan.hypotheses if plan is not None else ())
-        for effect in one.effects
-        if plan is not None and (pair := find_registered_pair(effect, plan)) is not None
-    ]
-    return frozenset(frozenset((place.dataset, name, place.condition) for place in pair) for name, pair in found)
+def list_registered_pairs(plan: DataPlan) -> dict[str, tuple[str, CellRef, CellRef]]:
+    """Return the metric and both cells of the pairs of all hypotheses, alternatives and rivals included, by key."""
+    return {
+        key: (find_effect_metric(effect, plan).name, *pair)
+        for one in plan.hypotheses
+        for key, effect in list_effect_keys(one).items()
+        if (pair := find_registered_pair(effect, plan)) is not None
+    }
+
+
+def list_registered_keys(plan: DataPlan) -> dict[str, str]:
+    """Return the keys of registered pairs by the key of the paired difference that an effect, an alternative or a rival
+    replaces."""
+    pairs = reversed(list_registered_pairs(plan).items())
+    return {
+        f"{format_key('diff', a.dataset, metric, a.condition)}~{format_key(b.condition)}": key
+        for key, (metric, a, b) in pairs
+        if a.dataset == b.dataset
+    }
+
+
+def list_registered_sides(plan: DataPlan | None, *, every: bool = False) -> frozenset[Sides]:
+    """Return the pairs of all hypotheses: of their effects or, with `every`, also of alternatives and rivals."""
+    pairs = list_registered_pairs(plan) if plan is not None else {}
+    return frozenset(
+        frozenset((place.dataset, metric, place.condition) for place in (a, b))
+        for key, (metric, a, b) in pairs.items()
+        if every or key.rpartition("/")[2].isdecimal()
+    )

@@ -202,7 +202,7 @@ class FigureReviewInputs(FrozenModel):
     figures: tuple[PlacedFigure, ...]
     others: tuple[PlacedFigure, ...] = ()
     page_limit: int
-    pages: int | None = Field(default=None, description="pages of main text; None if it did not compile")
+    pages: float | None = Field(default=None, description="filled pages of main text; None if it did not compile")
     over: float = Field(default=0.0, description="pages of main text beyond the limit")
 
 

@@ -36,7 +36,8 @@ class ReflectInputs(FrozenModel):
     comparisons: tuple[ExploratoryComparison, ...] = Field(default=(), description="likewise")
     estimates: tuple[EstimateLine, ...] = Field(default=(), description="likewise")
     draft: PaperDraft
-    pages: int | None = Field(default=None, description="pages of main text; None if it did not compile")
+    pages: float | None = Field(default=None, description="filled pages of main text; None if it did not compile")
+    room: int = Field(default=0, description="words that the last pages still have room for")
     over: float = Field(default=0.0, description="pages of main text beyond the limit")
     violations: tuple[str, ...] = Field(default=(), description="violations found by the binder: unbound numbers")
     compile_findings: tuple[str, ...] = ()

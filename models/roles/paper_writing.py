@@ -67,9 +67,18 @@ class DecidedHypothesis(FrozenModel):
     statement: str
     verdict: HypothesisVerdict
     effects: tuple[EstimateLine, ...] = ()
+    alternatives: tuple[EstimateLine, ...] = Field(default=(), description="declared alternatives of the effects")
+    rival: EstimateLine | None = Field(
+        default=None, description="estimate on which a rival explanation disagrees; its note says what each expects"
+    )
     reason: str = Field(default="", description="why smaller effects would not matter")
     confirmatory: bool = True
     confirmed: bool = Field(default=True, description="decided on test data and fresh seeds; otherwise a preview")
+
+    @property
+    def lines(self) -> tuple[EstimateLine, ...]:
+        """Everything that was estimated for it."""
+        return (*self.effects, *([self.rival] if self.rival is not None else []), *self.alternatives)
 
     @property
     def outcome(self) -> str:
@@ -130,6 +139,9 @@ class WriteInputs(StudyInputs):
     decided: tuple[DecidedHypothesis, ...] = Field(default=(), description="every hypothesis of the plan")
     comparisons: tuple[ExploratoryComparison, ...] = Field(description="use as \\result{key.form}")
     estimates: tuple[EstimateLine, ...] = Field(default=(), description="those that the outline asked for")
+    table_keys: dict[str, frozenset[str]] = Field(
+        default_factory=dict, description="table -> keys, without form, of the estimates that it prints"
+    )
     figures: tuple[FinalFigure, ...] = Field(description="place with \\paperfigure{name}, refer with \\ref{fig:name}")
     program_captions: tuple[str, ...] = Field(default=(), description="figures whose captions the program writes")
     tables: tuple[str, ...] = Field(description="place with \\papertable{name}, refer with \\ref{tab:name}")
@@ -154,7 +166,7 @@ class WriteInputs(StudyInputs):
     @property
     def result_keys(self) -> tuple[str, ...]:
         """Every key of `\\result` that the paper may use."""
-        effects = (line for one in self.decided for line in one.effects)
+        effects = (line for one in self.decided for line in one.lines)
         lines = (*effects, *self.comparisons, *self.estimates)
         return (*(line.key for line in self.results), *(key for line in lines for key in line.keys))
 
@@ -200,7 +212,7 @@ class PaperOutline(FrozenModel):
 
     title: str
     estimates: tuple[EstimateRequest, ...] = Field(
-        default=(), description="exploratory estimates that the argument needs and the record does not list"
+        default=(), description="exploratory estimates that the argument needs and the lists lack"
     )
     explanations: tuple[PlannedExplanation, ...] = Field(default=(), description="one for each main effect")
     abstract: PlannedAbstract

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 
 from labwright.record.ablation_results import collect_ablation_results
@@ -35,7 +36,7 @@ from labwright.record.schema.data_plan import DataPlan, MetricSpec, to_words
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
 from labwright.record.swapped_settings import find_swapped_arms
-from labwright.record.tuning_results import find_chosen
+from labwright.record.tuning_results import compute_efforts
 
 MAX_DECIMALS = 6
 """Maximum number of decimal places."""
@@ -66,14 +67,15 @@ def format_claims(claims: Iterable[Claim], plan: DataPlan | None = None) -> dict
 
 
 def format_decisions(decisions: Iterable[HypothesisDecision], plan: DataPlan | None) -> dict[str, PrintedValue]:
-    """Return the printed forms of every effect of the hypotheses that has an estimate, by key with suffix."""
+    """Return the printed forms of every effect, alternative and rival of the hypotheses that has an estimate, by key
+    with suffix."""
     if plan is None:
         return {}
     return {
         key: value
         for one in decisions
-        for number, part in enumerate(one.parts, 1)
-        for key, value in _format_effect(f"{one.key}/{number}", part, one.level, plan)
+        for stem, part in one.parts_by_key.items()
+        for key, value in _format_effect(stem, part, one.level, plan)
     }
 
 
@@ -148,8 +150,8 @@ def count_effect_decimals(part: EffectDecision) -> int:
 
 def format_setups(state: RunState) -> dict[str, PrintedValue]:
     """Return the values that a paper may print without a measurement: constants and settings of the winner, data facts,
-    and the titles of datasets and of the primary metric. Strings that make statements are excluded
-    (`record.printed_value.print_setting`).
+    counts in the plan's descriptions of arms, and the titles of datasets and of the primary metric. Strings that make
+    statements are excluded (`record.printed_value.print_setting`).
     """
     known: dict[str, Scalar] = {}
     values: dict[str, PrintedValue] = {}
@@ -160,8 +162,8 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
         for arm in plan.tuned_arms if plan is not None else ():
             chosen_one = state.find_setting(arm, state.nodes[best].trials.get(arm, 0))
             known |= {f"tuned.{arm}.{dimension}": value for dimension, value in chosen_one.items()}
-        for arm, one in find_chosen(state, best).items() if plan is not None and best in state.required_cells else ():
-            values[f"tuned.{arm}.trials"] = print_count(one.study)
+        for one in compute_efforts(state) if plan is not None and best in state.required_cells else ():
+            values[f"tuned.{one.arm}.trials"] = print_count(one.trials)
     for facts in state.datasets:
         key = f"data.{facts.name}"
         values |= {f"{key}.{split}": print_count(size) for split, size in facts.sizes.items()}
@@ -178,6 +180,8 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
         values["metric.title"] = print_name(plan.primary_metric.display_name)
         values |= {f"level.{one.name}.title": print_name(plan.name_level(one.name)) for one in plan.levels}
         values |= {f"arm.{arm}.title": print_name(plan.name_arm(arm)) for arm in _list_arms(state, plan)}
+        described = (re.findall(r"(?<![\w.,-])\d{2,}(?![\w%-]|[.,]\d| ?%)", one.description) for one in plan.arms)
+        values |= {f"plan.{number}": print_count(int(number)) for found in described for number in found}
         values |= {f"hypothesis.{one.id}.title": print_name(one.name) for one in plan.hypotheses}
         effects = ((one.id, number, effect) for one in plan.hypotheses for number, effect in enumerate(one.effects, 1))
         for name, number, effect in effects:

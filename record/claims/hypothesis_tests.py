@@ -138,6 +138,17 @@ def list_estimated_effects(hypothesis: Hypothesis) -> tuple[Effect, ...]:
     return (*hypothesis.effects, *hypothesis.alternatives, *rival)
 
 
+def list_effect_keys(hypothesis: Hypothesis) -> dict[str, Effect]:
+    """Return the estimated effects by the keys that print them, see `HypothesisDecision.parts_by_key`."""
+    names = (
+        *map(str, range(1, len(hypothesis.effects) + 1)),
+        *(f"alternative-{number}" for number in range(1, len(hypothesis.alternatives) + 1)),
+        *(["rival"] if hypothesis.rival is not None else []),
+    )
+    effects = zip(names, list_estimated_effects(hypothesis), strict=True)
+    return {f"hypothesis/{hypothesis.id}/{name}": effect for name, effect in effects}
+
+
 class HasColumns(Protocol):
     """A dataset with its possible cluster columns: their values, and the number of clusters in test."""
 

@@ -1,8 +1,9 @@
 """Estimates that the outline of a paper asks for: any estimand over measured cells, computed as exploratory.
 
-A value is computed for every seed that decides the hypotheses; its 95 % interval covers seeds, is not corrected for the
-number of requests, and does not cover test examples. Registered effects may not be requested again: their intervals are
-corrected.
+A value is computed for every seed that decides the hypotheses and that measured its arms, also those that ablations
+added; its 95 % interval covers seeds, is not corrected for the number of requests, and does not cover test examples.
+What is registered (effects, alternatives, rivals) has its own interval: an outline's request for it is replaced by its
+key (`find_registered_key`).
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_paper_claims
 from labwright.record.claims.formatting import format_estimate
-from labwright.record.claims.hypothesis_tests import decide_from_runs, read_deciding_runs
+from labwright.record.claims.hypothesis_tests import (
+    ReplicateValues,
+    decide_from_runs,
+    list_effect_keys,
+    read_deciding_runs,
+)
 from labwright.record.estimands import EstimandError, find_effect_metric, list_cells_read, parse_estimand
 from labwright.record.printed_value import PrintedValue
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.data_plan import Arm, DataPlan
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis
 from labwright.record.schema.paper import EstimateRequest
 
@@ -32,6 +38,7 @@ class RequestedEstimate(NamedTuple):
     request: EstimateRequest
     found: EffectDecision
     plan: DataPlan
+    """The plan with all measured arms."""
 
     @property
     def key(self) -> str:
@@ -52,9 +59,10 @@ def compute_requested_estimates(
     state: RunState, requests: Sequence[EstimateRequest]
 ) -> tuple[tuple[RequestedEstimate, ...], tuple[str, ...]]:
     """Return the requests that can be estimated, with their estimates, and the faults of the others, one line each."""
-    plan, times = state.data_plan, Counter(one.name for one in requests)
-    if plan is None or not requests:
+    times = Counter(one.name for one in requests)
+    if state.data_plan is None or not requests:
         return (), ()
+    plan = add_measured_arms(state, state.data_plan)
     faults = {
         one.name: fault
         for number, one in enumerate(requests, 1)
@@ -62,9 +70,7 @@ def compute_requested_estimates(
     }
     asked = [one for one in requests if one.name not in faults]
     decisions = decide_from_runs(
-        plan.model_copy(update={"hypotheses": tuple(map(_to_hypothesis, asked))}),
-        read_deciding_runs(state),
-        confirmed=False,
+        plan.model_copy(update={"hypotheses": tuple(map(_to_hypothesis, asked))}), _read_runs(state), confirmed=False
     )
     found = [RequestedEstimate(one, decided.parts[0], plan) for one, decided in zip(asked, decisions, strict=True)]
     faults |= {one.request.name: one.found.why or "it has no interval" for one in found if one.found.low is None}
@@ -72,6 +78,38 @@ def compute_requested_estimates(
         tuple(one for one in found if one.request.name not in faults),
         tuple(f"estimates: {name!r} cannot be computed: {fault}" for name, fault in faults.items()),
     )
+
+
+def add_measured_arms(state: RunState, plan: DataPlan) -> DataPlan:
+    """Return the plan with the measured arms outside of it as ablations: those of ablations, and arms at the setting of
+    another."""
+    known = {one.name for one in plan.arms}
+    added = dict.fromkeys(one.arm for one in compute_paper_claims(state) if one.arm not in known)
+    arms = (Arm(name=name, title=plan.name_arm(name), role="ablation") for name in added)
+    return plan.model_copy(update={"arms": (*plan.arms, *arms)})
+
+
+def _read_runs(state: RunState) -> list[ReplicateValues]:
+    """Return the values of the deciding runs; those that only ablations measured are added by seed."""
+    added: dict[int, dict[tuple[str, str, str], float]] = {}
+    for one in compute_paper_claims(state):
+        for seed, value in zip(one.seeds, one.values, strict=True):
+            added.setdefault(seed, {})[one.dataset, one.condition, one.name] = value
+    return [one._replace(values={**added.get(one.seed, {}), **one.values}) for one in read_deciding_runs(state)]
+
+
+def find_registered_key(one: EstimateRequest, plan: DataPlan) -> str:
+    """Return the key of the registered effect, alternative or rival that a request asks for; empty if there is none or
+    the request is invalid."""
+    try:
+        expression, metric = parse_estimand(one.estimand or "?"), find_effect_metric(_to_effect(one), plan)
+    except (EstimandError, RecursionError):
+        return ""
+    for hypothesis in plan.hypotheses:
+        for key, effect in list_effect_keys(hypothesis).items():
+            if parse_estimand(effect.estimand) == expression and find_effect_metric(effect, plan) == metric:
+                return key
+    return ""
 
 
 def _to_hypothesis(one: EstimateRequest) -> Hypothesis:
@@ -100,15 +138,12 @@ def _find_fault(one: EstimateRequest, plan: DataPlan, number: int, times: int) -
         return f"an outline may ask for {MAX_ESTIMATES} estimates: keep the most useful ones"
     try:
         effect = _to_effect(one)
-        metric, expression = find_effect_metric(effect, plan), parse_estimand(effect.estimand)
-        if not list_cells_read(effect.estimand, plan, metric):
+        if not list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan)):
             return "it reads no cell"
     except EstimandError as error:
         return str(error)
     except RecursionError:
         return "it is nested too deep"
-    for hypothesis in plan.hypotheses:
-        for k, other in enumerate(hypothesis.effects, 1):
-            if parse_estimand(other.estimand) == expression and find_effect_metric(other, plan) == metric:
-                return f"it is registered: use the keys of hypothesis/{hypothesis.id}/{k}"
-    return ""
+    registered = find_registered_key(one, plan)
+    is_effect = registered.rpartition("/")[2].isdecimal()  # earlier drafts asked for rivals and alternatives
+    return f"it is registered: use the keys of {registered}" if is_effect else ""

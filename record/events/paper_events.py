@@ -169,6 +169,9 @@ class DraftAssessed(FrozenModel):
     )
     findings: tuple[PaperFinding, ...] = ()
     pages: int | None = None
+    filled: float | None = Field(
+        default=None, description="pages of main text, with the used part of the last page; None if it did not compile"
+    )
     done: bool = False
     anew: bool = Field(
         default=False,

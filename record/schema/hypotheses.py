@@ -260,3 +260,13 @@ class HypothesisDecision(FrozenModel):
     @property
     def key(self) -> str:
         return f"hypothesis/{self.hypothesis.id}"
+
+    @property
+    def parts_by_key(self) -> dict[str, EffectDecision]:
+        """Everything that was estimated by its key: `hypothesis/ID/K` with K from 1, `hypothesis/ID/alternative-K`, and
+        `hypothesis/ID/rival`."""
+        return {
+            **{f"{self.key}/{number}": part for number, part in enumerate(self.parts, 1)},
+            **{f"{self.key}/alternative-{number}": part for number, part in enumerate(self.others, 1)},
+            **({f"{self.key}/rival": self.rival} if self.rival is not None else {}),
+        }

@@ -281,11 +281,9 @@ class ClaimRecord:
 
     @cached_property
     def _effects_by_key(self) -> Mapping[str, tuple[EffectDecision, HypothesisDecision | None]]:
-        """Effects by the keys of their numbers: `hypothesis/ID/K` with K from 1, `estimate/NAME`."""
+        """Estimates by the keys of their numbers: those of `HypothesisDecision.parts_by_key`, `estimate/NAME`."""
         return {
-            **{
-                f"{one.key}/{number}": (part, one) for one in self.decisions for number, part in enumerate(one.parts, 1)
-            },
+            **{key: (part, one) for one in self.decisions for key, part in one.parts_by_key.items()},
             **{f"estimate/{name}": (part, None) for name, part in self.estimates.items()},
         }
 
@@ -303,16 +301,9 @@ class ClaimRecord:
 
     def _list_registered(self) -> Iterator[RecordedComparison]:
         for one in self.decisions:
-            rows: list[tuple[str, ComparisonSource, EffectDecision]] = [
-                *((f"{one.key}/{number}", "effect", part) for number, part in enumerate(one.parts, 1)),
-                *(
-                    (f"{one.key}, alternative {number}", "alternative", part)
-                    for number, part in enumerate(one.others, 1)
-                ),
-            ]
-            if one.rival is not None:
-                rows.append((f"{one.key}, rival", "rival", one.rival))
-            for key, source, part in rows:
+            for key, part in one.parts_by_key.items():
+                last = key.rpartition("/")[2]
+                source = "rival" if part is one.rival else "effect" if last.isdecimal() else "alternative"
                 if (found := self._build_comparison(key, source, part, one)) is not None:
                     yield found
         for name, part in self.estimates.items():

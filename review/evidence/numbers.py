@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
 _GAP = "[\\s~\x01]"
@@ -19,11 +19,12 @@ _ARGUMENT = re.compile(r"(?:^|(?P<head>.))(?P<open>[(\[{])(?P<items>[^()\[\]{}]*
 def compile_phrase(text: str) -> re.Pattern[str]:
     """Compile a pattern for a literal or a name as typed in TeX or extracted from a PDF.
 
-    A space matches any run of spaces, ties and blanked commands; a hyphen matches any dash; a sign may be escaped.
+    A space matches any run of spaces, ties and blanked commands; a hyphen matches any dash; a sign may be escaped, and
+    a percent sign may follow a space.
     The pattern never matches within a longer word or number.
     """
     special = {" ": rf"{_GAP}+", "-": _HYPHEN, **{sign: rf"{_GAP}*{re.escape(sign)}" for sign in "%&#_$"}}
-    unescaped = re.sub(r"\\([%&#_${}])", r"\1", " ".join(text.split()))
+    unescaped = re.sub(r"\\([%&#_${}])", r"\1", " ".join(text.split())).replace(" %", "%")
     parts = [special.get(char) or re.escape(char) for char in unescaped]
     return re.compile(rf"(?<![\w.]){''.join(parts)}(?!\w)(?!\.\d)", re.IGNORECASE)
 
@@ -32,6 +33,36 @@ def compile_phrases(literals: Iterable[str], names: Iterable[str]) -> list[re.Pa
     """Return patterns for all allowed phrases that contain a digit, longest first. Single digits are not phrases."""
     typed = {one for one in (*literals, *names) if re.search(r"\d", one) and re.search(r"[A-Za-z]", one)}
     return [compile_phrase(one) for one in sorted(typed, key=lambda one: (-len(one), one))]
+
+
+def mask_levels(text: str, titles: Sequence[str], values: Iterable[str], factor: str) -> str:
+    """Return the text with the levels of a study blanked: lists of their names and numbers that contain a name, or
+    stand next to "at" or a word of the factor or of a name (at 20 % or 40 %; 40 % of the labels; chance, 0.1)."""
+    names = [one for one in titles if re.search(r"[^\W\d_]", one)]
+    values = {*values, *(found for one in titles for found in re.findall(r"\d[\d.]*(?: ?%)?", one))}
+    if not values:
+        return text
+
+    def join(texts: Iterable[str]) -> str:
+        return "|".join(compile_phrase(one).pattern for one in sorted(texts, key=lambda one: (-len(one), one)))
+
+    words = "|".join(re.findall(r"[^\W\d_]{4,}", " ".join((factor, *names)))) or "(?!)"
+    item, word = f"(?:{join((*names, *values))})", rf"(?:{words})\w*"
+    first = f"(?:{item}|{join(one.rstrip(' %') for one in values)})"  # 20-40 %
+    joint = rf"(?:{_GAP}|[(),;/]|{_HYPHEN}|\b(?:and|or|to|versus)\b)+"
+    pattern = re.compile(
+        rf"(?P<before>(?<!\w)(?:at|{word}(?:{_GAP}+of)?)(?:{_GAP}|[(,:])+)?(?P<levels>(?:{first}{joint})*{item})"
+        rf"(?P<after>(?:{_GAP}+of(?:{_GAP}+the)?)?{_GAP}+{word})?",
+        re.IGNORECASE,
+    )
+    named = re.compile(join(names) or "(?!)", re.IGNORECASE)
+
+    def blank(found: re.Match[str]) -> str:
+        is_level = found["before"] or found["after"] or named.search(found["levels"])
+        start, end = (at - found.start() for at in found.span("levels"))
+        return found[0][:start] + "\x01" * (end - start) + found[0][end:] if is_level else found[0]
+
+    return pattern.sub(blank, text)
 
 
 def mask_matches(text: str, patterns: Iterable[re.Pattern[str]], blank: str = "\x01") -> str:

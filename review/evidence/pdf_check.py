@@ -110,14 +110,13 @@ def find_tex_error(output: str) -> str:
 
 
 def _check_typed_numbers(text: str, evidence: Evidence) -> Iterator[Violation]:
-    patterns = numbers.compile_phrases(evidence.literals, evidence.names)
     lone = {one for one in evidence.literals if one.isdigit()}
     named, counts = (
         [numbers.compile_phrase(name) for name in evidence.names if name.strip()],
         number_words.list_counted_things(evidence),
     )
     for page, content in enumerate(text.split("\f"), 1):
-        plain = numbers.mask_matches(re.sub(r"(?<=\w)-\n(?=\w)", "-", content), patterns)
+        plain = evidence.mask_typed(re.sub(r"(?<=\w)-\n(?=\w)", "-", content))
         for at, digits in numbers.find_numbers(plain):
             if digits in lone or ("," in digits and set(digits.split(",")) <= {"0", "1"}):
                 continue

@@ -141,7 +141,7 @@ def _check_keys(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
 
 def _check_typed_numbers(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
     scanned = piece.scanned
-    plain = numbers.mask_matches(scanned.plain, numbers.compile_phrases(evidence.literals, evidence.names))
+    plain = evidence.mask_typed(scanned.plain)
     lone = {one for one in evidence.literals if one.isdigit()}
     if {"0", "1"} <= lone:
         plain = numbers.UNIT_INTERVAL.sub(

@@ -11,6 +11,7 @@ from labwright.record.printed_value import PrintedValue
 from labwright.record.result_macros import ResultMacroUse
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.review.evidence import numbers
 
 Kind = Literal[
     "number",
@@ -85,6 +86,15 @@ class Evidence:
     statements: tuple[str, ...] = ()
     captions: Mapping[str, str] = field(default_factory=dict[str, str])
     bold: frozenset[str] = frozenset()
+
+    def mask_typed(self, text: str) -> str:
+        """Return the text with everything blanked that may be typed: literals, names, and levels as printed."""
+        plan = self.plan
+        if plan is not None and plan.levels:
+            titles = [one.title or one.name for one in plan.all_levels]
+            values = [f"{one.value:g}" for one in plan.all_levels if one.value is not None]
+            text = numbers.mask_levels(text, titles, values, plan.factor)
+        return numbers.mask_matches(text, numbers.compile_phrases(self.literals, self.names))
 
     def find_value(self, use: ResultMacroUse) -> PrintedValue | None:
         """Return the value that a macro prints; None if the record has no such key."""

@@ -35,7 +35,7 @@ from labwright.review.claims.sentences import (
     names_two_arms,
     split_sentences,
 )
-from labwright.review.evidence import Violation, scan
+from labwright.review.evidence import Violation, collect_used_keys, scan
 from labwright.stages.cost_table import format_claims_task
 from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.figure_review import expand_macros
@@ -133,7 +133,7 @@ async def _ask(
 def build_claim_record(material: PaperContext) -> ClaimRecord:
     """Return the part of a record with which claims are compared."""
     return ClaimRecord(
-        plan=material.plan,
+        plan=material.estimates[0].plan if material.estimates else material.plan,
         decisions=material.decisions,
         means=material.claims.means,
         differences=material.claims.differences,
@@ -142,11 +142,18 @@ def build_claim_record(material: PaperContext) -> ClaimRecord:
 
 
 def list_sentences(material: PaperContext, record: ClaimRecord, draft: PaperDraft) -> tuple[PaperSentence, ...]:
-    """Return the sentences of a draft that need a reading; figures without a caption are printed with a description."""
-    written = {name: text for name, text in draft.captions.items() if name not in PROGRAM_FIGURES}
-    described = {one.name: escape(one.description) for one in material.figures if one.name not in PROGRAM_FIGURES}
+    """Return the sentences of a draft that need a reading; figures without a caption are printed with a description,
+    and those to which no text refers are not in the paper."""
+    placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
+    printed = {*placed, *(label.removeprefix("fig:") for label in collect_used_keys(draft.texts, frozenset({"ref"})))}
+    described = {one.name: escape(one.description) for one in material.figures}
+    captions = {
+        name: text
+        for name, text in (described | draft.captions).items()
+        if name in printed and name not in PROGRAM_FIGURES
+    }
     return split_sentences(
-        list_parts(draft.model_copy(update={"captions": described | written})),
+        list_parts(draft.model_copy(update={"captions": captions})),
         record,
         lambda source: expand_macros(source, material.evidence),
         exempt=material.evidence.statements,

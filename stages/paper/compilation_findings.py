@@ -137,20 +137,20 @@ MAX_ABSTRACT_SENTENCES, MAX_ABSTRACT_NUMBERS = 6, 4
 
 
 def check_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
-    """Return complaints about an abstract with too many sentences or numbers; statements added by the program do not
-    count."""
+    """Return complaints about an abstract with too many sentences or numbers; statements added by the
+    program, intervals with their confidence, levels and registered margins do not count."""
     for statement in evidence.statements:
         abstract = abstract.replace(statement, "")
     count = sum(1 for _ in find_sentence_spans(scan(abstract)))
 
     def value(use: ResultMacroUse) -> str:
         found = evidence.find_value(use)
-        return "" if found is None or is_interval_form(use.key) else to_plain_text(found)
+        declared = use.macro == "setup" and use.key.startswith(("level.", "margin.", "bound."))
+        return "" if found is None or declared or is_interval_form(use.key) else to_plain_text(found)
 
     printed = fill_macros(abstract, value)
     plain = re.sub(r"\\([%&#_$])", r"\1", printed)
-    typed = numbers.mask_matches(plain, numbers.compile_phrases(evidence.literals, evidence.names))
-    found = [text for _, text in numbers.find_numbers(typed)]
+    found = [text for _, text in numbers.find_numbers(evidence.mask_typed(plain))]
     registered = evidence.plan.hypotheses if evidence.plan is not None else ()
     most = max(MAX_ABSTRACT_NUMBERS, sum(len(one.effects) for one in registered if one.confirmatory))
     long = f"the abstract has {count} sentences: use at most {MAX_ABSTRACT_SENTENCES}, the finding first"

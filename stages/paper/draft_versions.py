@@ -35,6 +35,7 @@ async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: in
         round=number,
         draft=draft,
         pages=found.pages,
+        filled=None if found.pages_filled is None else round(found.pages_filled, 2),
         findings=found.findings,
         over=round(max(0.0, (found.pages_filled or 0.0) - limit), 2),
         left_out=missing_statements(draft, inputs.statements, material.evidence.claims_by_table),

@@ -103,7 +103,7 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
                     title=expand_macros(draft.draft.title, material.evidence),
                     figures=tuple(one.figure for one in new),
                     others=tuple(shown[name].figure for name in reviews),
-                    pages=draft.pages,
+                    pages=draft.filled,
                     over=draft.over,
                     page_limit=material.template.page_limit,
                 ),

@@ -12,6 +12,7 @@ Limits: a valid outline does not guarantee a good paper or good sentences.
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -26,7 +27,9 @@ from labwright.models.roles.paper_writing import (
     SectionInputs,
     WriteInputs,
 )
+from labwright.record.claims.requested_estimates import find_registered_key
 from labwright.record.printed_value import escape_tex
+from labwright.record.registered_pairs import list_registered_keys
 from labwright.record.result_macros import strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.schema.paper import PaperDraft, Section
@@ -54,6 +57,7 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
         "references": frozenset(one.key for one in inputs.references),
         "tells": frozenset(one.id for one in inputs.statements),
     }
+    outline = _strip_macros(outline)
     times = Counter(section.title.strip().lower() for section in outline.sections)
     faults = [
         f"section title {title!r} is empty, reserved or used {count} times: give each section its own title"
@@ -116,6 +120,32 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
         update={"sections": tuple(sections), "abstract": abstract, "explanations": explanations}
     )
     return _complete_outline(repaired, inputs), tuple(faults)
+
+
+def _strip_macros(outline: PaperOutline) -> PaperOutline:
+    """Return the outline with keys as in the lists: without `setup/` or a macro around them."""
+
+    def strip(keys: Iterable[str]) -> tuple[str, ...]:
+        return tuple(re.sub(r"^\\?(?:setup|result)[/{]|\}$", "", key) for key in keys)
+
+    abstract = outline.abstract.model_copy(update={"keys": strip(outline.abstract.keys)})
+    sections = (one.model_copy(update={"keys": strip(one.keys)}) for one in outline.sections)
+    return outline.model_copy(update={"abstract": abstract, "sections": tuple(sections)})
+
+
+def use_registered_keys(outline: PaperOutline, plan: DataPlan) -> PaperOutline:
+    """Return the outline with the keys of registered effects, alternatives and rivals in place of its own requests for
+    them, and of the differences of the same arms."""
+    known = {f"estimate/{one.name}": key for one in outline.estimates if (key := find_registered_key(one, plan))}
+    known |= list_registered_keys(plan)
+
+    def replace(found: re.Match[str]) -> str:
+        stem = strip_form(found[1])
+        return f'"{known.get(stem, stem)}{found[1].removeprefix(stem)}"'
+
+    kept = tuple(one for one in outline.estimates if f"estimate/{one.name}" not in known)
+    text = outline.model_copy(update={"estimates": kept}).model_dump_json()
+    return PaperOutline.model_validate_json(re.sub(r'"((?:estimate|diff)/[^"\\]+)"', replace, text))
 
 
 def _repair_explanations(
@@ -201,7 +231,7 @@ def build_report(inputs: WriteInputs, sections: Sequence[Section] = ()) -> Paper
 def _find_unknown(where: str, field: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+            near = difflib.get_close_matches(name, known, n=2, cutoff=0.8)
             yield f"{where}: unknown name {name!r} in {field}" + (
                 f"; the closest are {', '.join(near)}" if near else ""
             )
@@ -230,6 +260,10 @@ def build_section_inputs(
         field: {name for section in planned for name in getattr(section, field)}
         for field in ("figures", "tables", "references")
     }
+    if used["figures"] or used["tables"]:  # the values behind them, which captions and text explain
+        primary = f"/{inputs.data_plan.primary_metric.name}/"
+        claims |= {strip_form(line.key) for line in inputs.results if line.listed and primary in line.key}
+        claims |= {key for name in used["tables"] for key in inputs.table_keys.get(name, ())}
     # Any section may refer to a figure in the appendix.
     if not any(key.startswith("code.") for key in keys):  # only sections that describe the implementation get the code
         inputs = inputs.model_copy(update={"winner_code": {}})
@@ -243,10 +277,12 @@ def build_section_inputs(
         written=written_sections,
         statements=items,
         results=tuple(line for line in inputs.results if strip_form(line.key) in claims),
-        setups=tuple(line for line in inputs.setups if line.key in keys or line.key.startswith(("margin.", "bound."))),
-        decided=tuple(one for one in inputs.decided if claims & {line.key for line in one.effects}),
+        setups=tuple(
+            line for line in inputs.setups if line.key in keys or line.key.startswith(("margin.", "bound.", "level."))
+        ),
+        decided=tuple(one for one in inputs.decided if claims & {line.key for line in one.lines}),
         comparisons=tuple(one for one in inputs.comparisons if one.key in claims),
-        estimates=tuple(one for one in inputs.estimates if one.key in claims),
+        estimates=inputs.estimates,
         figures=tuple(one for one in inputs.figures if one.name in used["figures"]),
         tables=tuple(name for name in inputs.tables if name in used["tables"]),
         references=tuple(one for one in inputs.references if one.key in used["references"]),

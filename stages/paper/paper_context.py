@@ -6,7 +6,6 @@ A `PaperContext` is built once per version of the text; derived values (claims, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,7 +36,7 @@ from labwright.record.result_macros import find_macro_uses, strip_form, to_plain
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan, to_words
 from labwright.record.schema.figures import FinalFigure
-from labwright.record.schema.hypotheses import Effect, HypothesisDecision
+from labwright.record.schema.hypotheses import Effect, EffectDecision, HypothesisDecision
 from labwright.record.schema.paper import EstimateRequest, PaperDraft
 from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import select_code
@@ -123,10 +122,14 @@ class PaperContext:
 
     @property
     def has_no_published_work(self) -> bool:
-        """Whether no work can be cited or was read, so that the program writes the related work."""
-        read = self.state.prior_work is not None and not self.state.prior_work.is_unread
-        searched_later = self.state.read_setting("literature.sources") and self.settings.citation_rounds
-        return not (read or searched_later or self.library)
+        """Whether no work can be cited or was read, so that the program writes the related work. Catalogues of which
+        none answered a search before planning are not expected to answer one later."""
+        prior, sources = self.state.prior_work, self.state.read_setting("literature.sources") or ()
+        if self.library or (prior is not None and not prior.is_unread):
+            return False
+        asked = prior.queries if prior is not None else ()
+        failed = sum(line.startswith(f"{one!r}: ") for one in asked for line in prior.refused) if prior else 0
+        return 0 < len(asked) * len(sources) <= failed or not (sources and self.settings.citation_rounds)
 
     @cached_property
     def figures(self) -> tuple[FinalFigure, ...]:
@@ -200,7 +203,7 @@ class PaperContext:
         return tuple(
             EstimateLine(
                 key=one.key,
-                subject=_describe_effect(self.plan, one.found.effect),
+                subject=_describe_effect(one.plan, one.found.effect),
                 forms=self.collect_forms(one.key),
                 note=f"{one.request.purpose} (over {len(one.found.values)} seeds)",
             )
@@ -239,34 +242,43 @@ class PaperContext:
 
     @cached_property
     def exploratory(self) -> tuple[ExploratoryComparison, ...]:
-        """The differences that the text may print: a registered effect has its own, corrected interval."""
-        registered = list_registered_sides(self.plan)
+        """The differences that the text may print: what is registered has its own, corrected interval."""
+        registered = list_registered_sides(self.plan, every=True)
         return tuple(one for one in self.comparisons if one.sides not in registered)
 
     @cached_property
     def decided(self) -> tuple[DecidedHypothesis, ...]:
         """All hypotheses with their estimates, as the writer sees them."""
-        return tuple(
-            DecidedHypothesis(
-                key=one.key,
-                title=one.hypothesis.name,
-                statement=one.hypothesis.statement,
-                verdict=one.verdict,
-                effects=tuple(
-                    EstimateLine(
-                        key=(key := f"{one.key}/{number}"),
-                        subject=_describe_effect(self.plan, part.effect),
-                        forms=self.collect_forms(key),
-                        note=f"{describe_support(part)} (over {describe_units(one, part)})",
-                        direction=part.direction,
-                    )
-                    for number, part in enumerate(one.parts, 1)
-                ),
-                reason=one.hypothesis.reason,
-                confirmatory=one.hypothesis.confirmatory,
-                confirmed=one.confirmed,
+        return tuple(map(self._describe_decision, self.decisions))
+
+    def _describe_decision(self, one: HypothesisDecision) -> DecidedHypothesis:
+        def describe(key: str, part: EffectDecision, note: str) -> EstimateLine:
+            return EstimateLine(
+                key=key,
+                subject=_describe_effect(self.plan, part.effect),
+                forms=self.collect_forms(key),
+                note=f"{note} (over {describe_units(one, part)})",
+                direction=part.direction,
             )
-            for one in self.decisions
+
+        lines = {key: describe(key, part, describe_support(part)) for key, part in one.parts_by_key.items()}
+        keys, end = list(lines), len(one.parts)
+        rival, contrast = one.hypothesis.rival, None
+        if rival is not None and one.rival is not None:
+            observed = one.rival_sign or "open"
+            note = f'we expected {rival.ours}, the rival ("{rival.statement}") {rival.theirs}; observed: {observed}'
+            contrast = describe(keys[-1], one.rival, note)
+        return DecidedHypothesis(
+            key=one.key,
+            title=one.hypothesis.name,
+            statement=one.hypothesis.statement,
+            verdict=one.verdict,
+            effects=tuple(lines[key] for key in keys[:end]),
+            alternatives=tuple(lines[key] for key in keys[end : end + len(one.others)]),
+            rival=contrast,
+            reason=one.hypothesis.reason,
+            confirmatory=one.hypothesis.confirmatory,
+            confirmed=one.confirmed,
         )
 
     @cached_property
@@ -290,14 +302,6 @@ class PaperContext:
             text for one in (*plan.arms, *plan.levels, *plan.metrics, *plan.datasets) for text in (one.name, one.title)
         ]
         names += [one.title for one in plan.hypotheses]
-        names += [  # a level named by a number alone, with a word of its factor: "95% agreement"
-            phrase
-            for one in plan.levels
-            if re.search(r"\d", one.title)
-            for value in {one.title, one.title.replace(" %", "%")}
-            for word in re.findall(r"[^\W\d_]{4,}", plan.factor)
-            for phrase in (f"{value} {word}", f"{word} {value}", f"{word} of {value}")
-        ]
         names += [text for one in facts for text in (one.name, to_words(one.name), one.title)]
         return Evidence(
             results=self.printed_results,
@@ -331,6 +335,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         decided=material.decided,
         comparisons=material.exploratory,
         estimates=material.estimate_lines,
+        table_keys=dict(material.evidence.claims_by_table),
         figures=material.figures,
         program_captions=tuple(one.name for one in material.figures if one.name in PROGRAM_FIGURES),
         tables=tuple(table.name for table in material.placed_tables),
@@ -342,7 +347,11 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         float_words={
             label: words
             for label, words in material.float_words.items()
-            if label not in {f"fig:{one.name}" for one in material.figures if one.placement == "appendix"}
+            if label
+            in {
+                *(f"fig:{one.name}" for one in material.figures if one.placement == "main"),
+                *(f"tab:{one.name}" for one in material.placed_tables),
+            }
         },
         context=format_statements(state.context),
         winner_plan=best.plan,

@@ -26,7 +26,7 @@ from labwright.models.errors import BudgetSpent
 from labwright.models.roles.paper_writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, WriteInputs
 from labwright.models.roles.role import AnyRole
 from labwright.record.claims.requested_estimates import compute_requested_estimates
-from labwright.record.events.paper_events import PaperReleased
+from labwright.record.events.paper_events import DraftAssessed, PaperReleased
 from labwright.record.manifest import build_manifest
 from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.nodes import Phase
@@ -42,6 +42,7 @@ from labwright.stages.paper.draft_versions import (
     assess_new_draft,
     build_paper_context,
     list_obstacles,
+    rank_version,
     select_best,
 )
 from labwright.stages.paper.figures import draw_figures
@@ -53,9 +54,11 @@ from labwright.stages.paper.outline import (
     group_sections,
     match_sections,
     repair_outline,
+    use_registered_keys,
 )
+from labwright.stages.paper.page_space import count_page_words
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
-from labwright.stages.paper.reflection import drop_float, reflect
+from labwright.stages.paper.reflection import drop_float, place_figure, reflect
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.settings import MAX_OUTLINE_CALLS
@@ -140,6 +143,7 @@ async def _write_outline(
         if outline is None:
             complaints = (UNUSABLE_ANSWER,)
             continue
+        outline = use_registered_keys(outline, material.plan)
         estimates, faults = compute_requested_estimates(material.state, outline.estimates)
         material = replace(material, requests=tuple(one.request for one in estimates))
         inputs = inputs.model_copy(update={"estimates": material.estimate_lines})
@@ -203,7 +207,7 @@ async def release_paper(context: RunContext) -> None:
 
 async def _complete_draft(context: RunContext) -> None:
     """Record one version with all that the best one lacks, if anything: the required statements, two sentences as
-    related work if nothing published was cited, and fewer figures while the text is too long."""
+    related work if nothing published was cited, fewer figures while the text is too long, and then those that fit."""
     material, best = build_paper_context(context), select_best(context.state.drafts)
     kept = reduce_related_work(best.draft) if is_novelty_unchecked(context.state, best.draft) else best.draft
     draft = add_missing_statements(kept, build_write_inputs(material).statements, material.evidence.claims_by_table)
@@ -212,8 +216,25 @@ async def _complete_draft(context: RunContext) -> None:
     while version.over > 0 and (found := drop_float(version.draft, material.figures)):
         moved = (f"{line}, by the program, because the text is too long" for line in found.applied)
         version = await assess_edit(context, found.draft, *version.edits, *moved)
+    version = await _place_figures(context, material, version)
     if version.draft != best.draft:
         context.recorder.append(version)
+
+
+async def _place_figures(context: RunContext, material: PaperContext, version: DraftAssessed) -> DraftAssessed:
+    """Return the version with those figures back in the text that were planned for it, that no review found to show
+    nothing new, and for which its last page turned out to have room."""
+    page_words, limit = count_page_words(material.template), material.template.page_limit
+    reviews = [review for one in context.state.figure_reviews.values() for review in one.reviews]
+    unwanted = {one.name for one in reviews if one.advice == "drop" or one.duplicates}
+    for one in context.state.figures.placed if context.state.figures is not None else ():
+        room = (limit - version.filled) * page_words if version.filled is not None else 0
+        fits = one.placement == "main" and material.float_words[f"fig:{one.name}"] <= room
+        if fits and one.name not in unwanted and (draft := place_figure(version.draft, one)):
+            line = f"{one.name} moved to the text by the program, because the last page has room"
+            placed = await assess_edit(context, draft, *version.edits, line)
+            version = placed if rank_version(placed) <= rank_version(version) else version
+    return version
 
 
 async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:

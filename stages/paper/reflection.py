@@ -38,6 +38,7 @@ from labwright.stages.paper.draft_versions import (
 )
 from labwright.stages.paper.figure_review import review_paper_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
+from labwright.stages.paper.latex import escape
 from labwright.stages.paper.page_space import count_page_words, measure_sections
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
@@ -134,25 +135,31 @@ def build_reflect_inputs(
     inputs, draft = build_write_inputs(material), base.draft
     supports = tuple(support for one in list_version_works(context.state)[1] for support in one.supports)
     violations = (*base.violations, *(read.violations if read else ()))
-    uncited = is_novelty_unchecked(context.state, draft) and draft != reduce_related_work(draft)
+    replaced = is_novelty_unchecked(context.state, draft) and draft != reduce_related_work(draft)
     # From the record, the reflector needs the subject of the paper and all that the draft or a finding names.
     complaints = (*base.left_out, *base.complaints)
     text = "\n".join(
         (*draft.texts, *violations, *complaints, *results, *(key for s in inputs.statements for key in s.keys))
     )
+    limit, page_words = material.template.page_limit, count_page_words(material.template)
     cited = {*collect_used_keys(draft.texts, CITE_COMMANDS), *(one.key for one in supports)}
     return ReflectInputs(
         inputs=inputs.model_copy(update={"references": tuple(one for one in inputs.references if one.key in cited)}),
         draft=draft,
-        pages=base.pages,
+        pages=base.filled,
+        room=round(max(0.0, limit - base.filled) * page_words) if base.filled is not None else 0,
         over=base.over,
         results=tuple(line for line in inputs.results if line.listed or strip_form(line.key) in text),
         comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
         estimates=inputs.estimates,
         violations=violations,
-        complaints=(*complaints, *(read.unreported if read else ()), *[UNCITED_COMPLAINT] * uncited),
+        complaints=(
+            *complaints,
+            *(read.unreported if read else ()),
+            *[UNCITED_COMPLAINT] * (replaced and bool(inputs.references)),
+        ),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
-        lengths=measure_sections(draft, base.pages, count_page_words(material.template), inputs.float_words),
+        lengths=measure_sections(draft, base.filled, page_words, inputs.float_words),
         figure_reviews=context.state.figures.reviews if context.state.figures else (),
         paper_figures=seen.reviews if seen is not None else (),
         rewritable=_list_rewritable(base),
@@ -324,6 +331,28 @@ def drop_float(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits 
     if not spared:
         return None
     return apply_edits(draft, Reflection(done=False, placements={spared[-1]: "appendix"}), figures=spared)
+
+
+def place_figure(draft: PaperDraft, figure: FinalFigure) -> PaperDraft | None:
+    """Return the draft with a figure of the appendix after the paragraph that first refers to it; None if none does, or
+    if that paragraph says where it is."""
+    placed, label = f"\\paperfigure{{{figure.name}}}", f"\\ref{{fig:{figure.name}}}"
+    for at, section in enumerate(draft.sections if not any(placed in one.body for one in draft.sections) else ()):
+        before, found, after = section.body.partition(label)
+        paragraph, *rest = after.split("\n\n", 1)
+        if found and "appendix" in before.rpartition("\n\n")[2] + paragraph:
+            return None
+        if found:
+            body = "\n\n".join((before + found + paragraph, placed, *rest))
+            sections = (*draft.sections[:at], section.model_copy(update={"body": body}), *draft.sections[at + 1 :])
+            return draft.model_copy(
+                update={
+                    "sections": sections,
+                    "captions": {figure.name: escape(figure.description)} | draft.captions,
+                    "placements": {**draft.placements, figure.name: "main"},
+                }
+            )
+    return None
 
 
 def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:

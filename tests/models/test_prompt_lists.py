@@ -130,6 +130,28 @@ def test_levels_of_an_arm_share_a_line_and_estimates_list_what_they_print() -> N
     assert format_setups([ClaimLine(key=key, printed="7") for key in setups]) == (
         "- `data.d`: `.test` 7, `.title` 7\n- `run`: `.seeds` 7"
     )
+    levels = {"level.n20": "0.2", "level.n20.title": "20 % noise", "level.a": "0", "level.a.title": "clean"}
+    lines = [ClaimLine(key=key, printed=text) for key, text in {**levels, "tuned.a.trials": "9"}.items()]
+    assert format_setups(lines).splitlines() == [
+        "- `level.n20`: `.title` 20 % noise",
+        "- `level`: `.a` 0",
+        "- `level.a`: `.title` clean",
+        "- `tuned.a`: `.trials` 9 besides the defaults",
+    ], "a title with the value of a level is printed, not the value"
+
+
+def test_further_differences_in_the_primary_metric_have_values() -> None:
+    forms = {"mean": "0.043", "ci": "[0.035, 0.051]", "n": "23", "points": "4.3", "points_ci": "3.5 to 5.1"}
+    lines = [
+        EstimateLine(key=f"diff/d/{metric}/a@{level}~b@{level}", forms=shown, listed=False)
+        for metric, level, shown in (
+            ("accuracy", "l0", forms),
+            ("accuracy", "l1", {"mean": "0.1", "n": "1"}),
+            ("ece", "l0", forms),
+        )
+    ]
+    [line] = format_other_claims((lines,), "accuracy").splitlines()
+    assert line.endswith("L of l0, l1; d l0 `.points` 4.3 (3.5 to 5.1; n 23); d l1 `.mean` 0.1 (no interval; n 1)")
 
 
 def test_markers_of_one_point_share_a_line_and_what_is_left_out_is_said() -> None:

@@ -19,8 +19,10 @@ from labwright.models.roles.paper_writing import (
     PlannedSection,
     WriteInputs,
 )
+from labwright.record.schema.data_plan import Arm, Level
 from labwright.record.schema.figures import FinalFigure
-from labwright.record.schema.paper import PaperDraft, Section
+from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
+from labwright.record.schema.paper import EstimateRequest, PaperDraft, Section
 from labwright.stages.paper.outline import (
     build_section_inputs,
     find_unexplained_effects,
@@ -28,6 +30,7 @@ from labwright.stages.paper.outline import (
     list_reportable_outcomes,
     match_sections,
     repair_outline,
+    use_registered_keys,
 )
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from tests.models.offline.role_inputs import make_write_inputs
@@ -237,7 +240,7 @@ def test_explanations_are_of_known_effects_in_planned_sections_and_each_sure_eff
     assert [each.key for each in shown.decided] == ["hypothesis/calmer"], "the writer of the paragraph sees the effect"
 
 
-def test_a_requested_estimate_may_be_printed_by_the_section_that_chose_it() -> None:
+def test_a_requested_estimate_is_shown_to_every_section() -> None:
     line = EstimateLine(key="estimate/cost", subject="log loss", forms={"mean": "0.3", "ci": "[0.2, 0.4]"})
     chosen = changed(0, keys=("estimate/cost.mean", "estimate/cost.ci"))
     assert any("estimate/cost.mean" in fault for fault in repair_outline(chosen, INPUTS)[1])
@@ -245,4 +248,58 @@ def test_a_requested_estimate_may_be_printed_by_the_section_that_chose_it() -> N
     assert repair_outline(chosen, inputs) == (chosen, ())
     titles = [one.title for one in chosen.sections]
     assert build_section_inputs(inputs, chosen, (titles[0],), ()).estimates == (line,)
-    assert build_section_inputs(inputs, chosen, (titles[1],), ()).estimates == ()
+    assert build_section_inputs(inputs, chosen, (titles[1],), ()).estimates == (line,)
+    assert build_section_inputs(inputs, chosen, (), ()).estimates == (line,), "the abstract too"
+
+
+def test_keys_are_taken_without_a_macro_around_them_and_only_close_names_are_suggested() -> None:
+    key, setup = INPUTS.result_keys[0], INPUTS.setups[0].key
+    written = changed(0, keys=(f"setup/{setup}", f"\\result{{{key}}}", "code.SOMETHING_ELSE"))
+    repaired, faults = repair_outline(written, INPUTS)
+    assert repaired.sections[0].keys == (setup, key)
+    assert [one for one in faults if "code.SOMETHING_ELSE" in one] == [
+        f"section {GOOD.sections[0].title!r}: unknown name 'code.SOMETHING_ELSE' in keys"
+    ]
+
+
+def test_requests_for_what_is_registered_become_its_keys() -> None:
+    rival = RivalExplanation(statement="x", estimand="method@a - other@a", ours="above zero", theirs="near zero")
+    effect = Effect(estimand="method@a - baseline@a", smallest=0.1)
+    registered = Hypothesis(id="gain", statement="x", effects=(effect,), rival=rival, reason="x")
+    plan = INPUTS.data_plan.model_copy(
+        update={
+            "arms": tuple(Arm(name=name, role="method") for name in ("method", "baseline", "other")),
+            "levels": (Level(name="a"),),
+            "factors": (),
+            "hypotheses": (registered,),
+        }
+    )
+    dataset, metric = plan.datasets[0].name, plan.primary_metric.name
+    requests = (
+        EstimateRequest(name="size", estimand=rival.estimand),
+        EstimateRequest(name="size-of", estimand="other@a - baseline@a"),
+    )
+    keys = ("estimate/size.mean", "estimate/size-of.mean", f"diff/{dataset}/{metric}/method@a~baseline@a.ci")
+    asked = changed(0, keys=keys).model_copy(
+        update={
+            "estimates": requests,
+            "explanations": (
+                PlannedExplanation(
+                    effect="hypothesis/gain/1", first="x", second="y", separated_by="estimate/size", section="z"
+                ),
+            ),
+        }
+    )
+    found = use_registered_keys(asked, plan)
+    assert found.estimates == requests[1:] and found.explanations[0].separated_by == "hypothesis/gain/rival"
+    assert found.sections[0].keys == ("hypothesis/gain/rival.mean", "estimate/size-of.mean", "hypothesis/gain/1.ci")
+    assert found.sections[1:] == asked.sections[1:] and found.abstract == asked.abstract
+
+
+def test_a_section_with_floats_sees_the_values_behind_them() -> None:
+    titles = [one.title for one in GOOD.sections]
+    introduction, results = (build_section_inputs(INPUTS, GOOD, (title,), ()) for title in (titles[0], "Results"))
+    primary = INPUTS.data_plan.primary_metric.name
+    means = {one.key for one in INPUTS.results if one.listed and f"/{primary}/" in one.key}
+    assert means and means <= {one.key for one in results.results}
+    assert not means & {one.key for one in introduction.results}

@@ -9,14 +9,16 @@ import pytest
 from labwright.models.roles.paper_writing import OutlineInputs, PaperOutline, SectionInputs
 from labwright.record.events.paper_events import PriorWorkRead, WorksFound
 from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.paper import CitationSearch, PaperDraft, Section
 from labwright.record.schema.prior_work import PriorPaper
 from labwright.review.evidence import check_draft
 from labwright.stages.paper.appendix import render_notice
 from labwright.stages.paper.citations import UNCHECKED_NOVELTY_TEXT, is_novelty_unchecked, reduce_related_work
 from labwright.stages.paper.draft_versions import build_paper_context
-from labwright.stages.paper.paper_context import build_paper_parts
+from labwright.stages.paper.paper_context import PaperContext, build_paper_parts
 from labwright.stages.paper.paper_steps import write_draft
+from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic_paper
 from tests.stages.test_paper_writing import Desk, planned, scripted
 
@@ -42,6 +44,22 @@ def test_novelty_is_unchecked_if_nothing_published_was_in_reach() -> None:
     papers = (PriorPaper(title="p", file="p.pdf", stored="p", sha256="0"),)
     assert not is_novelty_unchecked(RunState(prior_work=PriorWorkRead(papers=papers)), alone)
     assert is_novelty_unchecked(RunState(prior_work=PriorWorkRead(queries=("q",))), alone)
+
+
+def test_the_program_writes_the_related_work_if_no_catalogue_answered(tmp_path: Path) -> None:
+    state = synthetic_paper.make_state()
+
+    def is_by_program(
+        *refused: str, papers: tuple[PriorPaper, ...] = (), sources: tuple[str, ...] = ("a", "b")
+    ) -> bool:
+        state.overrides["literature.sources"] = sources
+        state.prior_work = PriorWorkRead(queries=("q",), refused=refused, papers=papers)
+        return PaperContext(state, RunFolder(tmp_path), PaperSettings()).has_no_published_work
+
+    down = ("'q': a cannot be reached", "'q': b cannot be reached")
+    assert is_by_program(*down) and is_by_program(sources=())
+    assert not is_by_program(down[0]) and not is_by_program("arXiv:1: no answer", down[1])
+    assert not is_by_program(*down, papers=(PriorPaper(title="p", file="p.pdf", stored="p", sha256="0"),))
 
 
 def test_the_related_work_is_two_sentences_that_the_binder_accepts() -> None:

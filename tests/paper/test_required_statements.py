@@ -19,7 +19,7 @@ from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
 from labwright.review.evidence import check_draft
 from labwright.stages.paper.draft_versions import select_best
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
-from labwright.stages.paper.reflection import drop_float
+from labwright.stages.paper.reflection import drop_float, place_figure
 from labwright.stages.paper.required_statements import (
     add_missing_statements,
     list_required_statements,
@@ -162,6 +162,15 @@ def test_no_page_limit_takes_out_what_is_owed() -> None:
     first = drop_float(draft, figures)
     assert first is not None and first.draft.placements == {"a": "appendix"} and "decided" in str(first.draft)
     assert drop_float(first.draft, figures) is None
+    assert place_figure(first.draft, figures[1]) is None, "no text refers to it"
+    body = "It grows (Figure~\\ref{fig:a}).\n\nNext."
+    referring = first.draft.model_copy(update={"sections": (Section(title="Results", body=body),)})
+    found = place_figure(referring, figures[1])
+    assert found is not None and found.placements == {"a": "main"} and found.captions["a"]
+    assert found.sections[0].body == "It grows (Figure~\\ref{fig:a}).\n\n\\paperfigure{a}\n\nNext."
+    assert place_figure(found, figures[1]) is None, "it is there already"
+    there = Section(title="Results", body="It grows (Figure~\\ref{fig:a} in the appendix).")
+    assert place_figure(referring.model_copy(update={"sections": (there,)}), figures[1]) is None
     short = DraftAssessed(round=1, draft=draft, left_out=("the main text does not show ablation-a",))
     long = DraftAssessed(round=0, draft=draft, over=0.5, findings=(PaperFinding(text="too long", blocks=True),))
     assert select_best([long, short]) is long, "what is left out weighs more than length"

@@ -7,10 +7,11 @@ import pytest
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.requested_estimates import MAX_ESTIMATES, compute_requested_estimates
+from labwright.record.claims.requested_estimates import MAX_ESTIMATES, compute_requested_estimates, find_registered_key
 from labwright.record.estimands import classify_scale
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import strip_form, to_plain_text
+from labwright.record.schema.hypotheses import Effect, RivalExplanation
 from labwright.record.schema.paper import EstimateRequest
 from tests.hypotheses import make_hypotheses
 from tests.paper import synthetic_paper
@@ -70,7 +71,7 @@ def test_any_estimand_over_measured_cells_is_computed_with_its_interval() -> Non
         (ask("cost", "baseline@noise90 - method@noise20"), "noise90"),
         (ask("cost", "baseline@noise20 -"), "cost"),
         (ask("cost", GAIN, "recall"), "there is no metric 'recall' in the plan"),
-        (ask("cost", "no-schedule@noise20 - method@noise20"), "was not measured"),
+        (ask("cost", "no-schedule@noise20 - absent@noise20"), "there is no arm 'absent'"),
         (ask("cost", "0.5"), "it reads no cell"),
         (ask("cost", GAIN), "it is registered: use the keys of hypothesis/gain/1"),
     ],
@@ -79,6 +80,34 @@ def test_what_cannot_be_computed_is_refused_in_one_line(request_: EstimateReques
     found, faults = compute_requested_estimates(make_run(), (request_,))
     assert found == () and len(faults) == 1 and fault in faults[0]
     assert faults[0].startswith(f"estimates: {request_.name!r} cannot be computed: ") and "\n" not in faults[0]
+
+
+def test_an_arm_that_only_an_ablation_measured_is_estimated_too() -> None:
+    run = make_run()
+    plan = run.data_plan
+    assert plan is not None
+    run.data_plan = plan.model_copy(update={"arms": tuple(one for one in plan.arms if one.name != "no-schedule")})
+    (found,), faults = compute_requested_estimates(run, [ask("cost", "no-schedule@noise20 - method@noise20")])
+    means = {one.key: one.mean for one in compute_paper_claims(run)}
+    first, second = (means[f"test/digits/log_loss/{arm}@noise20"] for arm in ("no-schedule", "method"))
+    assert faults == () and found.found.mean == pytest.approx(first - second) and len(found.found.values) == 5
+
+
+def test_a_request_for_what_is_registered_gets_its_key() -> None:
+    plan = make_run().data_plan
+    assert plan is not None
+    rival = RivalExplanation(
+        statement="x", estimand="baseline@noise40 - method@noise40", ours="above zero", theirs="near zero"
+    )
+    first = plan.hypotheses[0].model_copy(
+        update={"rival": rival, "alternatives": (Effect(estimand="baseline@noise00 - method@noise00", smallest=0.02),)}
+    )
+    plan = plan.model_copy(update={"hypotheses": (first,)})
+    assert find_registered_key(ask("a", GAIN), plan) == "hypothesis/gain/1"
+    assert find_registered_key(ask("a", "baseline@noise00 - method@noise00"), plan) == "hypothesis/gain/alternative-1"
+    assert find_registered_key(ask("a", "baseline@noise40 - method@noise40"), plan) == "hypothesis/gain/rival"
+    assert find_registered_key(ask("a", "method@noise40 - baseline@noise40"), plan) == ""
+    assert find_registered_key(ask("a", "baseline@noise40 -"), plan) == ""
 
 
 def test_at_most_eight_are_computed_each_name_once() -> None:
@@ -96,13 +125,17 @@ def test_effects_and_shares_print_in_every_form() -> None:
     assert plan is not None
     effects = format_decisions(decide_hypotheses(run), plan)
     assert effects["hypothesis/gain/1.mean"].tex == "0.055" and effects["hypothesis/gain/1.n"].tex == "5"
-    assert {strip_form(key) for key in effects} == {"hypothesis/gain/1"}
+    assert {strip_form(key) for key in effects} == {"hypothesis/gain/1", "hypothesis/gain/rival"}
     claims = format_claims(compute_paper_claims(run), plan)
     key = "test/digits/accuracy/method@noise20"
     assert float(claims[f"{key}.percent"].tex) == pytest.approx(100 * float(claims[f"{key}.mean"].tex), abs=0.06)
     assert "test/digits/log_loss/method@noise20.percent" not in claims
     assert format_setups(run)["margin.gain.1"].tex == "0.02"
     assert format_setups(run)["hypothesis.gain.title"].tex == "gain"
+    described = plan.arms[0].model_copy(update={"description": "The 300 of 2000 nearest, 3x3, 40 %, at 0.25, top-10."})
+    run.data_plan = plan.model_copy(update={"arms": (described, *plan.arms[1:])})
+    counts = {key: value.tex for key, value in format_setups(run).items() if key.startswith("plan.")}
+    assert counts == {"plan.300": "300", "plan.2000": "2000"}
 
 
 @pytest.mark.parametrize(

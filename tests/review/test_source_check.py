@@ -20,7 +20,7 @@ from labwright.record.result_macros import (
 )
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.review.evidence import Evidence, check_draft
+from labwright.review.evidence import Evidence, check_draft, numbers
 from labwright.review.evidence.latex_scanner import scan
 from labwright.stages.paper.latex import mark_recorded
 from tests.paper import synthetic_paper
@@ -309,6 +309,35 @@ def test_a_figure_that_is_not_placed_or_has_no_caption_is_a_violation():
         "this figure is never placed: add \\paperfigure{extra} to a section",
         "this figure has no caption: add one",
     ]
+
+
+LEVELS = ("20 % noise", "40 % noise", "chance")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "at 20\\% noise",
+        "at 20\\% or 40\\%",
+        "with 20\\% or 40\\% noise",
+        "20--40\\% of the labels",
+        "a label noise of 0.2 and 0.4",
+        "at chance (0.1)",
+        "between chance, 0.1, and 40\\% noise",
+    ],
+)
+def test_names_and_numbers_of_levels_may_be_typed_in_source_and_pdf(text: str) -> None:
+    printed = text.replace("\\", "").replace("--", "\N{EN DASH}")
+    for one in (scan(text).plain, printed):
+        assert not [*numbers.find_numbers(numbers.mask_levels(one, LEVELS, ("0.1", "0.2", "0.4"), "noise of labels"))]
+
+
+@pytest.mark.parametrize(
+    "text", ["It rose by 20\\%.", "It is 0.4 points better.", "at 30\\% noise", "The share is 40\\%."]
+)
+def test_a_number_of_a_level_that_is_no_level_may_not_be_typed(text: str) -> None:
+    for one in (scan(text).plain, text.replace("\\", "")):
+        assert [*numbers.find_numbers(numbers.mask_levels(one, LEVELS, ("0.1", "0.2", "0.4"), "noise of labels"))]
 
 
 def test_a_name_without_a_letter_lets_no_number_pass():

@@ -171,14 +171,14 @@ async def test_a_draft_that_leaves_out_a_required_statement_is_not_released(
     assert "ladder-x" in (desk.bench.folder.paper_folder / "paper.tex").read_text()
 
 
-def test_a_caption_of_a_figure_that_the_program_draws_is_not_read(tmp_path: Path) -> None:
+def test_a_caption_by_the_program_or_of_a_figure_outside_of_the_paper_is_not_read(tmp_path: Path) -> None:
     material = paper_context.PaperContext(synthetic_paper.make_state(), RunFolder(tmp_path), PaperSettings())
     own = sorted(PROGRAM_FIGURES)[0]
     draft = PaperDraft(
         title="Smoothing",
         abstract="We ask.",
-        sections=(Section(title="End", body="It ends."),),
-        captions={own: "It helps.", "loss": "Loss."},
+        sections=(Section(title="End", body=f"It ends.\n\n\\paperfigure{{{own}}}\n\n\\paperfigure{{loss}}"),),
+        captions={own: "It helps.", "loss": "Loss.", "curves": "No text refers to it."},
     )
     sentences = list_sentences(material, build_claim_record(material), draft)
     assert [one.text for one in sentences] == ["Smoothing", "We ask.", "End", "It ends.", "Loss."]
@@ -189,5 +189,7 @@ def test_an_abstract_has_six_sentences_and_four_numbers_at_most() -> None:
     assert check_abstract("We ask. " * 6, EVIDENCE) == ()
     assert check_abstract("We ask. " * 7, EVIDENCE)[0].startswith("the abstract has 7 sentences: use at most 6")
     assert check_abstract(f"It is {', '.join([value] * 4)} at 20\\% noise.", EVIDENCE) == ()
+    levels = "At 20\\% or 40\\% noise, with \\setup{margin.gain.1} points and \\setup{level.noise20}"
+    assert check_abstract(f"{levels}, it is {', '.join([value] * 4)}.", EVIDENCE) == ()
     [line] = check_abstract(f"It is {', '.join([value] * 5)}.", EVIDENCE)
     assert "prints 5 numbers" in line and "at most 4" in line
