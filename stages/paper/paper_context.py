@@ -7,7 +7,7 @@ A `PaperContext` is built once per version of the text; derived values (claims, 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,19 +28,21 @@ from labwright.record.claims.formatting import format_claims, format_decisions, 
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import RequestedEstimate, compute_requested_estimates
 from labwright.record.claims.sentences import describe_support, describe_units, join_names, list_effect_datasets
+from labwright.record.claims.setting_controls import RegisteredEstimate, find_registered_estimates
 from labwright.record.estimands import describe_estimand, find_effect_metric, list_conditions_read
 from labwright.record.printed_value import NOT_MEASURED, PrintedValue
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, compute_reference_claims
 from labwright.record.registered_pairs import list_registered_sides
-from labwright.record.result_macros import find_macro_uses, strip_form, to_plain_text
+from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form, to_plain_text
 from labwright.record.run_folder import RunFolder, read_source
-from labwright.record.schema.data_plan import DataPlan, to_words
+from labwright.record.schema.data_plan import DataPlan, parse_arm, to_words
 from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.hypotheses import Effect, HypothesisDecision
 from labwright.record.schema.paper import EstimateRequest, PaperDraft
 from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import select_code
+from labwright.record.swapped_settings import find_swapped_arms
 from labwright.review.evidence import (
     ALLOWED_LITERALS,
     Evidence,
@@ -165,7 +167,7 @@ class PaperContext:
                 self.plan,
                 self.state.datasets,
                 find_ablation_conditions(self.state),
-                self.claims.differences,
+                [one for one in self.claims.differences if not self._repeats_effect(one.key)],
                 find_bold_claims(self.plan, self.decisions, self.claims.means),
             ),
         )
@@ -241,7 +243,19 @@ class PaperContext:
     def exploratory(self) -> tuple[ExploratoryComparison, ...]:
         """The differences that the text may print: a registered effect has its own, corrected interval."""
         registered = list_registered_sides(self.plan)
-        return tuple(one for one in self.comparisons if one.sides not in registered)
+        return tuple(
+            one for one in self.comparisons if one.sides not in registered and not self._repeats_effect(one.key)
+        )
+
+    @cached_property
+    def _registered(self) -> Mapping[str, RegisteredEstimate]:
+        return find_registered_estimates(self.plan, self.claims.differences, self.decisions)
+
+    def _repeats_effect(self, key: str) -> bool:
+        """Return whether a difference of a control has the values of a registered effect, whose interval counts."""
+        claim = ClaimKey.parse_key(key)
+        swapped = find_swapped_arms(self.plan)
+        return key in self._registered and claim is not None and parse_arm(claim.condition) in swapped
 
     @cached_property
     def decided(self) -> tuple[DecidedHypothesis, ...]:
@@ -259,6 +273,7 @@ class PaperContext:
                         forms=self.collect_forms(key),
                         note=f"{describe_support(part)} (over {describe_units(one, part)})",
                         direction=part.direction,
+                        verdict=part.verdict,
                     )
                     for number, part in enumerate(one.parts, 1)
                 ),

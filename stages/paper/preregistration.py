@@ -7,14 +7,21 @@ verdict; the appendix (`registered.tex.jinja`) has the statements, the decision 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import partial
 from math import inf
 
-from labwright.record.claims.formatting import count_effect_decimals
+from labwright.record.claims.formatting import count_effect_decimals, is_share
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
-from labwright.record.estimands import describe_estimand, find_effect_metric, is_contrast, list_cells_read
+from labwright.record.estimands import (
+    classify_scale,
+    describe_estimand,
+    find_effect_metric,
+    is_contrast,
+    list_cells_read,
+)
 from labwright.record.printed_value import format_tex_number
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
@@ -45,15 +52,21 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     plan, found = state.data_plan, decide_hypotheses(state)
     if plan is None or not found:
         return ()
-    rows = "\n".join(row for one in found for row in _build_rows(one, plan))
-    levels = " and ".join(dict.fromkeys(f"{100 * (1 - one.level):.3g}%" for one in found))
-    titles = {one.name: one.title for one in (*state.datasets, *plan.datasets) if one.title}
-    main = plan.datasets[0].name
+    marks = _mark_levels(found)
+    rows = "\n".join(row for one in found for row in _build_rows(one, plan, marks[one.level]))
+    main = plan.name_dataset(plan.datasets[0].name)
     units = "datasets" if all(one.hypothesis.unit == "datasets" for one in found) else "seeds"
+    levels = [
+        f"{mark}{100 * (1 - level):.3g}%"
+        + ", corrected by Holm" * any(one.level == level and level < 0.05 and one.family > 1 for one in found)
+        for level, mark in marks.items()
+    ]
+    effects = [(one.effect, find_effect_metric(one.effect, plan)) for each in found for one in each.parts]
+    scales = {classify_scale(effect.estimand) for effect, metric in effects if is_share(metric)}
     notes = [
-        f"Registered hypotheses and the effects that decide them, in {plan.primary_metric.display_name} on "
-        f"{titles.get(main, plan.name_dataset(main))} unless stated otherwise: estimate, {levels} "
-        f"interval{' (corrected by Holm)' * (len(found) > 1)} over $n$ {units}, direction, and the claim.",
+        f"Hypotheses and the effects that decide them, in {plan.primary_metric.display_name} on {main} unless stated "
+        f"otherwise: estimate and interval ({'; '.join(levels)}) over $n$ {units}, direction, and the claim.",
+        "Differences are in percentage points." if "difference" in scales else "",
         "A preview confirms nothing."
         if any(one.hypothesis.confirmatory and not one.confirmed for one in found)
         else "",
@@ -75,7 +88,13 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     )
 
 
-def _build_rows(one: HypothesisDecision, plan: DataPlan) -> Iterator[str]:
+def _mark_levels(found: Sequence[HypothesisDecision]) -> dict[float, str]:
+    """Return the level of each hypothesis with the mark of its intervals; the most frequent one has none."""
+    levels = [level for level, _ in Counter(one.level for one in found).most_common()]
+    return {level: "*" * rank for rank, level in enumerate(levels)}
+
+
+def _build_rows(one: HypothesisDecision, plan: DataPlan, mark: str) -> Iterator[str]:
     """Yield the rows of a hypothesis: its name with its verdict, its effects, its rival if that is not ruled out, and
     the declared alternatives if some do not support it. The name and a single effect share a row."""
     kind = "" if one.confirmed else ", preview" if one.hypothesis.confirmatory else ", exploratory"
@@ -87,25 +106,27 @@ def _build_rows(one: HypothesisDecision, plan: DataPlan) -> Iterator[str]:
     for part in one.parts:
         what = _describe_effect(part.effect, plan)
         label = f"{name}: {mark_recorded(what)}" if len(one.parts) == 1 else _indent(what)
-        claim = f"{part.effect.claim_text}: {part.verdict}{f'{kind}{held}' * (len(one.parts) == 1)}"
-        yield _build_effect_row(label, part, _format_direction(part), mark_recorded(claim))
+        claim = f"{_format_claim(part.effect, plan)}: {part.verdict}{f'{kind}{held}' * (len(one.parts) == 1)}"
+        yield _build_effect_row(label, _format_estimate(part, plan) + mark, part, _format_direction(part), claim)
     if _is_rival_open(one) and one.rival is not None and one.hypothesis.rival is not None:
         outcome = "as the rival says" if one.rival_sign == one.hypothesis.rival.theirs else "neither"
         what = f"Rival: {_describe_effect(one.rival.effect, plan)}"
-        yield _build_effect_row(_indent(what), one.rival, one.rival_sign or "open", outcome)
+        estimate = _format_estimate(one.rival, plan) + mark
+        yield _build_effect_row(_indent(what), estimate, one.rival, one.rival_sign or "open", outcome)
 
 
 def _is_rival_open(one: HypothesisDecision) -> bool:
-    """Return whether a rival explanation was measured and is not ruled out."""
-    return one.rival is not None and one.hypothesis.rival is not None and one.rival_sign != one.hypothesis.rival.ours
+    """Return whether a rival explanation of an effect that was found was measured and is not ruled out."""
+    rival = one.hypothesis.rival
+    return one.rival is not None and rival is not None and one.has_effect and one.rival_sign != rival.ours
 
 
 def _indent(what: str) -> str:
     return rf"\hangindent=1.6em\quad {mark_recorded(what[:1].upper() + what[1:])}"
 
 
-def _build_effect_row(label: str, part: EffectDecision, direction: str, outcome: str) -> str:
-    return format_row((label, _format_estimate(part), mark_recorded(len(part.values)), direction, outcome))
+def _build_effect_row(label: str, estimate: str, part: EffectDecision, direction: str, outcome: str) -> str:
+    return format_row((label, estimate, mark_recorded(len(part.values)), direction, mark_recorded(outcome)))
 
 
 def _describe_effect(effect: Effect, plan: DataPlan) -> str:
@@ -127,16 +148,36 @@ def _format_direction(part: EffectDecision) -> str:
     return part.direction if has_direction else "--"
 
 
-def _format_estimate(part: EffectDecision) -> str:
+def _find_unit(effect: Effect, plan: DataPlan) -> str:
+    """Return the unit in which the table prints an effect, as the text does: per cent, points, or none."""
+    scale = classify_scale(effect.estimand)
+    if scale == "ratio":
+        return "%"
+    return "points" if scale == "difference" and is_share(find_effect_metric(effect, plan)) else ""
+
+
+def _format_claim(effect: Effect, plan: DataPlan) -> str:
+    """Return the claim on an effect in the unit of the table: `at least 3 points`."""
+    unit = _find_unit(effect, plan)
+    if not unit or effect.claim == "positive":
+        return effect.claim_text
+    limit, scaled = f"{effect.limit:g}", f"{100 * effect.limit:.6g}"
+    return effect.claim_text.removesuffix(limit) + scaled + ("%" if unit == "%" else f" {unit}")
+
+
+def _format_estimate(part: EffectDecision, plan: DataPlan | None = None) -> str:
+    """Format an estimate with its interval; with a plan, in the unit of the table."""
     if part.mean is None:
         return "--"
-    digits = count_effect_decimals(part)
-    ends = (
-        ""
-        if part.low is None or part.high is None
-        else (rf" [\rec{{{format_tex_number(part.low, digits)}}}, \rec{{{format_tex_number(part.high, digits)}}}]")
-    )
-    return rf"\rec{{{format_tex_number(part.mean, digits)}}}{ends}"
+    unit = _find_unit(part.effect, plan) if plan is not None else ""
+    factor, digits = 100.0 if unit else 1.0, count_effect_decimals(part)
+    digits = max(1, digits - 2) if unit else digits
+
+    def form(value: float) -> str:
+        return rf"\rec{{{format_tex_number(factor * value, digits)}}}"
+
+    ends = "" if part.low is None or part.high is None else f" [{form(part.low)}, {form(part.high)}]"
+    return form(part.mean) + r"\%" * (unit == "%") + ends
 
 
 def render_in_full(state: RunState) -> str:

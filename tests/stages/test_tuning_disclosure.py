@@ -105,7 +105,7 @@ def test_the_text_must_tell_what_is_unequal_stale_or_unanchored() -> None:
         "smooth and plain differ in rows and seconds per cell;",
     ):
         assert words in lines, words
-    assert [one.basis_text for one in CLAIMS.differences] == ["exploratory, stale tuning, unanchored"]
+    assert [one.basis_text for one in CLAIMS.differences] == ["exploratory, tuned with fewer trials, unanchored"]
     assert STALE.data_plan is not None
     [main] = build_result_tables(CLAIMS.means, STALE.data_plan, differences=CLAIMS.differences)
     assert "Stale tuning: Smooth against Plain. Unanchored: Smooth against Plain. Published of Plain on" in main.caption
