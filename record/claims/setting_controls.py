@@ -48,7 +48,7 @@ def find_open_settings(state: RunState, differences: Sequence[ClaimDifference]) 
     plan, lock = state.data_plan, state.current_lock
     if plan is None or lock is None:
         return ()
-    order, found = [one.name for one in plan.arms], dict[OpenSetting, None]()
+    order, found = [one.name for one in plan.arms], dict[tuple[str, str, str], OpenSetting]()
     registered = find_registered_estimates(plan, differences, decide_hypotheses(state))
     compared = {
         (one.dataset, one.arm, one.level): (one, signs)
@@ -57,14 +57,15 @@ def find_open_settings(state: RunState, differences: Sequence[ClaimDifference]) 
     for cell in list_swapped_cells(plan, trials=lock.trials):
         if state.find_cell_setting(cell) == state.find_setting(cell.arm, cell.trial):
             continue
-        control, signs = compared.get((cell.dataset, cell.measured_arm, cell.level), (None, []))
+        control, signs = compared.get((cell.dataset, cell.measured_arm, cell.level), (None, [None, None]))
         arms = (cell.arm, cell.setting_of)
         arm, other = arms if control else sorted(arms, key=order.index)
         if control is None:
-            found[OpenSetting(arm, other)] = None
+            found[arm, other, ""] = OpenSetting(arm, other)
         elif signs[0] != signs[1] or (signs[1] == 0 and control.key in registered):
-            found[OpenSetting(arm, other, control, registered.get(control.key), signs == [0, 0])] = None
-    return tuple(found)
+            known = registered.get(control.key)
+            found[arm, other, control.key] = OpenSetting(arm, other, control, known, signs == [0, 0])
+    return tuple(found.values())
 
 
 def find_agreeing_controls(plan: DataPlan, differences: Sequence[ClaimDifference]) -> list[ClaimDifference]:

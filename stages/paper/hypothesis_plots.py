@@ -15,7 +15,7 @@ FIGURE_DATA: dict[str, Any] = json.loads(Path("inputs/decided.json").read_text()
 
 MAX_LABEL_CHARS = 36
 """Characters per line of an axis label that is as wide as a panel."""
-MAX_SIDE_CHARS = 18
+MAX_SIDE_CHARS = 26
 """Characters per line of an axis label that is as high as a panel."""
 MAX_TICK_CHARS = 12
 """Characters per line of the name of a level."""
@@ -65,7 +65,9 @@ def differences(name: str) -> None:
         name_ticks(axis, panel["ticks"])
         if len(found) > 1:
             axis.set_title(fill(panel["dataset"], MAX_LABEL_CHARS))
-    label_left(axes, fill(f"{FIGURE_DATA['decided_metric']}, minus {FIGURE_DATA['baseline']}", MAX_SIDE_CHARS))
+    unit = f" ({FIGURE_DATA['unit']})" if FIGURE_DATA["unit"] else ""
+    label = f"improvement in {FIGURE_DATA['decided_metric']}{unit} over {FIGURE_DATA['baseline']}"
+    label_left(axes, f"{fill(label, MAX_SIDE_CHARS)}\n(below zero: worse)")
     save(figure, name)
 
 

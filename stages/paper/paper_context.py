@@ -22,6 +22,7 @@ from labwright.models.roles.paper_writing import (
     RequiredStatement,
     WriteInputs,
 )
+from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import Claim, compute_paper_claims, find_ablation_conditions, find_winner
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
@@ -165,8 +166,8 @@ class PaperContext:
             *build_result_tables(
                 self.claims.means,
                 self.plan,
-                self.state.datasets,
                 find_ablation_conditions(self.state),
+                {arm: one.ablation.short_text for one in collect_ablation_results(self.state) for arm in one.arms},
                 [one for one in self.claims.differences if not self._repeats_effect(one.key)],
                 find_bold_claims(self.plan, self.decisions, self.claims.means),
             ),

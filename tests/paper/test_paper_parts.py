@@ -57,8 +57,8 @@ def test_tables_print_bound_values_only():
     made = build_result_tables(
         compute_paper_claims(STATE),
         synthetic_paper.PLAN,
-        synthetic_paper.FACTS,
         synthetic_paper.ABLATED,
+        None,
         [one for one in CLAIMS if isinstance(one, ClaimDifference) and one.name == "log_loss"],
     )
     assert [(one.name, one.placement) for one in made] == [
@@ -188,11 +188,11 @@ def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
     assert claims and all(one.is_constant and one.n == 5 for one in claims)
     text = whole(state, claims)
     assert "Nodes whose replicates gave the same values for every seed" in text and CONSTANT_NOTE in text
-    main, *_ = build_result_tables(claims, synthetic_paper.PLAN, synthetic_paper.FACTS, synthetic_paper.ABLATED)
+    main, *_ = build_result_tables(claims, synthetic_paper.PLAN, synthetic_paper.ABLATED)
     assert main.caption.endswith(CONSTANT_NOTE) and ".ci}" not in main.tabular
-    assert not build_result_tables(CLAIMS, synthetic_paper.PLAN, synthetic_paper.FACTS, synthetic_paper.ABLATED)[
-        0
-    ].caption.endswith(CONSTANT_NOTE)
+    assert not build_result_tables(CLAIMS, synthetic_paper.PLAN, synthetic_paper.ABLATED)[0].caption.endswith(
+        CONSTANT_NOTE
+    )
     assert typed(text.replace("3pt", "")) == []
 
 
