@@ -128,7 +128,8 @@ def count_claim_decimals(claim: Claim) -> int:
         return 1
     least = 0.001 if isinstance(claim, ClaimDifference) else 0.01  # differences of a table have one precision
     digits = 3 if largest >= least or largest == 0 else min(MAX_DECIMALS, 2 - math.floor(math.log10(largest)))
-    bounds = [claim.low, claim.high]
+    decided = not isinstance(claim, ClaimDifference) or claim.excludes_zero
+    bounds = [claim.low, claim.high] if decided else []
     while digits < MAX_DECIMALS and any(bound and round(bound, digits) == 0 for bound in bounds):
         digits += 1
     return digits

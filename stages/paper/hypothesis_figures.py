@@ -109,7 +109,7 @@ def _describe_figure(what: str, data: dict[str, Any]) -> str:
     sides = f"arm minus {baseline}" if data["higher"] else f"{baseline} minus arm"
     series = [one for panel in panels for one in panel["series"]]
     same = {f" {name} has the values of {one['label']}." for one in series for name in one["same"]}
-    unit = " points" * (data["unit"] == "points")
+    unit = f" point{'s' * (margins != [1.0])}" * (data["unit"] == "points")
     return (
         f"Improvement in {data['decided_metric']} over {baseline}{one_dataset} ({sides}; below zero: worse), paired by "
         f"seed{by_level}. Small points: seeds. Large points: means with intervals, those of the table of hypotheses "

@@ -15,7 +15,7 @@ FIGURE_DATA: dict[str, Any] = json.loads(Path("inputs/decided.json").read_text()
 
 MAX_LABEL_CHARS = 36
 """Characters per line of an axis label that is as wide as a panel."""
-MAX_SIDE_CHARS = 26
+MAX_SIDE_CHARS = 18
 """Characters per line of an axis label that is as high as a panel."""
 MAX_TICK_CHARS = 12
 """Characters per line of the name of a level."""

@@ -14,7 +14,7 @@ from math import inf
 
 from labwright.record.claims.formatting import count_effect_decimals, is_share
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
+from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds, join_names
 from labwright.record.estimands import (
     classify_scale,
     describe_estimand,
@@ -61,12 +61,17 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         + ", corrected by Holm" * any(one.level == level and level < 0.05 and one.family > 1 for one in found)
         for level, mark in marks.items()
     ]
-    effects = [(one.effect, find_effect_metric(one.effect, plan)) for each in found for one in each.parts]
-    scales = {classify_scale(effect.estimand) for effect, metric in effects if is_share(metric)}
+    read = [part.effect for one in found for part in one.parts]
+    effects = [one for one in read if _find_unit(one, plan) == "points"]
+    shares = list(dict.fromkeys(find_effect_metric(one, plan) for one in effects))
+    of = f" in {join_names([one.display_name for one in shares])}" * (plan.primary_metric not in shares)
     notes = [
         f"Hypotheses and the effects that decide them, in {plan.primary_metric.display_name} on {main} unless stated "
         f"otherwise: estimate and interval ({'; '.join(levels)}) over $n$ {units}, direction, and the claim.",
-        "Differences are in percentage points." if "difference" in scales else "",
+        f"Differences{of} are in percentage points." if shares else "",
+        "Other effects are fractions."
+        if any(find_effect_metric(one, plan) in shares and not _find_unit(one, plan) for one in read)
+        else "",
         "A preview confirms nothing."
         if any(one.hypothesis.confirmatory and not one.confirmed for one in found)
         else "",

@@ -89,7 +89,7 @@ def build_result_tables(
                 f"{harm * bool(worse)}{more * bool(further)}"
                 f"{BOLD_NOTE if any(one.key in bold for one in chosen) else ''}"
                 f"{REFERENCES_NOTE if references else ''}{titles.format_equal_arms(chosen)}"
-                f"{_format_agreement(chosen, titles, claims)}",
+                f"{_format_grades(chosen, titles, claims)}",
             )
         )
     if further:
@@ -100,7 +100,7 @@ def build_result_tables(
                 _build_main_table(shown, titles, (), bold),
                 f"Secondary metrics on {split} data ({_list_directions(further, titles)}): mean $\\pm$ standard "
                 f"deviation over the same seeds; the supplement has their intervals."
-                f"{_format_agreement(shown, titles, claims)}",
+                f"{_format_grades(shown, titles, claims)}",
                 placement="appendix",
             )
         )
@@ -125,7 +125,7 @@ def build_result_tables(
                     f"{name.capitalize()}: difference in {mark_recorded(titles.name_metric(plan.primary_metric))} on "
                     f"{split} data ({'percentage points, ' * is_share(plan.primary_metric)}"
                     f"{_format_direction(plan.primary_metric)}) of {what}, paired by seed, with its exploratory "
-                    f"{mark_recorded('95%')} interval.{_format_agreement(found, titles, claims)}",
+                    f"{mark_recorded('95%')} interval.{_format_grades(found, titles, claims)}",
                     placement="main" if name == "ablation" else "appendix",
                 )
             )
@@ -136,9 +136,12 @@ def _list_directions(metrics: Iterable[MetricSpec], titles: _TableTitles) -> str
     return ", ".join(f"{mark_recorded(titles.name_metric(one))} ({_format_direction(one)})" for one in metrics)
 
 
-def _format_agreement(claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
-    """Return how a model's grades agree with labels. `every` also contains claims that are not shown."""
-    return "".join(
+def _format_grades(claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
+    """Return the grade of the values if they share one and the program did not score them, and how a model's grades
+    agree with labels. `every` also contains claims that are not shown."""
+    grades = {one.grade for one in claims}
+    shared = f" Grade of all values: {claims[0].grade}." * (len(grades) == 1 and grades != {"scored"})
+    return shared + "".join(
         f" A language model's grades of {titles.format_arm(one.arm)} agree with labels of dev: {_format_value(other)}."
         for one in claims
         if one.grade == "judged"
@@ -192,7 +195,9 @@ def _build_ablation_table(pairs: Sequence[ClaimDifference], titles: _TableTitles
 
     def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for arm in dict.fromkeys(one.arm for one in here):
-            name, cells = titles.format_variant(arm), [_find_claim(here, arm, level) for level in levels]
+            first = next(one for one in pairs if one.arm == arm)  # which says what the variant changes
+            name = titles.format_variant(arm, described=first.dataset == here[0].dataset)
+            cells = [_find_claim(here, arm, level) for level in levels]
             if wide:
                 yield name, *map(show, cells), _format_counts(cells)
             found = [(level, one) for level, one in zip(levels, cells, strict=True) if one is not None and not wide]
@@ -287,8 +292,8 @@ class _TableTitles:
     def format_arm_head(self, name: str) -> str:
         return _stack_lines(self._name_arm(name), MAX_HEAD_CHARS, "[b]", "c")
 
-    def format_variant(self, name: str) -> str:
-        change = f": {self._changes[name]}" if name in self._changes else ""
+    def format_variant(self, name: str, *, described: bool) -> str:
+        change = f": {self._changes[name]}" if described and name in self._changes else ""
         return _stack_lines(self._name_arm(name).removesuffix(CONTROL_MARK) + change, MAX_VARIANT_CHARS, "[t]", "l")
 
     def format_level(self, name: str) -> str:

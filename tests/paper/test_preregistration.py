@@ -64,7 +64,7 @@ def test_the_appendix_tells_what_came_of_the_alternatives_and_of_the_rival() -> 
     [found], text = decide_hypotheses(run), " ".join(render_in_full(run).split())
     assert [part.verdict for part in found.others] == ["supported", "refuted"] and found.holds == 1
     assert text.count("Declared alternatives:") == 1 and r"(positive; at least \rec{0.02:} supported);" in text
-    assert "intervals do not cover other training sets" in text
+    assert "intervals do not cover training examples outside it" in text
     assert r"; at least \rec{9:} refuted)" in text and "Measured: " in text and "others" not in found.model_dump()
 
 
