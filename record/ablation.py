@@ -56,11 +56,6 @@ class Ablation(FrozenModel):
         return " ".join(f"{self.name}: {change}. {self.why}".split())
 
     @property
-    def short_text(self) -> str:
-        """The change in a phrase, for tables."""
-        return f"{self.part} {({'remove': 'taken out', 'replace': 'replaced', 'add': 'extended'})[self.action]}"
-
-    @property
     def change_text(self) -> str:
         """The change as sentences for prompts."""
         part, replacement = (" ".join(text.split()).rstrip(".") for text in (self.part, self.replacement))

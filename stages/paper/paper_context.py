@@ -7,7 +7,7 @@ A `PaperContext` is built once per version of the text; derived values (claims, 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,15 +29,15 @@ from labwright.record.claims.formatting import format_claims, format_decisions, 
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import RequestedEstimate, compute_requested_estimates
 from labwright.record.claims.sentences import describe_support, describe_units, join_names, list_effect_datasets
-from labwright.record.claims.setting_controls import RegisteredEstimate, find_registered_estimates
+from labwright.record.claims.setting_controls import find_registered_estimates
 from labwright.record.estimands import describe_estimand, find_effect_metric, list_conditions_read
 from labwright.record.printed_value import NOT_MEASURED, PrintedValue
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, compute_reference_claims
 from labwright.record.registered_pairs import list_registered_sides
-from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form, to_plain_text
+from labwright.record.result_macros import find_macro_uses, strip_form, to_plain_text
 from labwright.record.run_folder import RunFolder, read_source
-from labwright.record.schema.data_plan import DataPlan, parse_arm, to_words
+from labwright.record.schema.data_plan import DataPlan, to_words
 from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.hypotheses import Effect, HypothesisDecision
 from labwright.record.schema.paper import EstimateRequest, PaperDraft
@@ -167,8 +167,8 @@ class PaperContext:
                 self.claims.means,
                 self.plan,
                 find_ablation_conditions(self.state),
-                {arm: one.ablation.short_text for one in collect_ablation_results(self.state) for arm in one.arms},
-                [one for one in self.claims.differences if not self._repeats_effect(one.key)],
+                {arm: one.ablation.part for one in collect_ablation_results(self.state) for arm in one.arms},
+                [one for one in self.claims.differences if one.key not in self._repeated],
                 find_bold_claims(self.plan, self.decisions, self.claims.means),
             ),
         )
@@ -244,19 +244,14 @@ class PaperContext:
     def exploratory(self) -> tuple[ExploratoryComparison, ...]:
         """The differences that the text may print: a registered effect has its own, corrected interval."""
         registered = list_registered_sides(self.plan)
-        return tuple(
-            one for one in self.comparisons if one.sides not in registered and not self._repeats_effect(one.key)
-        )
+        return tuple(one for one in self.comparisons if one.sides not in registered and one.key not in self._repeated)
 
     @cached_property
-    def _registered(self) -> Mapping[str, RegisteredEstimate]:
-        return find_registered_estimates(self.plan, self.claims.differences, self.decisions)
-
-    def _repeats_effect(self, key: str) -> bool:
-        """Return whether a difference of a control has the values of a registered effect, whose interval counts."""
-        claim = ClaimKey.parse_key(key)
+    def _repeated(self) -> set[str]:
+        """The differences of controls that have the values of a registered effect, whose interval counts."""
+        known = find_registered_estimates(self.plan, self.claims.differences, self.decisions)
         swapped = find_swapped_arms(self.plan)
-        return key in self._registered and claim is not None and parse_arm(claim.condition) in swapped
+        return {one.key for one in self.claims.differences if one.key in known and one.arm in swapped}
 
     @cached_property
     def decided(self) -> tuple[DecidedHypothesis, ...]:

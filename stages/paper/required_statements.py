@@ -89,7 +89,7 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
                 f"\\result{{{key}.ci}}{'; exploratory' if known is None else ''}), "
             ) + (
                 "with a sign that is open there and at their own settings, so that neither comparison is decided."
-                if one.undecided
+                if one.agrees
                 else "another direction than at their own settings, so their settings may explain their difference."
             )
         yield RequiredStatement(

@@ -111,9 +111,10 @@ def build_result_tables(
         if one.arm in titles.swapped or parse_arm(one.other) == plan.find_tuned_arm(one.arm)
     ]
     agreeing = {one.key for one in find_agreeing_controls(plan, differences)}
+    variants = "each variant (with the part that it changes) from the whole method"
     controls = "an arm with the settings of another from that other (control)"
     for name, found, what in (
-        ("ablation", [one for one in pairs if one.key not in agreeing], "each variant from the whole method"),
+        ("ablation", [one for one in pairs if one.key not in agreeing], variants),
         ("controls", [one for one in pairs if one.key in agreeing], ""),
     ):
         what = " and of ".join(filter(None, (what, controls * any(one.arm in titles.swapped for one in found))))

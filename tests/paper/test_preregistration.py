@@ -43,7 +43,7 @@ def test_the_plan_and_its_objective_are_disclosed_and_a_table_has_every_verdict(
     [table] = build_hypothesis_tables(run)
     lines = table.tabular.split("\n")
     [row] = [line for line in lines if r"\emph{Gain}: cross-entropy minus label smoothing, at" in line]
-    assert r"\rec{0.055} [\rec{0.0" in row, "one effect shares the row of its hypothesis"
+    assert r"\rec{0.055} \rec{[0.0" in row, "one effect shares the row of its hypothesis"
     assert row.endswith(r"& \rec{5} & positive & at least \rec{0.02:} supported, preview \\")
     assert "Rival" not in table.tabular + table.caption, "it is ruled out, which the appendix says"
     assert "A preview confirms nothing" in table.caption
