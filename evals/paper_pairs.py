@@ -39,7 +39,7 @@ class KeyClaim(FrozenModel):
     low: float | None
     high: float | None
     n: int
-    caveats: tuple[str, ...] = Field(default=(), description="caveats, such as stale tuning")
+    caveats: tuple[str, ...] = Field(default=(), description="caveats, such as tuned with fewer trials")
 
 
 class ComparedRun(FrozenModel):

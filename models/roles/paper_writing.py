@@ -44,6 +44,7 @@ class EstimateLine(FrozenModel):
     forms: dict[str, str] = Field(default={}, description="form -> what it prints")
     note: str = Field(default="", description="what the record supports, or what the estimate is for")
     direction: EffectDirection | None = Field(default=None, description="for an effect of a hypothesis")
+    verdict: HypothesisVerdict | None = Field(default=None, description="on the claim about an effect of a hypothesis")
     listed: bool = Field(
         default=True, description="whether every writer sees it; otherwise only writers whose outline chose it see it"
     )
@@ -124,6 +125,9 @@ class RequiredStatement(FrozenModel):
             "how a paper must report it to be released. printed: a section prints each of its estimates; shown: "
             "likewise, or a placed table does; sentence: a section has the text unchanged"
         ),
+    )
+    equal_keys: dict[str, tuple[str, ...]] = Field(
+        default={}, description="key -> keys of other hypotheses with the same estimand, which may be printed instead"
     )
     named: str = Field(default="", description="a name that the abstract must contain")
     sentences: tuple[str, ...] = Field(

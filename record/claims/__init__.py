@@ -14,6 +14,6 @@ hypotheses of this paper, but not those of other runs or the search's choice amo
   looks             when hypotheses are tested, and at which share of the level
   planned_seeds     how many seeds a claim needs
   hypothesis_tests  decisions on the hypotheses of the plan
-  caveats           caveats to a verdict: stale tuning, a published value that a baseline misses
+  caveats           caveats to a verdict: fewer tuning trials, a published value that a baseline misses
   formatting        printed forms in a paper
 """

@@ -1,4 +1,4 @@
-"""Caveats that qualify a verdict without changing it: stale or unconverged tuning, and baselines that miss a published
+"""Caveats that qualify a verdict without changing it: incomplete tuning, and baselines that miss a published
 value.
 
 Limits: a baseline without an anchor may still be far from its published value.
@@ -16,7 +16,7 @@ from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.tuning import PublishedAnchor
 from labwright.record.tuning_results import ChosenSetting, collect_trial_results, find_chosen
 
-Caveat = Literal["stale tuning", "tuning not converged", "unanchored"]
+Caveat = Literal["tuned with fewer trials", "tuning not converged", "unanchored"]
 
 
 class AnchorComparison(NamedTuple):
@@ -67,7 +67,7 @@ class CaveatFinder:
         """Return the caveats of comparing two claims."""
         settings = [one for each in (claim, other) if (one := self._find_setting(each)) is not None]
         applies: dict[Caveat, bool] = {
-            "stale tuning": any(one.stale for one in settings),
+            "tuned with fewer trials": any(one.stale for one in settings),
             "tuning not converged": any(one.gaining for one in settings),
             "unanchored": other.split == "test" and other.arm in self._unanchored,
         }

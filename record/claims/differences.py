@@ -37,7 +37,7 @@ class ClaimDifference(Claim):
 
     @property
     def basis_text(self) -> str:
-        """The term that may be used for the difference: `exploratory, stale tuning`."""
+        """The term that may be used for the difference: `exploratory, tuned with fewer trials`."""
         return ", ".join(("exploratory", *self.caveats))
 
     @property

@@ -128,8 +128,10 @@ def count_claim_decimals(claim: Claim) -> int:
     largest = max(abs(value) for value in claim.values)
     if largest >= 100:
         return 1
-    digits = 3 if largest >= 0.01 or largest == 0 else min(MAX_DECIMALS, 2 - math.floor(math.log10(largest)))
-    bounds = [claim.low, claim.high]
+    least = 0.001 if isinstance(claim, ClaimDifference) else 0.01  # differences of a table have one precision
+    digits = 3 if largest >= least or largest == 0 else min(MAX_DECIMALS, 2 - math.floor(math.log10(largest)))
+    decided = not isinstance(claim, ClaimDifference) or claim.excludes_zero
+    bounds = [claim.low, claim.high] if decided else []
     while digits < MAX_DECIMALS and any(bound and round(bound, digits) == 0 for bound in bounds):
         digits += 1
     return digits
@@ -171,7 +173,8 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
             f"{key}.classes": print_count(facts.classes),
             f"{key}.features": print_count(facts.features),
             f"{key}.duplicates": print_count(facts.duplicates),
-            f"{key}.title": print_name(facts.title or to_words(facts.name)),
+            f"{key}.title": print_name(plan.name_dataset(facts.name) if plan is not None else to_words(facts.name)),
+            f"{key}.source": print_name(facts.title or to_words(facts.name)),
             f"{key}.examples": print_count(facts.example_count),
         }
         if facts.shape:

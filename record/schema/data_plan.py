@@ -333,8 +333,10 @@ class DataPlan(FrozenModel):
         return next((one.title for one in self.all_levels if one.name == level and one.title), to_words(level))
 
     def name_dataset(self, dataset: str) -> str:
-        """Return the name of a dataset that readers see."""
-        return next((one.title for one in self.datasets if one.name == dataset and one.title), to_words(dataset))
+        """Return the name of a dataset that readers see: its short title, or its name in words, capitalised."""
+        words = to_words(dataset)
+        named = (one.title for one in self.datasets if one.name == dataset and one.title)
+        return next(named, f"{words[:1].upper()}{words[1:]}")
 
     def name_metric(self, metric: str) -> str:
         """Return the name of a metric that readers see."""

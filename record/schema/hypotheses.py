@@ -253,6 +253,11 @@ class HypothesisDecision(FrozenModel):
         return "near zero" if -one.effect.smallest < one.low and one.high < one.effect.smallest else None
 
     @property
+    def has_effect(self) -> bool:
+        """Whether the effect was found that the rival explains otherwise."""
+        return self.parts[0].direction == "positive" or self.parts[0].verdict == "supported"
+
+    @property
     def n(self) -> int:
         """Number of units that all its parts have in common."""
         return min(len(part.values) for part in self.parts)

@@ -23,7 +23,7 @@ from labwright.record.hours import build_hours_table
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RoleUsage, sum_usage
 from labwright.record.result_macros import MACRO_USE_PATTERN
-from labwright.record.schema.data_plan import EvidenceGrade, parse_arm, to_words
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, parse_arm, to_words
 from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import STAGES, Node, describe_limit_change, iterate_retries
 from labwright.record.schema.paper import JUDGING_ROLES
@@ -104,6 +104,7 @@ def render_appendix(
                 "isolation": isolation,
                 "estimates": estimates,
                 "metric_name": state.data_plan.name_metric if state.data_plan is not None else str,
+                "dataset_name": partial(_name_dataset, state.data_plan),
                 "compared": len(_list_differences(claims)),
                 "registered": render_in_full(state),
                 "best": best,
@@ -161,6 +162,12 @@ def _build_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
         "score": scored,
         "shown_on": describe_score_data,
     }
+
+
+def _name_dataset(plan: DataPlan | None, facts: DatasetFacts) -> str:
+    """Return the short name of a dataset, and its title if that is another."""
+    name = plan.name_dataset(facts.name) if plan is not None else facts.name
+    return name if facts.title.casefold() in ("", name.casefold()) else f"{name}: {facts.title}"
 
 
 def _list_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from labwright.models.roles.figures import FigurePart, FigureScript
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_paper_claims, compute_t_interval
+from labwright.record.claims.formatting import is_share
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
     decide_hypotheses,
@@ -63,12 +64,13 @@ def build_figure_data(state: RunState, folder: RunFolder) -> dict[str, Any]:
     nodes, _ = find_deciding_nodes(state)
     tested = any(node.id in state.test_measurements for node in nodes)
     runs = [read_replicate_values(node, state.test_measurements.get(node.id, ()) if tested else None) for node in nodes]
-    titles = {one.name: one.title for one in (*state.datasets, *plan.datasets) if one.title}
     metric = _find_decided_metric(plan)
     intervals = _find_intervals(state, plan, metric)
     return {
-        "differences": list(_build_differences(plan, runs, metric, titles, intervals)),
+        "differences": list(_build_differences(plan, runs, metric, intervals)),
         "decided_metric": metric.display_name,
+        "unit": "points" if is_share(metric) else metric.unit,
+        "higher": metric.higher_is_better,
         "baseline": plan.name_arm(_find_baseline(plan)),
         "factor": plan.factor,
         "metric": plan.primary_metric.display_name,
@@ -100,16 +102,20 @@ def _describe_figure(what: str, data: dict[str, Any]) -> str:
             f"Validation {data['metric']} over training, at the last level: mean and standard deviation over the "
             "deciding seeds."
         )
-    panels = data["differences"]
+    panels, baseline = data["differences"], data["baseline"]
     margins = sorted({abs(margin) for panel in panels for margin in panel["margins"]})
     one_dataset = f" on {panels[0]['dataset']}" if len(panels) == 1 else ""
     by_level = f", by {data['factor'] or 'level'}" if len(panels[0]["ticks"]) > 1 else ""
+    sides = f"arm minus {baseline}" if data["higher"] else f"{baseline} minus arm"
+    series = [one for panel in panels for one in panel["series"]]
+    same = {f" {name} has the values of {one['label']}." for one in series for name in one["same"]}
+    unit = f" point{'s' * (margins != [1.0])}" * (data["unit"] == "points")
     return (
-        f"Difference in {data['decided_metric']} from {data['baseline']}{one_dataset}, paired by seed{by_level}: small "
-        "points are seeds, large ones means with 95% intervals, of registered effects with those of the table of "
-        "hypotheses. Above zero is better."
-        + f" Dashed: registered margin, {join_names([f'{one:g}' for one in margins])}."
-        * bool(margins)
+        f"Improvement in {data['decided_metric']} over {baseline}{one_dataset} ({sides}; below zero: worse), paired by "
+        f"seed{by_level}. Small points: seeds. Large points: means with intervals, those of the table of hypotheses "
+        "for its effects and 95% for the others."
+        + f" Dashed: registered margin, {join_names([f'{one:g}' for one in margins])}{unit}." * bool(margins)
+        + "".join(sorted(same))
     )
 
 
@@ -152,12 +158,12 @@ def _build_differences(
     plan: DataPlan,
     runs: Sequence[ReplicateValues],
     metric: MetricSpec,
-    titles: Mapping[str, str],
     known: Mapping[tuple[CellRef, CellRef], _Estimate],
 ) -> Iterator[dict[str, Any]]:
-    """Yield, for each dataset, the differences of every main arm from the baseline by level and seed; above zero is
-    better. Levels without any are left out."""
+    """Yield, for each dataset, the improvements of every main arm over the baseline by level and seed, those of shares
+    in points. Levels without any are left out, and arms with the values of an earlier one (`same`)."""
     baseline, sign = _find_baseline(plan), 1.0 if metric.higher_is_better else -1.0
+    scale = 100.0 if is_share(metric) else 1.0
     order = [one.name for one in plan.arms]
     for use in plan.datasets[:MAX_DATASETS]:
         series: list[dict[str, Any]] = []
@@ -172,17 +178,26 @@ def _build_differences(
                     continue
                 estimate = known.get(cells if sign > 0 else (cells[1], cells[0]))
                 mean, low, high = estimate or (fmean(values), *compute_t_interval(values)[1:])
-                points.append({"values": values, "mean": mean, "low": low, "high": high})
-            if any(points):
-                series.append({"label": plan.name_arm(arm), "order": order.index(arm), "points": points})
+                ends = [None if end is None else scale * end for end in (mean, low, high)]
+                point = {"values": [scale * value for value in values]}
+                points.append(point | dict(zip(("mean", "low", "high"), ends, strict=True)))
+            equal = next((one for one in series if _list_values(one["points"]) == _list_values(points)), None)
+            if equal is not None:
+                equal["same"].append(plan.name_arm(arm))
+            elif any(points):
+                series.append({"label": plan.name_arm(arm), "order": order.index(arm), "points": points, "same": []})
         measured = [k for k in range(len(plan.level_names)) if any(one["points"][k] for one in series)]
         if series:
             yield {
-                "dataset": titles.get(use.name, plan.name_dataset(use.name)),
+                "dataset": plan.name_dataset(use.name),
                 "ticks": [plan.name_level(plan.level_names[k]) for k in measured],
                 "series": [one | {"points": [one["points"][k] for k in measured]} for one in series],
-                "margins": _find_margins(plan, metric, use.name),
+                "margins": [scale * one for one in _find_margins(plan, metric, use.name)],
             }
+
+
+def _list_values(points: Sequence[Mapping[str, Any] | None]) -> list[Any]:
+    return [None if one is None else one["values"] for one in points]
 
 
 def _find_margins(plan: DataPlan, metric: MetricSpec, dataset: str) -> list[float]:

@@ -65,7 +65,9 @@ def differences(name: str) -> None:
         name_ticks(axis, panel["ticks"])
         if len(found) > 1:
             axis.set_title(fill(panel["dataset"], MAX_LABEL_CHARS))
-    label_left(axes, fill(f"{FIGURE_DATA['decided_metric']}, minus {FIGURE_DATA['baseline']}", MAX_SIDE_CHARS))
+    unit = f" ({FIGURE_DATA['unit']})" if FIGURE_DATA["unit"] else ""
+    label = f"improvement in {FIGURE_DATA['decided_metric']}{unit} over {FIGURE_DATA['baseline']}"
+    label_left(axes, f"{fill(label, MAX_SIDE_CHARS)}\n(below zero: worse)")
     save(figure, name)
 
 

@@ -153,7 +153,7 @@ def _measure_number(cell: str, printed: Mapping[str, PrintedValue]) -> tuple[int
     """
     keys = [use.key for use in find_macro_uses(cell)] if not cell.startswith(r"\multicolumn") else []
     first = ClaimKey.parse_key(keys[0]) if keys else None
-    if first is None or first.form not in ("pm", "mean") or keys[0] not in printed:
+    if first is None or first.form not in ("pm", "mean", "points") or keys[0] not in printed:
         return None
     number = re.match(r"(\\ensuremath\{-\}|-)?(\d+)(\.?)", printed[keys[0]].tex)
     if number is None:

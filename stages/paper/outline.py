@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from labwright.models.roles.paper_writing import (
     DecidedHypothesis,
@@ -39,6 +39,7 @@ from labwright.stages.paper.required_statements import shorten_statement
 
 RESERVED_TITLES = ("abstract", "title")
 """Titles that no section may have: edits use them to address parts of a draft."""
+ORDINALS = ("first", "second", "third")
 SHARE_BOUNDS = (0.8, 1.2)
 """Bounds of the sum of all shares."""
 
@@ -306,7 +307,10 @@ def list_reportable_outcomes(
     disclosures: Iterable[str],
 ) -> tuple[RequiredStatement, ...]:
     """Return the outcomes that must be reported, registered ones first."""
-    statements = [_build_outcome(one) for one in decided]
+    subjects: dict[str, list[str]] = {}
+    for line in (line for one in decided for line in one.effects):
+        subjects.setdefault(line.subject or line.key, []).append(line.key)
+    statements = [_build_outcome(one, subjects) for one in decided]
     places: dict[tuple[str, str, str], list[ExploratoryComparison]] = {}
     for comparison in comparisons if not decided else ():
         arm, other = map(parse_arm, comparison.subtracted)
@@ -345,25 +349,29 @@ def list_program_sentences(statements: Iterable[RequiredStatement]) -> tuple[str
     )
 
 
-def _build_outcome(one: DecidedHypothesis) -> RequiredStatement:
-    """Build the statement on a hypothesis: its outcome, and the estimates that a section must print."""
+def _build_outcome(one: DecidedHypothesis, subjects: Mapping[str, Sequence[str]]) -> RequiredStatement:
+    """Build the statement on a hypothesis: its outcome, and the estimates that a section must print. `subjects`: what
+    is estimated -> keys."""
     measured = [line for line in one.effects if "mean" in line.forms]
     kind = "registered" if one.confirmatory else "exploratory"
-    name = f"\\setup{{{one.key.replace('/', '.')}.title}}"
+    name = f"the {kind} hypothesis ``\\setup{{{one.key.replace('/', '.')}.title}}''"
     preview = " (a preview)" if one.confirmatory and not one.confirmed else ""
 
     def write(line: EstimateLine) -> str:
+        several = len(one.effects) > 1
+        part = f"the {ORDINALS[one.effects.index(line)]} part of {name}" if several else name
         interval = (
             f" (\\result{{{line.key}.confidence}}\\% interval \\result{{{line.key}.ci}})" if "ci" in line.forms else ""
         )
         return (
-            f"For the {kind} hypothesis ``{name}'', which is {one.verdict}{preview}, the estimate is "
+            f"{part[:1].upper()}{part[1:]} is {line.verdict if several else one.verdict}{preview}: the estimate is "
             f"\\result{{{line.key}.mean}}{interval}."
         )
 
     return RequiredStatement(
         id=one.key.replace("/", "-"),
         keys=tuple(line.key for line in measured),
+        equal_keys={line.key: tuple(subjects[line.subject]) for line in measured if line.subject in subjects},
         abstract=one.confirmatory,
         required_form="printed" if measured else "",
         text=f"{one.statement} Outcome: {one.verdict}{'' if one.confirmatory else ', exploratory'}: {one.outcome}",

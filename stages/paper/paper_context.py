@@ -21,12 +21,14 @@ from labwright.models.roles.paper_writing import (
     RequiredStatement,
     WriteInputs,
 )
+from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import Claim, compute_paper_claims, find_ablation_conditions, find_winner
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import RequestedEstimate, compute_requested_estimates
 from labwright.record.claims.sentences import describe_support, describe_units, join_names, list_effect_datasets
+from labwright.record.claims.setting_controls import find_registered_estimates
 from labwright.record.estimands import describe_estimand, find_effect_metric, list_conditions_read
 from labwright.record.printed_value import NOT_MEASURED, PrintedValue
 from labwright.record.reducers.run_state import RunState
@@ -40,6 +42,7 @@ from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesi
 from labwright.record.schema.paper import EstimateRequest, PaperDraft
 from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import select_code
+from labwright.record.swapped_settings import find_swapped_arms
 from labwright.review.evidence import (
     ALLOWED_LITERALS,
     Evidence,
@@ -166,9 +169,9 @@ class PaperContext:
             *build_result_tables(
                 self.claims.means,
                 self.plan,
-                self.state.datasets,
                 find_ablation_conditions(self.state),
-                self.claims.differences,
+                {arm: one.ablation.part for one in collect_ablation_results(self.state) for arm in one.arms},
+                [one for one in self.claims.differences if one.key not in self._repeated],
                 find_bold_claims(self.plan, self.decisions, self.claims.means),
             ),
         )
@@ -242,9 +245,16 @@ class PaperContext:
 
     @cached_property
     def exploratory(self) -> tuple[ExploratoryComparison, ...]:
-        """The differences that the text may print: what is registered has its own, corrected interval."""
+        """The differences that the text may print: a registered effect has its own, corrected interval."""
         registered = list_registered_sides(self.plan, every=True)
-        return tuple(one for one in self.comparisons if one.sides not in registered)
+        return tuple(one for one in self.comparisons if one.sides not in registered and one.key not in self._repeated)
+
+    @cached_property
+    def _repeated(self) -> set[str]:
+        """The differences of controls that have the values of a registered effect, whose interval counts."""
+        known = find_registered_estimates(self.plan, self.claims.differences, self.decisions)
+        swapped = find_swapped_arms(self.plan)
+        return {one.key for one in self.claims.differences if one.key in known and one.arm in swapped}
 
     @cached_property
     def decided(self) -> tuple[DecidedHypothesis, ...]:
@@ -259,6 +269,7 @@ class PaperContext:
                 forms=self.collect_forms(key),
                 note=f"{note} (over {describe_units(one, part)})",
                 direction=part.direction,
+                verdict=part.verdict,
             )
 
         lines = {key: describe(key, part, describe_support(part)) for key, part in one.parts_by_key.items()}

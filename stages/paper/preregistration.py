@@ -7,15 +7,21 @@ verdict; the appendix (`registered.tex.jinja`) has the statements, the decision 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from math import inf
 
-from labwright.record.claims.formatting import count_effect_decimals
+from labwright.record.claims.formatting import format_estimate, is_share
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
-from labwright.record.estimands import describe_estimand, find_effect_metric, is_contrast, list_cells_read
-from labwright.record.printed_value import format_tex_number
+from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds, join_names
+from labwright.record.estimands import (
+    classify_scale,
+    describe_estimand,
+    find_effect_metric,
+    is_contrast,
+    list_cells_read,
+)
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
@@ -45,15 +51,27 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     plan, found = state.data_plan, decide_hypotheses(state)
     if plan is None or not found:
         return ()
-    rows = "\n".join(row for one in found for row in _build_rows(one, plan))
-    levels = " and ".join(dict.fromkeys(f"{100 * (1 - one.level):.3g}%" for one in found))
-    titles = {one.name: one.title for one in (*state.datasets, *plan.datasets) if one.title}
-    main = plan.datasets[0].name
+    # the most frequent level has no mark
+    marks = {level: "*" * rank for rank, (level, _) in enumerate(Counter(one.level for one in found).most_common())}
+    rows = "\n".join(row for one in found for row in _build_rows(one, plan, marks[one.level]))
+    main = plan.name_dataset(plan.datasets[0].name)
     units = "datasets" if all(one.hypothesis.unit == "datasets" for one in found) else "seeds"
+    levels = [
+        f"{mark}{100 * (1 - level):.3g}%"
+        + ", corrected by Holm" * any(one.level == level and level < 0.05 and one.family > 1 for one in found)
+        for level, mark in marks.items()
+    ]
+    read = [part.effect for one in found for part in one.parts]
+    effects = [one for one in read if _find_form(one, plan) == "points"]
+    shares = list(dict.fromkeys(find_effect_metric(one, plan) for one in effects))
+    of = f" in {join_names([one.display_name for one in shares])}" * (plan.primary_metric not in shares)
     notes = [
-        f"Registered hypotheses and the effects that decide them, in {plan.primary_metric.display_name} on "
-        f"{titles.get(main, plan.name_dataset(main))} unless stated otherwise: estimate, {levels} "
-        f"interval{' (corrected by Holm)' * (len(found) > 1)} over $n$ {units}, direction, and the claim.",
+        f"Hypotheses and the effects that decide them, in {plan.primary_metric.display_name} on {main} unless stated "
+        f"otherwise: estimate and interval ({'; '.join(levels)}) over $n$ {units}, direction, and the claim.",
+        f"Differences{of} are in percentage points." if shares else "",
+        "Other effects are fractions."
+        if any(find_effect_metric(one, plan) in shares and _find_form(one, plan) == "mean" for one in read)
+        else "",
         "A preview confirms nothing."
         if any(one.hypothesis.confirmatory and not one.confirmed for one in found)
         else "",
@@ -66,7 +84,7 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
             "hypotheses",
             (
                 "\\begin{tabular}{@{}L{0.35\\linewidth}lrlL{0.21\\linewidth}@{}}\n\\toprule\n"
-                f"{format_row(('Hypothesis and its effects', 'Effect [interval]', '$n$', 'Direction', 'Claim'))}\n"
+                f"{format_row(('Hypothesis and its effects', 'Effect, interval', '$n$', 'Direction', 'Claim'))}\n"
                 f"\\midrule\n{rows}\n"
                 "\\bottomrule\n\\end{tabular}"
             ),
@@ -75,7 +93,7 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     )
 
 
-def _build_rows(one: HypothesisDecision, plan: DataPlan) -> Iterator[str]:
+def _build_rows(one: HypothesisDecision, plan: DataPlan, mark: str) -> Iterator[str]:
     """Yield the rows of a hypothesis: its name with its verdict, its effects, its rival if that is not ruled out, and
     the declared alternatives if some do not support it. The name and a single effect share a row."""
     kind = "" if one.confirmed else ", preview" if one.hypothesis.confirmatory else ", exploratory"
@@ -87,25 +105,29 @@ def _build_rows(one: HypothesisDecision, plan: DataPlan) -> Iterator[str]:
     for part in one.parts:
         what = _describe_effect(part.effect, plan)
         label = f"{name}: {mark_recorded(what)}" if len(one.parts) == 1 else _indent(what)
-        claim = f"{part.effect.claim_text}: {part.verdict}{f'{kind}{held}' * (len(one.parts) == 1)}"
-        yield _build_effect_row(label, part, _format_direction(part), mark_recorded(claim))
+        claim = f"{_format_claim(part.effect, plan)}: {part.verdict}{f'{kind}{held}' * (len(one.parts) == 1)}"
+        yield format_row((label, *_format_numbers(part, plan, mark), _format_direction(part), mark_recorded(claim)))
     if _is_rival_open(one) and one.rival is not None and one.hypothesis.rival is not None:
         outcome = "as the rival says" if one.rival_sign == one.hypothesis.rival.theirs else "neither"
         what = f"Rival: {_describe_effect(one.rival.effect, plan)}"
-        yield _build_effect_row(_indent(what), one.rival, one.rival_sign or "open", outcome)
+        numbers = _format_numbers(one.rival, plan, mark)
+        yield format_row((_indent(what), *numbers, one.rival_sign or "open", outcome))
 
 
 def _is_rival_open(one: HypothesisDecision) -> bool:
-    """Return whether a rival explanation was measured and is not ruled out."""
-    return one.rival is not None and one.hypothesis.rival is not None and one.rival_sign != one.hypothesis.rival.ours
+    """Return whether a rival explanation of an effect that was found was measured and is not ruled out."""
+    rival = one.hypothesis.rival
+    return one.rival is not None and rival is not None and one.has_effect and one.rival_sign != rival.ours
 
 
 def _indent(what: str) -> str:
     return rf"\hangindent=1.6em\quad {mark_recorded(what[:1].upper() + what[1:])}"
 
 
-def _build_effect_row(label: str, part: EffectDecision, direction: str, outcome: str) -> str:
-    return format_row((label, _format_estimate(part), mark_recorded(len(part.values)), direction, outcome))
+def _format_numbers(part: EffectDecision, plan: DataPlan, mark: str) -> tuple[str, str]:
+    """Return the estimate with its interval, and the number of units."""
+    estimate = _format_estimate(part, plan, _find_form(part.effect, plan))
+    return estimate + mark, mark_recorded(len(part.values))
 
 
 def _describe_effect(effect: Effect, plan: DataPlan) -> str:
@@ -127,16 +149,30 @@ def _format_direction(part: EffectDecision) -> str:
     return part.direction if has_direction else "--"
 
 
-def _format_estimate(part: EffectDecision) -> str:
+def _find_form(effect: Effect, plan: DataPlan) -> str:
+    """Return the form in which the table prints an effect, as the text does: in per cent, in points, or unscaled."""
+    scale, share = classify_scale(effect.estimand), is_share(find_effect_metric(effect, plan))
+    return "percent" if scale == "ratio" else "points" if scale == "difference" and share else "mean"
+
+
+def _format_claim(effect: Effect, plan: DataPlan) -> str:
+    """Return the claim on an effect in the unit of the table: `at least 3 points`."""
+    form = _find_form(effect, plan)
+    if form == "mean" or effect.claim == "positive":
+        return effect.claim_text
+    unit = "%" if form == "percent" else " points"
+    return f"{effect.claim_text.removesuffix(f'{effect.limit:g}')}{100 * effect.limit:.6g}{unit}"
+
+
+def _format_estimate(part: EffectDecision, plan: DataPlan, form: str = "mean") -> str:
+    """Format an estimate in a printed form, with its interval."""
     if part.mean is None:
         return "--"
-    digits = count_effect_decimals(part)
-    ends = (
-        ""
-        if part.low is None or part.high is None
-        else (rf" [\rec{{{format_tex_number(part.low, digits)}}}, \rec{{{format_tex_number(part.high, digits)}}}]")
-    )
-    return rf"\rec{{{format_tex_number(part.mean, digits)}}}{ends}"
+    printed = format_estimate("", part, 0.0, plan)
+    interval = printed.get(".ci" if form == "mean" else f".{form}_ci")
+    ends = "" if interval is None else interval.tex if form == "mean" else f"[{interval.tex.replace(' to ', ', ')}]"
+    unit = r"\%" * (form == "percent")
+    return rf"\rec{{{printed[f'.{form}'].tex}{unit}}}" + (rf" \rec{{{ends}}}" if ends else "")
 
 
 def render_in_full(state: RunState) -> str:
@@ -151,7 +187,7 @@ def render_in_full(state: RunState) -> str:
             # code of a repository makes its own splits, perhaps by the seed
             "one_sample": not any(one.command for one in state.datasets),
             "described": partial(describe_estimand, plan=plan),
-            "estimate": _format_estimate,
+            "estimate": partial(_format_estimate, plan=plan),
             "notes": _list_notes,
             "outcome": describe_outcome,
             "metric": partial(find_effect_metric, plan=plan),

@@ -18,7 +18,7 @@ from labwright.models.roles import REFLECT
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection, ReflectionRound, SectionEdit, TextEdit
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.result_macros import strip_form
-from labwright.record.schema.figures import FinalFigure
+from labwright.record.schema.figures import FigureAspectReview, FinalFigure
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import collect_used_keys
 from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
@@ -161,7 +161,13 @@ def build_reflect_inputs(
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
         lengths=measure_sections(draft, base.filled, page_words, inputs.float_words),
         figure_reviews=context.state.figures.reviews if context.state.figures else (),
-        paper_figures=seen.reviews if seen is not None else (),
+        paper_figures=tuple(
+            # the writer cannot change what the program draws and says below it
+            one.model_copy(update={"image": FigureAspectReview(ok=True), "caption": FigureAspectReview(ok=True)})
+            if one.name in PROGRAM_FIGURES
+            else one
+            for one in (seen.reviews if seen is not None else ())
+        ),
         rewritable=_list_rewritable(base),
         tried=tuple(
             ReflectionRound(

@@ -28,6 +28,7 @@ from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import collect_used_keys
 
 _EXPLORATORY_CONTROL = ", the exploratory control for the strongest surprise of the exploration"
+HYPOTHESIS_TABLE = "hypotheses"
 TableClaims = Mapping[str, frozenset[str]]
 """Table -> the claims that it prints."""
 
@@ -77,16 +78,23 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
                 "their settings may explain their difference."
             )
         else:
-            at = f" at \\setup{{level.{control.level}.title}}" if control.level else ""
+            sides, known = f"{arm} minus {other}", one.registered
+            if known is not None and known.sign < 0:
+                sides = f"{other} minus {arm}"
+            key = control.key if known is None else known.key
+            level = "95" if known is None else f"\\result{{{key}.confidence}}"
             text = (
-                f"With both arms at the settings tuned for {other}, the \\setup{{metric.title}} of {arm} minus that of "
-                f"{other}{at} on \\setup{{data.{control.dataset}.title}} is \\result{{{control.key}.mean}} (95\\% "
-                f"interval \\result{{{control.key}.ci}}; exploratory), another direction than at their own settings, "
-                "so their settings may explain their difference."
+                f"With both arms at the settings tuned for {other}, the difference in \\setup{{metric.title}} on "
+                f"{_format_place(control)} ({sides}) is \\result{{{key}.mean}} ({level}\\% interval "
+                f"\\result{{{key}.ci}}{'; exploratory' if known is None else ''}), "
+            ) + (
+                "with a sign that is open there and at their own settings, so that neither comparison is decided."
+                if one.agrees
+                else "another direction than at their own settings, so their settings may explain their difference."
             )
         yield RequiredStatement(
             id=f"settings-{one.arm}-{one.other}" + (f"-{control.level}-{control.dataset}" if control else ""),
-            keys=(control.key,) if control else (),
+            keys=(one.registered.key if one.registered else control.key,) if control else (),
             required_form="sentence",
             text=text,
         )
@@ -148,14 +156,16 @@ def _filter_primary(state: RunState, differences: Iterable[ClaimDifference]) -> 
 
 def _format_difference(one: ClaimDifference) -> str:
     """Write a sentence with a difference of the primary metric. Names are macros, since they may contain numbers."""
-    level = parse_level(one.condition)
-    at = f" at \\setup{{level.{level}.title}}" if level else ""
     interval = "" if one.low is None else f"95\\% interval \\result{{{one.key}.ci}}; "
     return (
-        f"On \\setup{{data.{one.dataset}.title}}, the \\setup{{metric.title}} of \\setup{{arm.{one.arm}.title}} minus "
-        f"that of \\setup{{arm.{parse_arm(one.other)}.title}}{at} is \\result{{{one.key}.mean}} "
-        f"({interval}{one.basis_text})."
+        f"On {_format_place(one)}, the difference in \\setup{{metric.title}} (\\setup{{arm.{one.arm}.title}} minus "
+        f"\\setup{{arm.{parse_arm(one.other)}.title}}) is \\result{{{one.key}.mean}} ({interval}{one.basis_text})."
     )
+
+
+def _format_place(one: ClaimDifference) -> str:
+    """Write the dataset of a difference and, if it has one, its level."""
+    return f"\\setup{{data.{one.dataset}.title}}" + f" at \\setup{{level.{one.level}.title}}" * bool(one.level)
 
 
 # --- drafts -----------------------------------------------------------------------------------------------------------
@@ -226,7 +236,11 @@ def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, table_claims:
     placed = collect_used_keys(bodies, frozenset({"papertable"})) if item.required_form == "shown" else ()
     means = {key[1:4] for name in placed for text in table_claims.get(name, ()) if (key := ClaimKey.parse_key(text))}
     printed = _find_printed_keys("\n".join(bodies))
-    return [key for key in item.keys if key not in printed and not _is_in_table(key, means)]
+    missing = [key for key in item.keys if not printed & {key, *item.equal_keys.get(key, ())}]
+    if item.required_form == "printed" and HYPOTHESIS_TABLE in collect_used_keys(bodies, frozenset({"papertable"})):
+        # the table has all parts of a hypothesis that the text reports
+        return missing if len(missing) == len(item.keys) else []
+    return [key for key in missing if not _is_in_table(key, means)]
 
 
 def _is_in_table(key: str, means: set[tuple[str, str, str]]) -> bool:

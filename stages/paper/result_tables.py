@@ -3,17 +3,17 @@ text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from textwrap import wrap
-from typing import get_args
 
-from labwright.record.claims.caveats import Caveat, compare_anchors
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import GRADES_BEST_FIRST, Claim
+from labwright.record.claims.estimates import Claim
+from labwright.record.claims.formatting import is_share
 from labwright.record.claims.setting_controls import find_agreeing_controls
 from labwright.record.estimands import list_main_arms
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts, MetricSpec, parse_arm
+from labwright.record.schema.data_plan import DataPlan, MetricSpec, parse_arm
 from labwright.record.swapped_settings import find_swapped_arms
 from labwright.sandbox.scoring import AGREEMENT_SUFFIX
 from labwright.stages.paper.latex import format_row, mark_recorded
@@ -27,15 +27,15 @@ CONTROL_MARK = " (control)"
 MAX_ARM_COLUMNS, MAX_LEVEL_COLUMNS = 6, 4
 """Largest number of arms that are columns of the main table, and of levels that are columns of the ablations; more of
 them are rows."""
-MAX_HEAD_CHARS, MAX_VARIANT_CHARS = 16, 45
-"""Characters per line of a column heading, and of the name of a variant."""
+MAX_HEAD_CHARS, MAX_FACTOR_CHARS, MAX_VARIANT_CHARS = 16, 28, 48
+"""Characters per line of a column heading, of the first one, and of a variant."""
 
 
 def build_result_tables(
     claims: Sequence[Claim],
     plan: DataPlan,
-    facts: Sequence[DatasetFacts] = (),
     ablated: Sequence[str] = (),
+    changes: Mapping[str, str] | None = None,
     differences: Sequence[ClaimDifference] = (),
     bold: Collection[str] = (),
 ) -> tuple[PaperTable, ...]:
@@ -45,14 +45,16 @@ def build_result_tables(
     a method is worse than a baseline; `ablation` the differences of the conditions in `ablated` that are not in `main`.
     In the appendix, `metrics` has the other metrics in full, and `controls` the arms with the settings of another whose
     difference has the direction that it has at the arms' own settings. All but `main` exist only if there is something
-    to show. `bold` has the keys of the means that are bold. Captions name the caveats of `differences`.
+    to show. `changes` says what the arm of an ablation changes. `bold` has the keys of the means that are bold.
+    Grades and caveats are in the disclosures.
     """
-    titles = _TableTitles(plan, facts)
+    titles = _TableTitles(plan, changes or {})
     split = claims[0].split if claims else "test"
     compared = [one for one in claims if one.arm in titles.main]
     further = [metric for metric in plan.metrics[1:] if any(one.name == metric.name for one in compared)]
     made: list[PaperTable] = []
     if compared:
+        spread = {(one.name, one.dataset, one.condition): one.sd or 0.0 for one in claims}
         lost = {
             (one.name, one.dataset, one.level)
             for one in differences
@@ -60,6 +62,8 @@ def build_result_tables(
             and titles.find_role(one.arm) == "method"
             and one.better == one.other
             and one.excludes_zero
+            and abs(one.mean)
+            > max(spread.get((one.name, one.dataset, side), 0.0) for side in (one.condition, one.other))
         }
         chosen = [
             one
@@ -69,9 +73,11 @@ def build_result_tables(
         ]
         references = [one for one in claims if one.arm in REFERENCE_ARM_TITLES and one.name == plan.primary_metric.name]
         worse = [metric for metric in further if any(one.name == metric.name for one in chosen)]
+        if all(one in chosen for one in compared):
+            further = []
         harm = (
-            f" Rows of {_list_directions(worse, titles)}: where a method is worse than a baseline and the interval of "
-            "the difference excludes zero."
+            f" Rows of {_list_directions(worse, titles)}: where a method is worse than a baseline by more than a "
+            "standard deviation, with an interval that excludes zero."
         )
         more = r" Other metrics: Table~\ref{tab:metrics}."
         made.append(
@@ -82,9 +88,8 @@ def build_result_tables(
                 f"({_format_direction(plan.primary_metric)}): mean $\\pm$ standard deviation over $n$ seeds."
                 f"{harm * bool(worse)}{more * bool(further)}"
                 f"{BOLD_NOTE if any(one.key in bold for one in chosen) else ''}"
-                f"{REFERENCES_NOTE if references else ''}"
-                f"{_format_caveats(plan, claims, differences, titles)}"
-                f"{_format_notes(chosen, titles, claims)}",
+                f"{REFERENCES_NOTE if references else ''}{titles.format_equal_arms(chosen)}"
+                f"{_format_grades(chosen, titles, claims)}",
             )
         )
     if further:
@@ -95,7 +100,7 @@ def build_result_tables(
                 _build_main_table(shown, titles, (), bold),
                 f"Secondary metrics on {split} data ({_list_directions(further, titles)}): mean $\\pm$ standard "
                 f"deviation over the same seeds; the supplement has their intervals."
-                f"{_format_notes(shown, titles, claims)}",
+                f"{_format_grades(shown, titles, claims)}",
                 placement="appendix",
             )
         )
@@ -106,9 +111,10 @@ def build_result_tables(
         if one.arm in titles.swapped or parse_arm(one.other) == plan.find_tuned_arm(one.arm)
     ]
     agreeing = {one.key for one in find_agreeing_controls(plan, differences)}
+    variants = "each variant (with the part that it changes) from the whole method"
     controls = "an arm with the settings of another from that other (control)"
     for name, found, what in (
-        ("ablation", [one for one in pairs if one.key not in agreeing], "each variant from the whole method"),
+        ("ablation", [one for one in pairs if one.key not in agreeing], variants),
         ("controls", [one for one in pairs if one.key in agreeing], ""),
     ):
         what = " and of ".join(filter(None, (what, controls * any(one.arm in titles.swapped for one in found))))
@@ -118,8 +124,9 @@ def build_result_tables(
                     name,
                     _build_ablation_table(found, titles),
                     f"{name.capitalize()}: difference in {mark_recorded(titles.name_metric(plan.primary_metric))} on "
-                    f"{split} data ({_format_direction(plan.primary_metric)}) of {what}, paired by seed, with its "
-                    f"exploratory {mark_recorded('95%')} interval.{_format_notes(found, titles, claims)}",
+                    f"{split} data ({'percentage points, ' * is_share(plan.primary_metric)}"
+                    f"{_format_direction(plan.primary_metric)}) of {what}, paired by seed, with its exploratory "
+                    f"{mark_recorded('95%')} interval.{_format_grades(found, titles, claims)}",
                     placement="main" if name == "ablation" else "appendix",
                 )
             )
@@ -130,77 +137,33 @@ def _list_directions(metrics: Iterable[MetricSpec], titles: _TableTitles) -> str
     return ", ".join(f"{mark_recorded(titles.name_metric(one))} ({_format_direction(one)})" for one in metrics)
 
 
-def _format_notes(claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
-    """Return the notes of a caption: on grades (by metric; by arm and dataset where one has several; none if the
-    program scored all values), and on values without a deviation. `every` also contains claims that are not shown, such
-    as the agreement of a model's grades with labels."""
-    notes: list[str] = []
-    grades = sorted({one.grade for one in claims}, key=GRADES_BEST_FIRST.index)
-    if len(grades) == 1:
-        notes += [f"Grade of all values: {grades[0]}."] if grades != ["scored"] else []
-    elif grades:
-        by_metric = {name: {one.grade for one in claims if one.name == name} for name in {one.name for one in claims}}
-        parts = [
-            f"{grade}: "
-            + ", ".join(
-                dict.fromkeys(
-                    mark_recorded(titles.plan.name_metric(one.name))
-                    if len(by_metric[one.name]) == 1
-                    else f"{mark_recorded(titles.plan.name_metric(one.name))} of {titles.format_arm(one.arm)} on "
-                    f"{titles.format_dataset(one.dataset)}"
-                    for one in claims
-                    if one.grade == grade
-                )
-            )
-            for grade in grades
-        ]
-        notes.append(f"Grades: {'; '.join(parts)}.")
-    if any(one.is_constant for one in claims):
-        notes.append(CONSTANT_NOTE)
-    notes += [
-        f"A language model's grades of {titles.format_arm(one.arm)} agree with labels of dev: {_format_value(other)}."
+def _format_grades(claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
+    """Return the grade of the values if they share one and the program did not score them, and how a model's grades
+    agree with labels. `every` also contains claims that are not shown."""
+    grades = {one.grade for one in claims}
+    shared = f" Grade of all values: {claims[0].grade}." * (len(grades) == 1 and grades != {"scored"})
+    return shared + "".join(
+        f" A language model's grades of {titles.format_arm(one.arm)} agree with labels of dev: {_format_value(other)}."
         for one in claims
         if one.grade == "judged"
         for other in every
         if (other.name, other.dataset, other.condition) == (f"{one.name}{AGREEMENT_SUFFIX}", one.dataset, one.condition)
-    ]
-    return "".join(f" {note}" for note in notes)
-
-
-def _format_caveats(
-    plan: DataPlan, claims: Sequence[Claim], differences: Sequence[ClaimDifference], titles: _TableTitles
-) -> str:
-    """Return sentences on the caveats of the verdicts on compared arms, and on missed published values."""
-    pairs = {
-        caveat: dict.fromkeys(
-            f"{titles.format_arm(one.arm)} against {titles.format_arm(parse_arm(one.other))}"
-            for one in differences
-            if caveat in one.caveats and titles.find_role(one.arm) == "method"
-        )
-        for caveat in get_args(Caveat)
-    }
-    notes = [f" {caveat.capitalize()}: {', '.join(which)}." for caveat, which in pairs.items() if which]
-    notes += [
-        rf" Published of {titles.format_arm(one.anchor.arm)} on {titles.format_dataset(one.anchor.dataset)}: "
-        rf"\setup{{{one.key}.value}} $\pm$ \setup{{{one.key}.tolerance}} (\setup{{{one.key}.source}})."
-        for one in compare_anchors(plan, claims)
-        if one.is_missed
-    ]
-    return "".join(notes)
+    )
 
 
 def _build_main_table(
     chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim], bold: Collection[str]
 ) -> str:
     """Build the main table: the arms are columns, many arms are rows. Each dataset ends with its reference models."""
-    arms = [arm for arm in titles.main if any(one.arm == arm for one in chosen)]
+    arms = titles.list_distinct_arms(chosen)
+    several = len({one.name for one in chosen}) > 1
     wide = len(arms) <= MAX_ARM_COLUMNS
 
     def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for metric in titles.plan.metrics:
             found = [one for one in here if one.name == metric.name]
             for level in titles.list_levels(found):
-                name = titles.format_metric(metric) if metric != titles.plan.primary_metric else ""
+                name = titles.format_metric(metric) if several or not level else ""
                 label = ", ".join(filter(None, (name, titles.format_level(level))))
                 cells = [_find_claim(found, arm, level) for arm in arms]
                 if wide:
@@ -228,17 +191,19 @@ def _build_main_table(
 
 def _build_ablation_table(pairs: Sequence[ClaimDifference], titles: _TableTitles) -> str:
     """Build a table of differences with one row per variant; levels are columns, or many of them rows."""
-    levels = titles.list_levels(pairs)
+    levels, show = titles.list_levels(pairs), partial(_format_value, points=is_share(titles.plan.primary_metric))
     wide = len(levels) <= MAX_LEVEL_COLUMNS
 
     def rows(here: Sequence[Claim]) -> Iterator[Sequence[str]]:
         for arm in dict.fromkeys(one.arm for one in here):
-            name, cells = titles.format_variant(arm), [_find_claim(here, arm, level) for level in levels]
+            first = next(one for one in pairs if one.arm == arm)  # which says what the variant changes
+            name = titles.format_variant(arm, described=first.dataset == here[0].dataset)
+            cells = [_find_claim(here, arm, level) for level in levels]
             if wide:
-                yield name, *map(_format_value, cells), _format_counts(cells)
+                yield name, *map(show, cells), _format_counts(cells)
             found = [(level, one) for level, one in zip(levels, cells, strict=True) if one is not None and not wide]
             for k, (level, one) in enumerate(found):
-                yield "" if k else name, titles.format_level(level), _format_value(one), _format_counts([one])
+                yield "" if k else name, titles.format_level(level), show(one), _format_counts([one])
 
     heads = [titles.format_level(level) or "Difference" for level in levels] if wide else [titles.factor, "Difference"]
     return _format_tabular(f"l{'c' * len(heads)}r", ("Variant", *heads, "$n$"), pairs, titles, rows)
@@ -267,17 +232,19 @@ def _find_claim(claims: Iterable[Claim], arm: str, level: str) -> Claim | None:
     return next((one for one in claims if (one.arm, one.level) == (arm, level)), None)
 
 
-def _format_value(claim: Claim | None, bold: Collection[str] = (), *, interval: bool = True) -> str:
-    """Format a mean with its deviation, or a difference, and its interval."""
+def _format_value(
+    claim: Claim | None, bold: Collection[str] = (), *, interval: bool = True, points: bool = False
+) -> str:
+    """Format a mean with its deviation, or a difference (in points, as the text does), and its interval."""
     if claim is None:
         return "--"
-    text = rf"\result{{{claim.key}.{'mean' if isinstance(claim, ClaimDifference) else 'pm'}}}"
+    form = ("points" if points else "mean") if isinstance(claim, ClaimDifference) else "pm"
+    text = rf"\result{{{claim.key}.{form}}}"
     text = rf"\textbf{{{text}}}" if claim.key in bold else text
-    return f"{text} {_format_interval(claim)}".rstrip() if interval else text
-
-
-def _format_interval(claim: Claim | None) -> str:
-    return "" if claim is None or claim.low is None else rf"{{\footnotesize \result{{{claim.key}.ci}}}}"
+    if not interval or claim.low is None:
+        return text
+    ends = rf"(\result{{{claim.key}.points_ci}})" if points else rf"\result{{{claim.key}.ci}}"
+    return rf"{text} {{\footnotesize {ends}}}"
 
 
 def _format_counts(claims: Sequence[Claim | None]) -> str:
@@ -300,13 +267,12 @@ def _stack_lines(text: str, width: int, position: str, align: str) -> str:
 class _TableTitles:
     """Names of a plan's arms, levels, metrics and datasets, as tables print them."""
 
-    def __init__(self, plan: DataPlan, facts: Sequence[DatasetFacts]) -> None:
-        self.plan = plan
+    def __init__(self, plan: DataPlan, changes: Mapping[str, str]) -> None:
+        self.plan, self._changes = plan, changes
         self.swapped = find_swapped_arms(plan)
-        self._datasets = {one.name: one.title for one in (*facts, *plan.datasets) if one.title}
         self.main = list_main_arms(plan)
         factor = plan.factor or "level" if plan.levels else ""
-        self.factor = _stack_lines(factor[:1].upper() + factor[1:], MAX_HEAD_CHARS, "[b]", "l")
+        self.factor = _stack_lines(factor[:1].upper() + factor[1:], MAX_FACTOR_CHARS, "[b]", "l")
 
     def name_metric(self, metric: MetricSpec) -> str:
         return f"{metric.display_name}{f' ({metric.unit})' if metric.unit else ''}"
@@ -315,7 +281,7 @@ class _TableTitles:
         return self._capitalise(self.name_metric(metric))
 
     def format_dataset(self, name: str) -> str:
-        return mark_recorded(self._datasets.get(name, self.plan.name_dataset(name)))
+        return mark_recorded(self.plan.name_dataset(name))
 
     def _name_arm(self, name: str) -> str:
         title = REFERENCE_ARM_TITLES.get(name) or self.plan.name_arm(name)
@@ -327,8 +293,9 @@ class _TableTitles:
     def format_arm_head(self, name: str) -> str:
         return _stack_lines(self._name_arm(name), MAX_HEAD_CHARS, "[b]", "c")
 
-    def format_variant(self, name: str) -> str:
-        return _stack_lines(self._name_arm(name).removesuffix(CONTROL_MARK), MAX_VARIANT_CHARS, "[t]", "l")
+    def format_variant(self, name: str, *, described: bool) -> str:
+        change = f": {self._changes[name]}" if described and name in self._changes else ""
+        return _stack_lines(self._name_arm(name).removesuffix(CONTROL_MARK) + change, MAX_VARIANT_CHARS, "[t]", "l")
 
     def format_level(self, name: str) -> str:
         return mark_recorded(self.plan.name_level(name))
@@ -339,6 +306,24 @@ class _TableTitles:
     def rank_level(self, level: str) -> int:
         names = self.plan.level_names
         return names.index(level) if level in names else len(names)
+
+    def list_distinct_arms(self, claims: Sequence[Claim]) -> list[str]:
+        """Return the main arms that have claims, without those with the values of an earlier one."""
+        return [arm for arm in self.main if any(one.arm == arm for one in claims) and not self._find_equal(arm, claims)]
+
+    def format_equal_arms(self, claims: Sequence[Claim]) -> str:
+        """Return which arms of the plan have the values of an earlier one."""
+        equal = [(arm, other) for arm in self.main if (other := self._find_equal(arm, claims))]
+        return "".join(f" {self.format_arm(arm)} has the values of {self.format_arm(other)}." for arm, other in equal)
+
+    def _find_equal(self, arm: str, claims: Sequence[Claim]) -> str:
+        """Return an earlier main arm with the same values wherever `arm` has any."""
+        values = {
+            name: {(one.dataset, one.name, one.level): one.values for one in claims if one.arm == name}
+            for name in self.main
+        }
+        earlier = self.main[: self.main.index(arm)]
+        return next((name for name in earlier if values[arm] and values[name] == values[arm]), "")
 
     def list_levels(self, claims: Iterable[Claim]) -> list[str]:
         """Return the levels of claims in the plan's order."""

@@ -77,7 +77,7 @@ def _format_notes(account: TuningReport, one: ArmTuningReport) -> str:
         for text, holds in (
             ("UNEQUAL: less than the others", one.arm in account.underfunded_arms),
             ("every setting of its space was tried", one.effort.exhausted),
-            ("stale: not tuned on the reported code", chosen is not None and chosen.stale),
+            ("tuned with fewer trials than planned", chosen is not None and chosen.stale),
             ("the best came late: not converged", chosen is not None and chosen.gaining),
             (
                 f"at the edge: {', '.join(chosen.edges)}" if chosen is not None else "",

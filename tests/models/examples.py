@@ -396,7 +396,7 @@ WRITE = WriteInputs(
             metric="accuracy",
             better="margin@n50",
             worse="plain@n50",
-            caveats=("stale tuning",),
+            caveats=("tuned with fewer trials",),
             n=5,
         ),
     ),

@@ -199,11 +199,7 @@ def make_tables(run: RunState, plan: DataPlan = PLAN) -> tuple[PaperTable, ...]:
     return (
         *build_hypothesis_tables(run),
         *build_result_tables(
-            claims,
-            plan,
-            run.datasets,
-            differences=compute_differences(run, claims),
-            bold=find_bold_claims(plan, decided, claims),
+            claims, plan, differences=compute_differences(run, claims), bold=find_bold_claims(plan, decided, claims)
         ),
     )
 

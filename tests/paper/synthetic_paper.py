@@ -417,8 +417,8 @@ def make_parts(folder: Path, draft: PaperDraft = DRAFT, *, with_appendix: bool =
         tables=build_result_tables(
             compute_paper_claims(run),
             PLAN,
-            FACTS,
             ABLATED,
+            None,
             [one for one in found if isinstance(one, ClaimDifference) and one.name == "log_loss"],
         ),
         notice=render_notice(novelty_unchecked=False) if with_appendix else "",

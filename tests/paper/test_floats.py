@@ -49,8 +49,8 @@ def test_a_hypothesis_is_a_row_for_each_effect_with_its_verdict() -> None:
     table, *_ = erasing_study.make_tables(RUN)
     rows = plain(table.tabular).split("\n")[4:-2]
     assert rows[0] == (
-        r"\emph{Erasing helps}: random erasing minus no erasing, at 95 \% & 0.025 [0.016, 0.034] & 5 & positive & "
-        r"at least 0.03: open \\"
+        r"\emph{Erasing helps}: random erasing minus no erasing, at 95 \% & 2.5 [1.6, 3.4] & 5 & positive & "
+        r"at least 3 points: open \\"
     )
     assert rows[1] == r"\multicolumn{4}{@{}l}{\emph{By hiding the mark}} & refuted \\", "first the verdict"
     assert len(rows) == 5 and rows[2].endswith("above zero: supported \\\\")
@@ -59,7 +59,10 @@ def test_a_hypothesis_is_a_row_for_each_effect_with_its_verdict() -> None:
     assert "Rival" not in table.tabular + table.caption, "a rival that is ruled out is in the appendix"
     for name in ("erase-anywhere", "erasing-helps", "a95", "fashion "):
         assert name not in table.tabular + table.caption, "no ids"
-    assert r"97.5\% and 95\%" in plain(table.caption) and "in accuracy on Fashion-MNIST" in table.caption
+    assert (
+        "interval (97.5\\%, corrected by Holm; {*}95\\%)" in plain(table.caption)
+        and "in accuracy on Fashion-MNIST" in table.caption
+    )
     full = plain(render_in_full(RUN))
     assert "Declared alternatives:" in full and "Rival explanation:" in full, "the appendix has the rest"
 
@@ -101,7 +104,8 @@ def test_text_tables_and_figure_have_one_interval_of_a_registered_difference() -
     [part, *_] = decide_hypotheses(RUN)[0].parts
     [panel] = build_figure_data(RUN, RunFolder(Path("unused")))["differences"]
     drawn = panel["series"][0]["points"][2]
-    assert (drawn["low"], drawn["high"]) == (part.low, part.high), "corrected, as in the table"
+    assert part.low is not None and part.high is not None
+    assert (drawn["low"], drawn["high"]) == (100 * part.low, 100 * part.high), "corrected, as in the table"
     inputs = build_write_inputs(PaperContext(RUN, RunFolder(Path("unused")), PaperSettings()))
     keys = [one.key for one in inputs.comparisons]
     assert (
@@ -143,18 +147,24 @@ def test_the_lead_figure_shows_all_confirmatory_arms_against_the_baseline_and_it
     [panel] = data["differences"]
     assert [one["label"] for one in panel["series"]] == ["random erasing", "erasing, mark spared"]
     assert [len(point["values"]) for one in panel["series"] for point in one["points"]] == [5] * 6
-    assert panel["series"][0]["points"][2]["mean"] == pytest.approx(decide_hypotheses(RUN)[0].parts[0].mean)
-    assert panel["margins"] == [0.03], "of the claim above zero the smallest effect"
+    assert panel["series"][0]["points"][2]["mean"] == pytest.approx(
+        100 * (decide_hypotheses(RUN)[0].parts[0].mean or 0)
+    )
+    assert panel["margins"] == [3.0], "of the claim above zero the smallest effect"
     script = build_figure_script(data, erasing_study.PLAN)
     assert script is not None and (script.figures[0].name, script.figures[0].placement) == ("decided", "main")
-    for words in ("Difference in accuracy from no erasing on Fashion-MNIST", "margin, 0.03", "small points are seeds"):
+    for words in (
+        "Improvement in accuracy over no erasing on Fashion-MNIST (arm minus",
+        "margin, 3 points",
+        "Small points: seeds",
+    ):
         assert words in script.figures[0].description
 
 
 def test_a_method_hoped_to_lose_has_its_margin_below_zero() -> None:
     plan = with_effect(estimand="none@a95 - erase-anywhere@a95")
     [panel] = build_figure_data(erasing_study.make_state(plan), RunFolder(Path("unused")))["differences"]
-    assert panel["margins"] == [-0.03]
+    assert panel["margins"] == [-3.0]
 
 
 def test_effects_on_other_data_and_metrics_name_them() -> None:

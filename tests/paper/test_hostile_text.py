@@ -98,8 +98,8 @@ def parts_of(run: RunState) -> PaperParts:
     made = build_result_tables(
         [one for one in found if not hasattr(one, "other")],
         run.data_plan,
-        run.datasets,
         synthetic_paper.ABLATED,
+        None,
         [one for one in found if isinstance(one, ClaimDifference) and one.name == "log_loss"],
     )
     body = "\n\n".join(

@@ -43,7 +43,7 @@ def test_the_plan_and_its_objective_are_disclosed_and_a_table_has_every_verdict(
     [table] = build_hypothesis_tables(run)
     lines = table.tabular.split("\n")
     [row] = [line for line in lines if r"\emph{Gain}: cross-entropy minus label smoothing, at" in line]
-    assert r"\rec{0.055} [\rec{0.0" in row, "one effect shares the row of its hypothesis"
+    assert r"\rec{0.055} \rec{[0.0" in row, "one effect shares the row of its hypothesis"
     assert row.endswith(r"& \rec{5} & positive & at least \rec{0.02:} supported, preview \\")
     assert "Rival" not in table.tabular + table.caption, "it is ruled out, which the appendix says"
     assert "A preview confirms nothing" in table.caption
@@ -64,7 +64,7 @@ def test_the_appendix_tells_what_came_of_the_alternatives_and_of_the_rival() -> 
     [found], text = decide_hypotheses(run), " ".join(render_in_full(run).split())
     assert [part.verdict for part in found.others] == ["supported", "refuted"] and found.holds == 1
     assert text.count("Declared alternatives:") == 1 and r"(positive; at least \rec{0.02:} supported);" in text
-    assert "intervals do not cover other training sets" in text
+    assert "intervals do not cover training examples outside it" in text
     assert r"; at least \rec{9:} refuted)" in text and "Measured: " in text and "others" not in found.model_dump()
 
 

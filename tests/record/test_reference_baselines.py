@@ -202,7 +202,7 @@ def test_a_rung_that_beats_every_arm_is_reported_once_in_the_results_and_named_i
 def test_rungs_are_lines_of_the_main_table_alone_and_nothing_is_called_of_them(run: RunState) -> None:
     claims = build_paper_claims(run)
     assert not any({one.arm, one.other.partition("@")[0]} & REFERENCE_ARM_TITLES.keys() for one in claims.differences)
-    main, *others = build_result_tables(claims.means, PLAN, run.datasets, (), claims.differences)
+    main, *others = build_result_tables(claims.means, PLAN, (), None, claims.differences)
     lines = [line for line in main.tabular.splitlines() if line.startswith("References")]
     assert len(lines) == 2 and "References: models of the program's own" in main.caption
     assert all("trivial" in line and "off-the-shelf" in line for line in lines)

@@ -70,7 +70,7 @@ def test_differences_and_curves_are_those_of_the_record(tmp_path: Path) -> None:
     data = build_figure_data(run, folder)
     found = [part for one in decide_hypotheses(run) for part in one.parts]
     digits, wine = data["differences"]
-    assert (digits["dataset"], digits["ticks"]) == ("Optical digits", ["0% noise", "20% noise", "40% noise"])
+    assert (digits["dataset"], digits["ticks"]) == ("Digits", ["0% noise", "20% noise", "40% noise"])
     [series] = digits["series"]
     assert (series["label"], series["order"]) == ("label smoothing", 1), "no hypothesis reads the ablation"
     assert series["points"][1]["values"] == pytest.approx(found[0].values), "a lower loss is better: above zero"
@@ -86,7 +86,7 @@ def test_without_hypotheses_there_is_no_margin_and_without_values_nothing_to_dra
     script = build_figure_script(build_figure_data(run, RunFolder(tmp_path)), run.data_plan)
     assert script is not None
     [part] = script.figures
-    assert "Difference in log loss from cross-entropy" in part.description and "margin" not in part.description
+    assert "Improvement in log loss over cross-entropy" in part.description and "margin" not in part.description
     bare = RunState(data_plan=run.data_plan)
     assert build_figure_script(build_figure_data(bare, RunFolder(tmp_path)), run.data_plan) is None
 

@@ -33,5 +33,5 @@ def test_a_pair_is_shown_with_the_names_of_the_plan_and_its_interval(tmp_path: P
     key = "diff/digits/log_loss/method@noise20~baseline@noise20"
     one = told(tmp_path)[key]
     user = render(WRITE, INPUTS["write"].model_copy(update={"comparisons": (one,)})).user
-    subject = "log loss on digits (test), label smoothing at 20% noise minus cross-entropy at 20% noise"
+    subject = "log loss on Digits (test), label smoothing at 20% noise minus cross-entropy at 20% noise"
     assert f"`{key}`: {subject}; `.mean` {one.forms['mean']}, `.ci` {one.forms['ci']}; over 5 seeds" in user
