@@ -92,7 +92,8 @@ def read_kind(path: Path) -> RecordKind:
         first: Any = json.loads(line)
         found = first.get("format", f"before {FORMAT_VERSION}")
     except (ValueError, AttributeError):
-        raise RecordError(f"cannot read the record {path}: line 1 is damaged") from None
+        why = "line 1 is damaged" if line else "the file is empty"
+        raise RecordError(f"cannot read the record {path}: {why}") from None
     if found != FORMAT_VERSION:
         raise RecordVersionError(describe_version(path, found))
     if not _is_intact(line):

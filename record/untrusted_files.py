@@ -25,15 +25,16 @@ import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from importlib import import_module
 from io import BufferedReader, BufferedWriter, BytesIO
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import IO, TYPE_CHECKING, Any
 
 from labwright.record.errors import SandboxError, SubmissionRefused
 from labwright.record.internal_errors import is_machine_error
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MAX_FILE_BYTES = 256 * 2**20
 """Size limit of a file that is read (an array, a submission, measurements): a few of them must fit into memory."""
@@ -270,6 +271,7 @@ def hash_regular(folder: FolderRef, relative: str, limit: int = MAX_HASHED_BYTES
 
 def load_array(folder: FolderRef, relative: str) -> NDArray[Any]:
     """Load a numeric array. Raises `BadFile` if the file is not one."""
+    np = import_module("numpy")  # commands that only read a record do not wait for it
     with (
         raise_read_errors_as(f"{relative} is not an array that numpy can read"),
         np.errstate(over="raise"),

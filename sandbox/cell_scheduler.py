@@ -599,12 +599,12 @@ class CellStream:
     _active_workers: int = 0
     """Number of workers that have a slot."""
     _task: asyncio.Task[None] | None = None
-    _last: CellEnded | None = None
+    _last: Event | None = None
     """The event that the consumer is working on."""
 
     def __post_init__(self) -> None:
         self._events = asyncio.Queue[Event | None]()
-        self._committed = asyncio.Event()
+        self._committed, self._accepted = asyncio.Event(), asyncio.Event()
         self.schedule = CellSchedule(
             self.job, memory_gb=self.memory_gb, slots=1 if self.job.alone else self.slots, emit=self._events.put_nowait
         )
@@ -621,9 +621,11 @@ class CellStream:
         return self
 
     async def __anext__(self) -> Event:
-        if self._last is not None:
+        if isinstance(self._last, CellEnded):
             self.schedule.mark_committed(self._last)
             self._committed.set()
+        elif isinstance(self._last, CellStarted):
+            self._accepted.set()
         self._last = None
         event = await self._events.get()
         if event is None:
@@ -634,7 +636,7 @@ class CellStream:
             if (error := self._task.exception()) is not None:
                 raise error
             raise StopAsyncIteration
-        self._last = event if isinstance(event, CellEnded) else None
+        self._last = event
         return event
 
     def stop(self, reason: str, *cells: Cell) -> None:
@@ -724,6 +726,7 @@ class CellStream:
                     continue
                 order, running = taken
                 try:
+                    await self._accepted.wait()  # the consumer may find that it is too late for the first cell
                     ran = await worker.run_cell(order, running)
                 finally:
                     schedule.running.pop(order.cell, None)

@@ -318,7 +318,7 @@ def test_bad_points_are_one_line_and_leave_nothing(
     assert len(told) == 1 and said in told[0]
     assert [one.name for one in (tmp_path / "runs").iterdir()] == ["parent"]
     assert main(["branch", str(tmp_path / "runs"), "--from", "ablation"]) == 2
-    assert "no run" in capsys.readouterr().err
+    assert "is not a run" in capsys.readouterr().err
 
 
 def test_a_log_that_is_no_runs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

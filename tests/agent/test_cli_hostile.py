@@ -116,7 +116,7 @@ def test_what_a_run_is_given(place: Path, capsys: pytest.CaptureFixture[str], ar
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["status", "blank"], "not the record of a run: the file is empty"),
+        (["status", "blank"], "cannot read the record blank/events.jsonl: the file is empty"),
         (["exec", "binary"], "in UTF-8"),
         (["exec", "x.py", "--timeout", "5minutes"], "write 90s, 5m"),
         (["exec", "folder"], "folder does not exist"),

@@ -58,7 +58,7 @@ def test_a_probe_that_breaks_is_a_fault_and_hides_no_other(tmp_path: Path, monke
     monkeypatch.setattr(machine, "check_disk", fails)
     found = list(check_machine(Settings(), tmp_path, {}))
     [one] = [one for one in found if one.check == "disk"]
-    assert grade(one) == "fault" and "RuntimeError: two lines" in one.found and len(found) == 10
+    assert grade(one) == "fault" and "RuntimeError: two lines" in one.found and len(found) == 9
 
 
 # --- packages -------------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_the_command_prints_a_line_a_check_and_makes_no_folder(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-indeed")
     code = main(["doctor", "--runs", str(tmp_path / "runs")])
     out = capsys.readouterr().out.splitlines()
-    assert len(out) == 11 and "not checked" in out[-1]
+    assert len(out) == 10 and "not checked" in out[-1]
     assert all(line.split()[0] in ("ok", "warning", "fault") for line in out[:-1])
     assert code == (5 if any(line.startswith("fault") for line in out) else 0)
     assert "secret" not in "".join(out) and not (tmp_path / "runs").exists()
