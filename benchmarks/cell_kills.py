@@ -132,7 +132,8 @@ def _run_killed(
         "asked_again": killed.count_repeated_requests(),
         "done_twice": killed.find_repeated(),
         "damaged": killed.damaged,
-        "left_running": killed.left_running,
+        "outlived": len(killed.outlived),
+        "left_running": killed.list_running(),
     }
 
 

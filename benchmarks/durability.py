@@ -184,7 +184,8 @@ def _compare_killed(killed: KilledRun, whole: RunState) -> dict[str, Any]:
         "asked_again": killed.count_repeated_requests(),
         "done_twice": killed.find_repeated(),
         "damaged": killed.damaged,
-        "left_running": killed.left_running,
+        "outlived": len(killed.outlived),
+        "left_running": killed.list_running(),
     }
 
 

@@ -84,8 +84,8 @@ class KilledRun:
     """After which event, or how many seconds, each process was killed."""
     damaged: list[str] = field(default_factory=list[str])
     """What was lost of the log."""
-    left_running: list[str] = field(default_factory=list[str])
-    """Processes that outlived their killed program for `MAX_EXIT_SECONDS`."""
+    outlived: list[psutil.Process] = field(default_factory=list[psutil.Process])
+    """Processes that outlived their killed program for `MAX_EXIT_SECONDS`; resuming ends them."""
     _committed: bytes = b""
     """The complete lines of the log after the last kill."""
     _asked: list[tuple[Counter[str], Counter[str]]] = field(default_factory=list[tuple[Counter[str], Counter[str]]])
@@ -136,6 +136,10 @@ class KilledRun:
         found = re.findall(r"^(n\d+)/\d+( .+)$", notes.read_text(), re.M) if notes.exists() else []
         return [node + cell for node, cell in found]
 
+    def list_running(self) -> list[str]:
+        """The processes that outlived a killed program and still run."""
+        return [str(one) for one in self.outlived if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
     def _count_begun(self, named: str) -> int:
         return sum(named in name for name in self.list_begun())
 
@@ -174,7 +178,7 @@ class KilledRun:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
         code = child.wait(10)
-        self.left_running += _wait_for_children(others)
+        self.outlived += _wait_for_children(others)
         self._asked.append(
             (committed, Counter(find_noted(body, self.noted).sha256 for body in self.server.requests[before:]))
         )
@@ -198,14 +202,14 @@ class KilledRun:
         return Counter(one.request_sha256 for one in self._read_events() if isinstance(one, CallAnswered))
 
 
-def _wait_for_children(others: set[psutil.Process]) -> list[str]:
+def _wait_for_children(others: set[psutil.Process]) -> list[psutil.Process]:
     """Wait until no children but `others` are left; return those that do not end in time."""
     until = time.monotonic() + MAX_EXIT_SECONDS
     while True:
         left = [one for one in psutil.Process().children(recursive=True) if one not in others]
         _, alive = psutil.wait_procs(left, timeout=0.1)
         if not alive or time.monotonic() > until:
-            return [str(one) for one in alive]
+            return alive
 
 
 def _wait_for_end(child: subprocess.Popen[bytes]) -> None:

@@ -100,7 +100,7 @@ def killed(reusing_executions: None, tmp_path_factory: pytest.TempPathFactory) -
 def test_a_run_that_is_killed_does_nothing_twice_and_ends_with_its_paper(killed: KilledRun) -> None:
     assert killed.kills == ["executed"]
     assert killed.count_repeated_requests() == 0 and killed.find_repeated() == [] and killed.damaged == []
-    assert killed.left_running == []
+    assert killed.list_running() == []
     state = read_state(killed.run)
     assert state.released is not None and state.released.released and not audit_run(killed.run).findings
     kept = [find_prompt(killed.run, one) for one in state.answers.values()]
