@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.log_reader import read_state
@@ -28,6 +28,15 @@ KILLS, KILLS_PER_RUN, IN_TUNING = 60, 20, 20
 """Number of kills in total, per run (each run is then completed), and within tuning."""
 MAX_DELAY_SECONDS = 1.0
 """Maximum delay of a kill after the start of a cell, relative to the mean time per cell of the complete run."""
+MAX_CELLS_BEGUN = 3
+"""Maximum number of cells that a process begins before its kill, so that kills are spread over the run."""
+
+
+class KillMoment(NamedTuple):
+    """A process is killed `seconds` after it began its cell number `cells`, from 1."""
+
+    cells: int
+    seconds: float
 
 
 @dataclass
@@ -60,7 +69,10 @@ def measure_kills(runs: Path, *, kills: int = KILLS, seed: int = 0, tuning: bool
         within = MAX_DELAY_SECONDS * (time.monotonic() - began) / len(whole.list_begun())
         rng = Random(seed)
         while (left := kills - sum(len(one["kills"]) for one in done)) > 0:
-            moments = [rng.uniform(0.0, within) for _ in range(min(left, KILLS_PER_RUN))]
+            moments = [
+                KillMoment(rng.randint(1, MAX_CELLS_BEGUN), rng.uniform(0.0, within))
+                for _ in range(min(left, KILLS_PER_RUN))
+            ]
             done.append(
                 _run_killed(
                     KilledRun(runs / f"killed{len(done) + 1}", server, noted),
@@ -90,16 +102,16 @@ def measure_kills(runs: Path, *, kills: int = KILLS, seed: int = 0, tuning: bool
 
 
 def _run_killed(
-    killed: KilledRun, moments: list[float], *, whole: KilledRun, reference: RunState, tuning: bool
+    killed: KilledRun, moments: list[KillMoment], *, whole: KilledRun, reference: RunState, tuning: bool
 ) -> dict[str, Any]:
-    """Run once with kills at these moments (seconds), or until it ends, and complete it."""
+    """Run once with kills at these moments, or until it ends, and complete it."""
     lost = LostWork(killed)
-    for seconds in (*moments, None):
-        if seconds is not None and tuning and killed.kills and _is_tuned(read_state(killed.run)):
+    for moment in (*moments, None):
+        if moment is not None and tuning and killed.kills and _is_tuned(read_state(killed.run)):
             continue
         before, committed = len(killed.list_begun()), [name for name, _ in killed.list_executed()]
-        alive = seconds is not None and killed.kill_amid_cells(seconds, "__t" if tuning else "")
-        if seconds is None:
+        alive = moment is not None and killed.kill_amid_cells(moment.seconds, "__t" if tuning else "", moment.cells)
+        if moment is None:
             killed.run_to_end()
         lost.record_process(before, committed)
         if not alive:
@@ -120,6 +132,8 @@ def _run_killed(
         "asked_again": killed.count_repeated_requests(),
         "done_twice": killed.find_repeated(),
         "damaged": killed.damaged,
+        "outlived": len(killed.outlived),
+        "left_running": killed.list_running(),
     }
 
 
@@ -152,6 +166,7 @@ def cells_are_intact(found: dict[str, Any]) -> bool:
             or one["asked_again"]
             or one["done_twice"]
             or one["damaged"]
+            or one["left_running"]
         )
         for one in found["runs"]
     )

@@ -184,6 +184,8 @@ def _compare_killed(killed: KilledRun, whole: RunState) -> dict[str, Any]:
         "asked_again": killed.count_repeated_requests(),
         "done_twice": killed.find_repeated(),
         "damaged": killed.damaged,
+        "outlived": len(killed.outlived),
+        "left_running": killed.list_running(),
     }
 
 
@@ -196,6 +198,7 @@ def small_is_intact(found: dict[str, Any]) -> bool:
         and not one["asked_again"]
         and not one["done_twice"]
         and not one["damaged"]
+        and not one["left_running"]
         for one in (found["after_each_kind"], found["at_random"])
     )
 

@@ -25,7 +25,7 @@ from contextlib import suppress
 from typing import Any
 
 ZYGOTE = "--zygote"
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MAX_PIECE_CHARS = 2**20
 """Number of output characters after which they are forwarded: a flood of output must neither fill the memory nor
 become one message.
@@ -41,6 +41,10 @@ def main() -> None:
         from lab import _zygote
 
         _zygote.serve(int(sys.argv[2]))
+    # ipykernel notices the end of its host only after its own start, and then only if init adopts it
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.environ.get("JPY_PARENT_PID", host := str(os.getppid())) != host:
+        sys.exit("the host process ended before the kernel started")
     for limit in filter(None, os.environ.pop("LAB_RLIMITS", "").split(",")):
         name, _, value = limit.partition("=")
         number = getattr(resource, f"RLIMIT_{name}")

@@ -10,13 +10,14 @@ import asyncio
 import os
 import re
 import shutil
-import tempfile
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
 from labwright.pdf.reader import PdfError, read_pdf
+from labwright.record.run_folder import create_draft_folder
 from labwright.record.schema.paper import PaperFinding
+from labwright.record.untrusted_files import remove_tree
 from labwright.review.evidence import Violation, check_draft, check_pdf, tex_runner
 from labwright.review.evidence.pdf_check import find_tex_error
 from labwright.stages.paper import compilation_findings
@@ -84,9 +85,8 @@ async def build_paper(
     Without TeX, only the sources are written, and a finding names what to install.
     """
     made = build_sources(parts, template)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True) as name:
-        work = Path(name)
+    work = create_draft_folder(folder)
+    try:
         for file, text in made.files.items():
             (work / file).parent.mkdir(exist_ok=True)
             (work / file).write_text(text, encoding="utf-8")
@@ -101,6 +101,8 @@ async def build_paper(
             built = PaperAssessment(None, None, (PaperFinding(text=str(missing), blocks=True),))
         built = replace(built, findings=(*built.findings, *await _compile_supplement(work, timeout)))
         _publish(work, folder, pdf=built.pdf is not None)
+    finally:
+        remove_tree(work, ignore_errors=True)
     found = tuple(dict.fromkeys((*made.findings, *built.findings)))
     return PaperAssessment(folder / "paper.pdf" if built.pdf else None, built.pages, found, built.pages_filled)
 

@@ -23,6 +23,10 @@ UNEQUAL = re.compile(
     r"^\\item .* differ in seconds per cell; .*\n| and seconds(?= per cell; the supplement gives both)", re.M
 )
 """That two arms took unequal seconds, where it is told of no other thing, or the word beside others."""
+PHASES = re.compile(r"^Computing time in seconds.*?\\end\{description\}", re.M | re.S)
+"""Computing time spent and planned, by phase of the run."""
+USAGE = re.compile(r"(?<=model calls read )\\rec\{\d+\}( tokens and wrote )\\rec\{\d+\}")
+"""Tokens of all model calls, with those of attempts that failed."""
 
 
 def comparable_tree(state: RunState) -> list[tuple[object, ...]]:
@@ -42,12 +46,15 @@ def comparable_tree(state: RunState) -> list[tuple[object, ...]]:
     ]
 
 
-def comparable_latex(run: Path) -> dict[str, str]:
-    """The sources of the paper, with the server's port, and what the work took, masked."""
-    return {
-        path.name: "\n".join(map(_mask, UNEQUAL.sub("", path.read_text()).splitlines()))
-        for path in sorted((run / "paper").glob("*.tex"))
-    }
+def comparable_latex(run: Path, *, usage: bool = True) -> dict[str, str]:
+    """The sources of the paper, with the server's port, and the time that the work took, masked; without `usage`, the
+    tokens, too, of which a run whose calls failed needs more."""
+
+    def mask(text: str) -> str:
+        text = PHASES.sub(lambda found: re.sub(r"\d+", "#", found[0]), UNEQUAL.sub("", text))
+        return "\n".join(map(_mask, (text if usage else USAGE.sub(r"#\1#", text)).splitlines()))
+
+    return {path.name: mask(path.read_text()) for path in sorted((run / "paper").glob("*.tex"))}
 
 
 def _mask(line: str) -> str:

@@ -8,6 +8,7 @@ execute of cells it notes beside the run, in `RUN.begun`, which is none of the r
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -21,6 +22,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered
@@ -40,6 +43,9 @@ from tests.models.openai_server import OpenAIServer
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_SECONDS = 600.0
 """Seconds that one process gets."""
+MAX_EXIT_SECONDS = 3.0
+"""Seconds within which the kernels and other processes of a killed program end."""
+_PR_SET_CHILD_SUBREAPER = 36
 KINDS: tuple[str, ...] = (
     "started",
     "resumed",
@@ -78,6 +84,8 @@ class KilledRun:
     """After which event, or how many seconds, each process was killed."""
     damaged: list[str] = field(default_factory=list[str])
     """What was lost of the log."""
+    outlived: list[psutil.Process] = field(default_factory=list[psutil.Process])
+    """Processes that outlived their killed program for `MAX_EXIT_SECONDS`; resuming ends them."""
     _committed: bytes = b""
     """The complete lines of the log after the last kill."""
     _asked: list[tuple[Counter[str], Counter[str]]] = field(default_factory=list[tuple[Counter[str], Counter[str]]])
@@ -94,14 +102,14 @@ class KilledRun:
         """Let it work for so many seconds, and kill it; whether it was still at work."""
         return self._run_process((), lambda child: child.wait(seconds)) == -signal.SIGKILL
 
-    def kill_amid_cells(self, seconds: float, named: str = "") -> bool:
-        """Let it work until it begins to execute a cell whose name has this, and for so many seconds more, and kill it;
-        whether it was still at work."""
-        before = self._count_begun(named)
+    def kill_amid_cells(self, seconds: float, named: str = "", cells: int = 1) -> bool:
+        """Let it work until it begins to execute so many cells whose names contain `named`, and for so many seconds
+        more, and kill it; whether it was still at work."""
+        least = self._count_begun(named) + cells
 
         def wait(child: subprocess.Popen[bytes]) -> None:
             until = time.monotonic() + LIMIT_SECONDS
-            while child.poll() is None and self._count_begun(named) == before and time.monotonic() < until:
+            while child.poll() is None and self._count_begun(named) < least and time.monotonic() < until:
                 time.sleep(0.01)
             child.wait(seconds)
 
@@ -127,6 +135,10 @@ class KilledRun:
         notes = notes_folder(self.run)
         found = re.findall(r"^(n\d+)/\d+( .+)$", notes.read_text(), re.M) if notes.exists() else []
         return [node + cell for node, cell in found]
+
+    def list_running(self) -> list[str]:
+        """The processes that outlived a killed program and still run."""
+        return [str(one) for one in self.outlived if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
     def _count_begun(self, named: str) -> int:
         return sum(named in name for name in self.list_begun())
@@ -158,12 +170,15 @@ class KilledRun:
             str(self.noted),
             ",".join(kinds),
         ]
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become children of this process
+        others = set(psutil.Process().children(recursive=True))
         child = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
         with suppress(subprocess.TimeoutExpired):
             wait(child)
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
         code = child.wait(10)
+        self.outlived += _wait_for_children(others)
         self._asked.append(
             (committed, Counter(find_noted(body, self.noted).sha256 for body in self.server.requests[before:]))
         )
@@ -185,6 +200,16 @@ class KilledRun:
 
     def _count_committed(self) -> Counter[str]:
         return Counter(one.request_sha256 for one in self._read_events() if isinstance(one, CallAnswered))
+
+
+def _wait_for_children(others: set[psutil.Process]) -> list[psutil.Process]:
+    """Wait until no children but `others` are left; return those that do not end in time."""
+    until = time.monotonic() + MAX_EXIT_SECONDS
+    while True:
+        left = [one for one in psutil.Process().children(recursive=True) if one not in others]
+        _, alive = psutil.wait_procs(left, timeout=0.1)
+        if not alive or time.monotonic() > until:
+            return alive
 
 
 def _wait_for_end(child: subprocess.Popen[bytes]) -> None:

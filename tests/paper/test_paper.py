@@ -6,6 +6,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,6 +14,7 @@ from labwright.pdf.reader import read_pdf
 from labwright.record.schema.paper import Section
 from labwright.review.evidence import check_pdf, tex_runner
 from labwright.review.evidence.pdf_check import extract_pdf_text
+from labwright.stages.paper import typesetting
 from labwright.stages.paper.appendix import render_appendix
 from labwright.stages.paper.latex_sources import build_sources
 from labwright.stages.paper.template import TemplateError, load_template
@@ -195,6 +197,20 @@ async def test_too_long_a_text_is_told_how_much_to_cut(tmp_path: Path):
     built = await build_paper(synthetic_paper.make_short_paper(tmp_path, words), TEMPLATE, tmp_path / "paper")
     assert built.pages is not None and built.pages > 4
     assert [one for one in built.findings if one.blocks and "the limit is 4" in one.text and "shorten" in one.text]
+
+
+async def test_what_a_killed_process_left_while_it_typeset_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "")
+    parts, stopped = synthetic_paper.make_short_paper(tmp_path, "It is."), RuntimeError("stopped")
+    before = sorted(tmp_path.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(typesetting, "_compile", Mock(side_effect=stopped))
+        patch.setattr(typesetting, "remove_tree", Mock())  # as if the process had been killed
+        with pytest.raises(RuntimeError, match="stopped"):
+            await build_paper(parts, TEMPLATE, tmp_path / "paper")
+    assert len(sorted(tmp_path.iterdir())) == len(before) + 1
+    await build_paper(parts, TEMPLATE, tmp_path / "paper")
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "paper"])
 
 
 async def test_without_tex_the_sources_stay_and_the_finding_says_what_to_install(

@@ -21,7 +21,7 @@ from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.schema.data_plan import Arm
-from labwright.record.schema.decisions import CompareNodes, ExpandTree
+from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree
 from labwright.record.schema.nodes import Attempt, Failure
 from labwright.record.schema.paper import PaperFinding
 from labwright.review.evidence import numbers
@@ -217,7 +217,7 @@ def test_the_supplement_has_every_comparison_as_an_estimate_without_a_verdict():
     assert used.count(f"{found[0].key}.ci}}") == 1 and f"{found[0].key}.ci}}" not in render_appendix(STATE, CLAIMS)
 
 
-def test_costs_are_told_or_said_to_be_unknown():
+def test_costs_are_printed_or_said_to_be_unknown():
     state = synthetic_paper.make_state()
     state.usage_by_role = {
         "code": RoleUsage(calls=3, input_tokens=1200, output_tokens=90, usd=0.5, unpriced=1),
@@ -225,6 +225,9 @@ def test_costs_are_told_or_said_to_be_unknown():
     }
     text = render_appendix(state, [])
     assert r"for \rec{0.50} US dollars and \rec{2} calls of unknown price" in text and "caches" not in text
+    assert "interrupted, or that failed" not in text
+    state.lost_costs = {3: Cost(usd=0.25), 7: Cost(usd=1.0)}
+    assert r"may have cost up to \rec{1.25} US dollars more" in render_appendix(state, [])
     assert r"write & \rec{1}" in whole(state)
     state.usage_by_role["code"].cached_tokens = 800
     assert r"(\rec{800} of them from the providers' caches)" in render_appendix(state, [])
