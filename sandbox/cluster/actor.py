@@ -8,6 +8,7 @@ never reach it. Limits: without a sandbox, a command may outlive its killed acto
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 import time
 from collections import Counter
@@ -179,7 +180,7 @@ class MachineActor:
         settings = adapt_settings(self._terms.settings)
         self._store = ContentStore(settings.store or default_store_root())
         self._store.root.mkdir(parents=True, exist_ok=True)
-        remove_stale(home := default_store_root().with_name("nodes"))
+        remove_stale(home := default_store_root().with_name("actors"))
         self._scratch = ScratchFolder(home)
         self._work = self._scratch.root
         for name in ("cache", "views"):
@@ -321,8 +322,8 @@ class MachineActor:
             if (found := self._store.find(content.key)) is None:
                 part = Path(tempfile.mkdtemp(prefix=".part-", dir=self._store.root))
                 try:
-                    target = part / "content" if content.is_folder else part
-                    await self._unpack(content.parts, part / "archive", target)
+                    await self._unpack(content.parts, part / "archive", part / "files")
+                    os.rename(part / "files" / ("" if content.is_folder else content.name), part / "content")
                     await asyncio.to_thread(self._store.finish, part, content.key, content.kind, content.name)
                 finally:
                     await asyncio.to_thread(remove_tree, part, ignore_errors=True)
