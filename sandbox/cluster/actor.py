@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from labwright.record.run_folder import hash_file
 from labwright.record.schema.cell import Cell
@@ -49,18 +49,6 @@ NEWS_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class MachineTerms:
-    """What an actor needs to know about the run."""
-
-    settings: SandboxSettings
-    slots: int
-    """Number of cells that share the machine's memory."""
-    secret: tuple[Path, ...]
-    """Paths that code never sees, if they exist on the machine."""
-    watch_seconds: float
-
-
-@dataclass(frozen=True)
 class Content:
     """A file or folder that many cells read: its key in the content store, and its archive."""
 
@@ -79,13 +67,12 @@ class RemoteWork:
     """The archive of the folder."""
     now: float
     """Time of the folder's file system on the head."""
+    needs: ResourceNeeds
     script: KernelScript | None = None
     datasets: tuple[str, ...] = ()
     """Datasets that the script's kernel mounts."""
-    gpus: int | None = None
     watched: bool = False
     command: CommandJob | None = None
-    needs: ResourceNeeds = field(default_factory=ResourceNeeds)
     alone: bool = False
     packages: PackageOverlay | None = None
     contents: dict[Path, Content] = field(default_factory=dict[Path, Content])
@@ -118,28 +105,42 @@ News = Event | Question | str
 
 
 class ReportedCell(RunningCell):
-    """The connection between running code and the head."""
+    """The connection between running code and the head, also an `LlmGateway` whose questions the head answers."""
+
+    names: tuple[str, ...] = ()
 
     def __init__(self, script: KernelScript | None) -> None:
         self.news: list[News] = []
         self.has_news = asyncio.Event()
-        self.questions: dict[int, asyncio.Future[LLMExchange]] = {}
+        self._questions: list[asyncio.Future[LLMExchange]] = []
         cell, limit = (script.cell, script.limit) if script is not None else (Cell(dataset="", arm=""), 0.0)
-        super().__init__(cell, limit, time.monotonic(), self.send)
-
-    def send(self, news: News) -> None:
-        self.news.append(news)
-        self.has_news.set()
+        super().__init__(cell, limit, time.monotonic(), self._send)
 
     def mark_started(self, now: float) -> None:
-        self.send(CellStarted(self.cell))
+        self._send(CellStarted(self.cell))
 
-    async def ask(self, key: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
-        """Let the head ask a language model."""
-        number = len(self.questions)
-        self.questions[number] = asyncio.get_running_loop().create_future()
-        self.send(Question(number, key, question, ordinal))
-        return await self.questions[number]
+    async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
+        self._questions.append(future := asyncio.get_running_loop().create_future())
+        self._send(Question(len(self._questions) - 1, cell, question, ordinal))
+        return await future
+
+    def answer(self, question: int, answer: LLMExchange | Exception) -> None:
+        """Pass on the head's answer to a question."""
+        if not (future := self._questions[question]).done():
+            _ = future.set_exception(answer) if isinstance(answer, Exception) else future.set_result(answer)
+
+    def definition(self, name: str) -> str:
+        raise NotImplementedError  # the head computes the keys of cells
+
+    def find(self, cell: str, exchange: str) -> LLMExchange | None:
+        raise NotImplementedError  # the head reads what a cell left
+
+    async def close(self) -> None:
+        """Do nothing, since the head closes its gateway."""
+
+    def _send(self, news: News) -> None:
+        self.news.append(news)
+        self.has_news.set()
 
 
 class ReportedOutput(LiveOutput):
@@ -171,13 +172,15 @@ class Slot:
 class MachineActor:
     """Runs work on its machine, in slots that the head numbers. A slot keeps its kernel until it is released."""
 
-    def __init__(self, terms: MachineTerms) -> None:
-        self._terms, self._slots, self._unpacking = terms, dict[int, Slot](), asyncio.Lock()
+    def __init__(self, settings: SandboxSettings, slots: int, secret: tuple[Path, ...], watch_seconds: float) -> None:
+        """`slots` cells share the machine's memory; code never sees the paths in `secret`."""
+        monitor.WATCH_SECONDS = watch_seconds
+        self._settings, self._slot_count, self._secret = adapt_settings(settings), slots, secret
+        self._slots, self._unpacking = dict[int, Slot](), asyncio.Lock()
 
     async def start(self) -> None:
         """Prepare the machine. Raises `SandboxError`, `OSError`."""
-        monitor.WATCH_SECONDS = self._terms.watch_seconds
-        settings = adapt_settings(self._terms.settings)
+        settings = self._settings
         self._store = ContentStore(settings.store or default_store_root())
         self._store.root.mkdir(parents=True, exist_ok=True)
         remove_stale(home := default_store_root().with_name("actors"))
@@ -186,13 +189,13 @@ class MachineActor:
         for name in ("cache", "views"):
             (self._work / name).mkdir()
         self._executor = LocalExecutor(
-            self._terms.slots,
+            self._slot_count,
             self._work / "views",
             labels=self._work / "labels",  # unused
             settings=settings,
             cache=self._work / "cache",
             gpus=open_machine_gpus(settings),
-            secret=self._terms.secret,
+            secret=self._secret,
         )
 
     async def run(self, number: int, work: RemoteWork) -> AsyncGenerator[list[News] | WorkEnded | bytes]:
@@ -220,17 +223,10 @@ class MachineActor:
             for name in ("archive", "work"):
                 await asyncio.to_thread(remove_tree, slot.folder / name, ignore_errors=True)
 
-    async def stop(self, number: int, reason: str) -> None:
-        """Interrupt the code in a slot as at its time limit."""
+    async def pass_on(self, number: int, method: Literal["stop", "answer"], *arguments: Any) -> None:
+        """Call a method of the running cell in a slot."""
         if (slot := self._slots.get(number)) is not None and slot.running is not None:
-            slot.running.stop(reason)
-
-    async def answer(self, number: int, question: int, answer: LLMExchange | Exception) -> None:
-        """Pass on the head's answer to a question."""
-        slot = self._slots.get(number)
-        if slot is None or slot.running is None or (future := slot.running.questions[question]).done():
-            return
-        _ = future.set_exception(answer) if isinstance(answer, Exception) else future.set_result(answer)
+            getattr(slot.running, method)(*arguments)
 
     async def release(self, number: int) -> None:
         """Kill the code in a slot and its kernel. Idempotent."""
@@ -264,7 +260,7 @@ class MachineActor:
 
         def pack() -> WorkEnded:
             nonlocal result
-            archive, most = slot.folder / "archive", int(self._terms.settings.disk_gb * 1e9)
+            archive, most = slot.folder / "archive", int(self._settings.disk_gb * 1e9)
             try:
                 make_harmless(folder)
                 left_out = ("inputs",) if work.script is not None else ()
@@ -274,8 +270,7 @@ class MachineActor:
                 remove_tree(folder)
                 folder.mkdir()
                 pack_archive(folder, archive, max_bytes=0)
-            session = result.llm_session if isinstance(result, KernelExecution) else None
-            if session is None or isinstance(result, CommandOutcome):
+            if isinstance(result, CommandOutcome) or (session := result.llm_session) is None:
                 return WorkEnded(result, hash_file(archive))
             answers = session.answer_counts, session.draw_counts, session.budget_message
             return WorkEnded(replace(result, llm_session=None), hash_file(archive), answers)
@@ -294,8 +289,8 @@ class MachineActor:
             if not path.exists() or not path.samefile(paths[Path(script.views[name])]):
                 path.unlink(missing_ok=True)
                 link_or_copy(paths[Path(script.views[name])], path)
-        slot.host.runner = replace(runner, subjects=HeadGateway(running)) if script.job.subjects else runner
-        await slot.host.prepare(script.cell, script.job.source, work.datasets, work.gpus)
+        slot.host.runner = replace(runner, subjects=running) if script.job.subjects else runner
+        await slot.host.prepare(script.cell, script.job.source, work.datasets, work.needs.gpus)
         await self._unpack(work.parts, slot.folder / "archive", script.folder)
         reader = ProgressReader(script.folder) if work.watched else None
         live, texts = ReportedOutput(running), {name: str(path) for name, path in views.items()}
@@ -339,23 +334,3 @@ class MachineActor:
                 await asyncio.to_thread(file.write, await part)
         await asyncio.to_thread(unpack_archive, archive, folder)
         archive.unlink()
-
-
-@dataclass(frozen=True)
-class HeadGateway:
-    """An `LlmGateway` whose questions the head answers."""
-
-    running: ReportedCell
-    names: tuple[str, ...] = ()
-
-    def definition(self, name: str) -> str:
-        raise NotImplementedError  # the head computes the keys of cells
-
-    def find(self, cell: str, exchange: str) -> LLMExchange | None:
-        raise NotImplementedError  # the head reads what a cell left
-
-    async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
-        return await self.running.ask(cell, question, ordinal)
-
-    async def close(self) -> None:
-        """Do nothing, since the head closes its gateway."""

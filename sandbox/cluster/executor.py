@@ -30,7 +30,7 @@ from labwright.record.untrusted_files import BadFile, make_harmless, remove_path
 from labwright.sandbox import monitor
 from labwright.sandbox.cell_runner import CellHost, CellRunner
 from labwright.sandbox.cell_scheduler import RunningCell
-from labwright.sandbox.cluster.actor import Content, MachineActor, MachineTerms, Question, RemoteWork, WorkEnded
+from labwright.sandbox.cluster.actor import Content, MachineActor, Question, RemoteWork, WorkEnded
 from labwright.sandbox.cluster.archives import CHUNK_BYTES, pack_archive, unpack_archive
 from labwright.sandbox.cluster.machines import (
     MachineFacts,
@@ -50,7 +50,7 @@ from labwright.sandbox.gpus import describe_devices
 from labwright.sandbox.job import CellProgress, CellStarted, Job
 from labwright.sandbox.llm_gateway import LlmSession
 from labwright.sandbox.monitor import ProgressReader
-from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput, Transcript
+from labwright.sandbox.output import LiveOutput, Transcript
 from labwright.sandbox.packages.package_store import PackageOverlay
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.results import KernelExecution
@@ -63,17 +63,17 @@ SILENCE_SECONDS = 60.0
 """Time without a sign of life after which a machine counts as lost, in seconds."""
 END_SECONDS = 10.0
 """Time that an actor has to end by itself before it is killed, in seconds."""
-_MAX_BYTES = 2**60
 
 
 @dataclass(eq=False)
 class Claim:
-    """The resources of one cell at a time, and the actor of the machine that has them."""
+    """Reserved resources for one cell at a time: a slot of the actor of a machine."""
 
     needs: ResourceNeeds
     group: Any
     node: str
     actor: Any
+    slot: int
 
 
 @dataclass
@@ -85,41 +85,37 @@ class Cluster:
     secret: tuple[Path, ...]
     scratch: Path
     """Folder for archives."""
-    _actors: dict[str, asyncio.Task[Any]] = field(default_factory=dict[str, "asyncio.Task[Any]"])
-    """Node -> its actor, started."""
-    _claims: set[Claim] = field(default_factory=set[Claim])
-    _contents: dict[tuple[Path, int, int], asyncio.Task[Content]] = field(
-        default_factory=dict[tuple[Path, int, int], "asyncio.Task[Content]"]
-    )
-    _tasks: set[asyncio.Task[Any]] = field(default_factory=set["asyncio.Task[Any]"])
+
+    def __post_init__(self) -> None:
+        self._actors = dict[str, asyncio.Task[Any]]()
+        """Node -> its started actor."""
+        self._contents = dict[Path, asyncio.Task[Content]]()
+        self._claims, self._slots, self._tasks = set[Claim](), count(), set[asyncio.Task[Any]]()
 
     async def claim(self, needs: ResourceNeeds) -> Claim:
         """Reserve resources, waiting as long as this run uses others and then for `sandbox.gpu_wait` seconds.
 
         Raises `WorkerLost`, `ExecutorError`.
         """
-        ray, began = import_ray(), time.monotonic()
-        group = ray.util.placement_group([self.build_bundle(needs)])
+        util, began, bundle = import_ray().util, time.monotonic(), self.build_bundle(needs)
+        group = util.placement_group([bundle])
         try:
             while not await asyncio.to_thread(group.wait, 1):
                 await self._check_head()
                 began = time.monotonic() if self._claims else began
-                if time.monotonic() - began > self.settings.gpu_wait:
+                if time.monotonic() - began > (limit := self.settings.gpu_wait):
                     raise ClusterDown(
-                        f"no machine of the Ray cluster had room for {self.build_bundle(needs)} for "
-                        f"{self.settings.gpu_wait:.0f} s (sandbox.gpu_wait): free some resources and resume the run"
+                        f"no machine of the Ray cluster had room for {bundle} within {limit:g} s (sandbox.gpu_wait): "
+                        "free some resources and resume the run"
                     )
-            table: dict[str, Any] = ray.util.placement_group_table(group)
-            node: str = table["bundles_to_node_id"][0]
+            node: str = util.placement_group_table(group)["bundles_to_node_id"][0]
             if node not in self._actors:
                 self._actors[node] = self.run_in_background(self._start_actor(node))
-            claim = Claim(needs, group, node, await asyncio.shield(self._actors[node]))
-        except BaseException as error:
-            ray.util.remove_placement_group(group)
-            if isinstance(error, WorkerLost):
-                self.forget(node)  # pyright: ignore[reportPossiblyUnbound]
+            actor = await asyncio.shield(self._actors[node])
+        except BaseException:
+            util.remove_placement_group(group)
             raise
-        self._claims.add(claim)
+        self._claims.add(claim := Claim(needs, group, node, actor, next(self._slots)))
         return claim
 
     def build_bundle(self, needs: ResourceNeeds) -> dict[str, float]:
@@ -129,22 +125,18 @@ class Cluster:
             bundle["GPU"] = 1 / settings.slots_per_gpu if gpus == 1 else gpus
         return bundle | ({"memory": needs.memory_gb * 1e9} if needs.memory_gb else {})
 
-    def release(self, claim: Claim, slot: int) -> asyncio.Task[Any]:
+    async def release(self, claim: Claim) -> None:
         """End what runs in a slot, then free its resources."""
+        with suppress(ExecutorError):
+            await self.wait_for(claim.actor.release.remote(claim.slot), END_SECONDS)
+        self._claims.discard(claim)
+        import_ray().util.remove_placement_group(claim.group)
 
-        async def end() -> None:
-            with suppress(ExecutorError):
-                await self.wait_for(claim.actor.release.remote(slot), END_SECONDS)
-            self._claims.discard(claim)
-            import_ray().util.remove_placement_group(claim.group)
-
-        return self.run_in_background(end())
-
-    def forget(self, node: str) -> None:
-        """Kill the actor of a machine that was lost; the next cell there starts another."""
-        task = self._actors.pop(node, None)
-        if task is not None and task.done() and not task.cancelled() and task.exception() is None:
-            import_ray().kill(task.result())
+    def forget(self, claim: Claim) -> None:
+        """Kill the actor of a lost machine; the next cell there starts another."""
+        if (task := self._actors.get(claim.node)) is not None and task.done() and task.result() is claim.actor:
+            del self._actors[claim.node]
+        import_ray().kill(claim.actor)
 
     async def wait_for(self, ref: Any, seconds: float) -> Any:
         """Wait for an answer of an actor. Raises `WorkerLost`, `ClusterDown`, `ExecutorError`."""
@@ -157,28 +149,35 @@ class Cluster:
             await self._check_head()
             raise WorkerLost(format_error(error) or f"no sign of life for {seconds:g} s") from None
 
-    async def provide_content(self, path: Path, kind: str) -> Content:
-        """Return a file or folder for the machines; it is put into the object store once. Raises `OSError`."""
-        status = path.stat()
-        known = path, status.st_mtime_ns, status.st_size
-        if known not in self._contents:
-            self._contents[known] = self.run_in_background(self._pack_content(path, kind))
-        return await asyncio.shield(self._contents[known])
+    async def provide_contents(self, kinds: Mapping[Path, str]) -> dict[Path, Content]:
+        """Return files and folders for the machines; each is put into the object store once. Raises `OSError`."""
+
+        async def pack(path: Path, kind: str) -> Content:
+            key = await asyncio.to_thread(compute_key, path)
+            return Content(key, kind, path.name, path.is_dir(), await self.put_archive(path))
+
+        for path, kind in kinds.items():
+            if path not in self._contents:
+                self._contents[path] = self.run_in_background(pack(path, kind))
+        return {path: await asyncio.shield(self._contents[path]) for path in kinds}
 
     async def put_archive(self, path: Path, follow: tuple[Path, ...] = ()) -> list[Any]:
         """Put the archive of a file or folder into the object store; return the references to its parts."""
-        self.scratch.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=self.scratch) as file:
-            await asyncio.to_thread(pack_archive, path, Path(file.name), max_bytes=_MAX_BYTES, follow=follow)
+        with self.open_archive() as file:
+            await asyncio.to_thread(pack_archive, path, Path(file.name), max_bytes=2**60, follow=follow)
             parts: list[Any] = []
             while part := await asyncio.to_thread(file.read, CHUNK_BYTES):
                 parts.append(await asyncio.to_thread(import_ray().put, part))
             return parts
 
+    def open_archive(self) -> Any:
+        """Create a temporary file for an archive."""
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        return tempfile.NamedTemporaryFile(dir=self.scratch)
+
     def run_in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine to its end even if the caller is cancelled; `close` waits for it."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
+        self._tasks.add(task := asyncio.create_task(work))
         task.add_done_callback(self._tasks.discard)
         return task
 
@@ -186,28 +185,29 @@ class Cluster:
         """End all actors, and with them all code. Idempotent."""
         if self._tasks:
             await asyncio.wait(set(self._tasks))
-        actors = [task.result() for task in self._actors.values() if task.exception() is None]
-        for actor in actors:
-            with suppress(ExecutorError):
-                await self.wait_for(actor.close.remote(), END_SECONDS)
-            import_ray().kill(actor)
+        for task in self._actors.values():
+            if task.exception() is None:
+                with suppress(ExecutorError):
+                    await self.wait_for(task.result().close.remote(), END_SECONDS)
+                import_ray().kill(task.result())
         self._actors.clear()
 
-    async def _pack_content(self, path: Path, kind: str) -> Content:
-        key = await asyncio.to_thread(compute_key, path)
-        return Content(key, kind, path.name, path.is_dir(), await self.put_archive(path))
-
     async def _start_actor(self, node: str) -> Any:
-        slots = next((one.slots for one in self.machines if one.node == node), 1)
-        terms = MachineTerms(self.settings, slots, self.secret, monitor.WATCH_SECONDS)
-        actor_class = import_ray().remote(MachineActor)
-        actor = actor_class.options(num_cpus=0, max_restarts=0, scheduling_strategy=pin_to_node(node)).remote(terms)
+        facts = next((one for one in self.machines if one.node == node), None)
+        options = {"num_cpus": 0, "max_restarts": 0, "scheduling_strategy": pin_to_node(node)}
+        actor = (
+            import_ray()
+            .remote(MachineActor)
+            .options(**options)
+            .remote(self.settings, facts.slots if facts else 1, self.secret, monitor.WATCH_SECONDS)
+        )
         try:
             await self.wait_for(actor.start.remote(), SILENCE_SECONDS)
         except ExecutorError as error:
             import_ray().kill(actor)
-            address = next((one.address for one in self.machines if one.node == node), node)
-            raise type(error)(f"machine {address} of the Ray cluster cannot run cells: {error}") from None
+            self._actors.pop(node, None)
+            where = facts.address if facts else node
+            raise type(error)(f"machine {where} of the Ray cluster cannot run cells: {error}") from None
         return actor
 
     async def _check_head(self) -> None:
@@ -216,7 +216,38 @@ class Cluster:
             raise ClusterDown(f"the Ray cluster at {self.settings.ray} is gone: restart it and resume the run")
 
 
-_slot_numbers = count()
+@dataclass
+class Listener:
+    """Receives the news of work on another machine."""
+
+    running: RunningCell | None = None
+    live: LiveOutput | None = None
+    session: LlmSession | None = None
+    on_start: Callable[[], None] = lambda: None
+
+    async def handle(self, news: Any, claim: Claim) -> None:
+        """Pass on one piece of news."""
+        match news:
+            case str() if self.live is not None:
+                self.live.add(news)
+            case CellStarted():
+                self.on_start()
+            case CellProgress() if self.running is not None:
+                self.running.report(news.progress)
+            case Question() if self.session is not None:
+                claim.actor.pass_on.remote(claim.slot, "answer", news.number, await self._ask(news, self.session))
+            case _:
+                pass
+
+    async def _ask(self, asked: Question, session: LlmSession) -> LLMExchange | Exception:
+        """Ask a language model for the code; an error other than a refusal ends the run."""
+        try:
+            return await session.subjects.ask(asked.key, asked.question, asked.ordinal)
+        except (LLMBudgetSpent, LLMQuestionRefused) as refusal:
+            return refusal
+        except Exception as error:  # noqa: BLE001  raised once the code has ended
+            session.fatal_error = error
+            return ExecutorError("the run is ending; its answers are kept")
 
 
 @dataclass
@@ -228,8 +259,6 @@ class RemoteHost:
     _order: tuple[tuple[str, ...], int | None] = ((), None)
     """Datasets and GPUs of the next cell."""
     _claim: Claim | None = None
-    _slot: int = -1
-    _ended_cells: int = 0
 
     async def prepare(self, cell: Cell, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
         self._order = datasets, gpus
@@ -237,154 +266,89 @@ class RemoteHost:
     async def execute(
         self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
     ) -> KernelExecution:
-        cluster, runner, overlay = self.runner.cluster, self.runner, self.runner.get_packages()
-        kinds = dict.fromkeys(script.views.values(), "view") | dict.fromkeys(script.pretrained.values(), "pretrained")
-        kinds |= {str(overlay.folder): "packages"} if overlay is not None and overlay.folder is not None else {}
-        job = replace(script.job, cells={}, inputs={}, artifacts={}, live_output=None)
+        cluster, subjects, overlay = self.runner.cluster, self.runner.subjects, self.runner.get_packages()
+        kinds = {Path(path): "view" for path in script.views.values()}
+        kinds |= {Path(path): "pretrained" for path in script.pretrained.values()}
+        kinds |= {overlay.folder: "packages"} if overlay is not None and overlay.folder is not None else {}
+        job, (datasets, gpus) = replace(script.job, cells={}, inputs={}, artifacts={}, live_output=None), self._order
         work = RemoteWork(
             await cluster.put_archive(script.folder),
             await asyncio.to_thread(read_file_time, script.folder),
+            script.task.needs.model_copy(update={"hours": None, "gpus": gpus}),
             script=replace(script, job=job, live=None),
-            datasets=self._order[0],
-            gpus=self._order[1],
-            needs=script.task.needs,
+            datasets=datasets,
             watched=reader is not None,
             packages=overlay,
-            contents={Path(path): await cluster.provide_content(Path(path), kind) for path, kind in kinds.items()},
+            contents=await cluster.provide_contents(kinds),
         )
-        session = None
-        if runner.subjects is not None and script.job.subjects:
-            session = LlmSession(runner.subjects, script.task.key, script.job.subjects)
-        live = script.live or LiveOutput(script.job.live_output, MAX_KEPT_CHARS // 2)
+        session = LlmSession(subjects, script.task.key, script.job.subjects) if subjects and job.subjects else None
+        start: Callable[[], None] = lambda: running and running.mark_started(time.monotonic())  # noqa: E731  typed
         try:
-            ended = await self.run(work, script.folder, running, live, session)
-        finally:
-            if script.live is None:
-                live.close()
-        if isinstance(ended, str):
-            failure = Failure(kind="died", message=ended)
-            return KernelExecution(0.0, failure, Transcript(2), is_first_cell=self._ended_cells == 0)
-        result = cast("KernelExecution", ended.result)
+            ended = await self.run(work, script.folder, Listener(running, script.live, session, start))
+        except WorkerLost as error:
+            return KernelExecution(0.0, Failure(kind="died", message=str(error)), Transcript(2))
         if session is not None and ended.answers is not None:
             session.answer_counts, session.draw_counts, session.budget_message = ended.answers
-        return replace(result, llm_session=session)
+        return replace(cast("KernelExecution", ended.result), llm_session=session)
 
-    async def run(
-        self,
-        work: RemoteWork,
-        folder: Path,
-        running: RunningCell | None,
-        live: LiveOutput | None = None,
-        session: LlmSession | None = None,
-        on_start: Callable[[], None] = lambda: None,
-    ) -> WorkEnded | str:
-        """Run work on a machine and replace `folder` with what it left; after the loss of too many machines, return the
-        reason. Raises `ExecutorError`, and errors of the session that end the run."""
-        lost: list[str] = []
-        while len(lost) < MAX_LOST_MACHINES:
+    async def run(self, work: RemoteWork, folder: Path, listener: Listener) -> WorkEnded:
+        """Run work on a machine and replace `folder` with what it left. Raises `WorkerLost` after the loss of too many
+        machines, `ExecutorError`, and errors of the session that end the run."""
+        lost = 0
+        while True:
             try:
-                return await self._run_once(work, folder, running, live, session, on_start)
+                return await self._run_once(work, folder, listener)
             except WorkerLost as error:
-                lost.append(str(error))
+                lost += 1
                 if self._claim is not None:
-                    self.runner.cluster.forget(self._claim.node)
+                    self.runner.cluster.forget(self._claim)
                 await self.close()
+                if lost == MAX_LOST_MACHINES:
+                    raise WorkerLost(f"{lost} machines were lost while it ran; the last: {error}") from None
             except BaseException:
                 await self.close()
                 raise
-        return f"{len(lost)} machines of the cluster were lost while it ran; the last: {lost[-1]}"
 
     async def close(self) -> None:
-        claim, self._claim, self._ended_cells = self._claim, None, 0
+        claim, self._claim = self._claim, None
         if claim is not None:
-            await asyncio.shield(self.runner.cluster.release(claim, self._slot))
+            await asyncio.shield(self.runner.cluster.run_in_background(self.runner.cluster.release(claim)))
 
-    async def _run_once(
-        self,
-        work: RemoteWork,
-        folder: Path,
-        running: RunningCell | None,
-        live: LiveOutput | None,
-        session: LlmSession | None,
-        on_start: Callable[[], None],
-    ) -> WorkEnded:
-        cluster, needs = self.runner.cluster, work.needs.model_copy(update={"hours": None, "gpus": work.gpus})
-        if self._claim is not None and self._claim.needs != needs:
+    async def _run_once(self, work: RemoteWork, folder: Path, listener: Listener) -> WorkEnded:
+        cluster, ended = self.runner.cluster, None
+        if self._claim is not None and self._claim.needs != work.needs:
             await self.close()
-        if self._claim is None:
-            self._claim, self._slot = await cluster.claim(needs), next(_slot_numbers)
-        actor, slot, ended = self._claim.actor, self._slot, None
-        events = actor.run.options(num_returns="streaming").remote(slot, work)
-        if running is not None and running.stop_reason is not None:
-            running.stop_reason.add_done_callback(
-                lambda reason: None if reason.cancelled() else actor.stop.remote(slot, reason.result())
+        claim = self._claim = self._claim or await cluster.claim(work.needs)
+        events = claim.actor.run.options(num_returns="streaming").remote(claim.slot, work)
+        if listener.running is not None and listener.running.stop_reason is not None:
+            listener.running.stop_reason.add_done_callback(
+                lambda stop: None if stop.cancelled() else claim.actor.pass_on.remote(claim.slot, "stop", stop.result())
             )
-        cluster.scratch.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=cluster.scratch) as archive:
-            while True:
-                try:
+        with cluster.open_archive() as archive:
+            with suppress(StopAsyncIteration):
+                while True:
                     ref = await cluster.wait_for(anext(events), SILENCE_SECONDS)
-                except StopAsyncIteration:
-                    break
-                match await cluster.wait_for(ref, SILENCE_SECONDS):
-                    case bytes() as part:
-                        await asyncio.to_thread(archive.write, part)
-                    case WorkEnded() as ended:
-                        pass
-                    case list() as news:
-                        for one in cast("list[Any]", news):
-                            self._pass_on(one, running, live, session, on_start)
-                    case _:
-                        pass
+                    match await cluster.wait_for(ref, SILENCE_SECONDS):
+                        case bytes() as part:
+                            await asyncio.to_thread(archive.write, part)
+                        case WorkEnded() as ended:
+                            pass
+                        case news:
+                            for one in news:
+                                cluster.run_in_background(listener.handle(one, claim))
             archive.flush()
-            if session is not None and session.fatal_error is not None:
-                raise session.fatal_error
+            if listener.session is not None and listener.session.fatal_error is not None:
+                raise listener.session.fatal_error
             if ended is None or await asyncio.to_thread(hash_file, Path(archive.name)) != ended.sha256:
                 raise WorkerLost("its files were damaged on the way")
-            await asyncio.to_thread(self._replace_folder, folder, Path(archive.name), keep=work.script is not None)
-        self._ended_cells += 1
+            await asyncio.to_thread(self._replace_folder, folder, Path(archive.name), keeps_inputs=bool(work.script))
         return ended
 
-    def _pass_on(
-        self,
-        news: Any,
-        running: RunningCell | None,
-        live: LiveOutput | None,
-        session: LlmSession | None,
-        on_start: Callable[[], None],
-    ) -> None:
-        match news:
-            case str() if live is not None:
-                live.add(news)
-            case CellStarted():
-                on_start()
-                if running is not None:
-                    running.mark_started(time.monotonic())
-            case CellProgress() if running is not None:
-                running.report(news.progress)
-            case Question() if session is not None:
-                self.runner.cluster.run_in_background(self._answer(news, session))
-            case _:
-                pass
-
-    async def _answer(self, asked: Question, session: LlmSession) -> None:
-        """Ask a language model for the code; an error other than a refusal ends the run."""
-        claim, answer = self._claim, cast("LLMExchange | Exception | None", None)
-        try:
-            answer = await session.subjects.ask(asked.key, asked.question, asked.ordinal)
-        except (LLMBudgetSpent, LLMQuestionRefused) as refusal:
-            answer = refusal
-        except Exception as error:  # noqa: BLE001  raised once the code has ended
-            session.fatal_error = error
-            answer = ExecutorError("the run is ending; its answers are kept")
-        if claim is not None:
-            claim.actor.answer.remote(self._slot, asked.number, answer)
-
-    def _replace_folder(self, folder: Path, archive: Path, *, keep: bool) -> None:
-        """Replace the folder's contents, with `keep` except its inputs. Raises `WorkerLost`."""
+    def _replace_folder(self, folder: Path, archive: Path, *, keeps_inputs: bool) -> None:
+        """Replace the folder's contents, except its inputs. Raises `WorkerLost`."""
         make_harmless(folder)
         for path in folder.iterdir():
-            if path.name != "inputs" or not keep:
+            if path.name != "inputs" or not keeps_inputs:
                 remove_path(folder, path.name)
         try:
             unpack_archive(archive, folder, max_bytes=int(2 * self.runner.config.settings.disk_gb * 1e9))
@@ -419,18 +383,17 @@ class RemoteRunner(CellRunner):
         work = RemoteWork(
             await self.cluster.put_archive(job.folder, follow=job.readable),
             await asyncio.to_thread(read_file_time, job.folder),
+            needs,
             command=job,
-            gpus=needs.gpus,
-            needs=needs,
             alone=alone,
-            contents={packages: await self.cluster.provide_content(packages, "packages")} if packages else {},
+            contents=await self.cluster.provide_contents({packages: "packages"} if packages else {}),
         )
         try:
-            ended = await host.run(work, job.folder, None, on_start=on_start)
+            ended = await host.run(work, job.folder, Listener(on_start=on_start))
+        except WorkerLost as error:
+            return CommandOutcome(0.0, Failure(kind="died", message=str(error)), "", "", "")
         finally:
             await host.close()
-        if isinstance(ended, str):
-            return CommandOutcome(0.0, Failure(kind="died", message=ended), "", "", "")
         return cast("CommandOutcome", ended.result)
 
 
@@ -440,8 +403,8 @@ class RayExecutor(LocalExecutor):
 
     def __init__(self, slots: int, views: Path, *, settings: SandboxSettings, **rest: Any) -> None:
         machines = list_machines(settings)
-        slots = min(slots, sum(machine.slots for machine in machines))
-        super().__init__(slots, views, settings=settings, **rest | {"gpus": GpuLeases(None, (), settings)})
+        slots, rest["gpus"] = min(slots, sum(one.slots for one in machines)), GpuLeases(None, (), settings)
+        super().__init__(slots, views, settings=settings, **rest)
         scratch = self.config.cache.parent / "archives"
         self.cluster = Cluster(settings, machines, self.config.secret, scratch)
         parts = {one.name: getattr(self.runner, one.name) for one in fields(CellRunner)}
