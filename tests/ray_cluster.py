@@ -17,6 +17,8 @@ from pathlib import Path
 
 import psutil
 
+from labwright.sandbox.cluster.machines import import_ray, survey_machines
+
 START_SECONDS = 120.0
 """Time limit for starting a cluster in seconds."""
 MAX_TRIES = 3
@@ -108,6 +110,9 @@ class RayCluster:
         return b"Ray runtime started" in (self.folder / f"{machine.address}.log").read_bytes()
 
     def end(self) -> None:
+        """Leave the cluster, if this process joined it, and kill it."""
+        import_ray().shutdown()
+        survey_machines.cache_clear()
         for machine in self.machines:
             machine.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
