@@ -195,12 +195,8 @@ class Cluster:
     async def _start_actor(self, node: str) -> Any:
         facts = next((one for one in self.machines if one.node == node), None)
         options = {"num_cpus": 0, "max_restarts": 0, "scheduling_strategy": pin_to_node(node)}
-        actor = (
-            import_ray()
-            .remote(MachineActor)
-            .options(**options)
-            .remote(self.settings, facts.slots if facts else 1, self.secret, monitor.WATCH_SECONDS)
-        )
+        actor_class, slots = import_ray().remote(MachineActor), facts.slots if facts else 1
+        actor = actor_class.options(**options).remote(self.settings, slots, self.secret, monitor.WATCH_SECONDS)
         try:
             await self.wait_for(actor.start.remote(), SILENCE_SECONDS)
         except ExecutorError as error:
@@ -307,6 +303,8 @@ class RemoteHost:
                     raise WorkerLost(f"{lost} machines were lost while it ran; the last: {error}") from None
             except BaseException:
                 await self.close()
+                if (session := listener.session) is not None and session.fatal_error is not None:
+                    raise session.fatal_error from None
                 raise
 
     async def close(self) -> None:
@@ -337,8 +335,6 @@ class RemoteHost:
                             for one in news:
                                 cluster.run_in_background(listener.handle(one, claim))
             archive.flush()
-            if listener.session is not None and listener.session.fatal_error is not None:
-                raise listener.session.fatal_error
             if ended is None or await asyncio.to_thread(hash_file, Path(archive.name)) != ended.sha256:
                 raise WorkerLost("its files were damaged on the way")
             await asyncio.to_thread(self._replace_folder, folder, Path(archive.name), keeps_inputs=bool(work.script))
