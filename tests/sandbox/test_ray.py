@@ -18,6 +18,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
+from labwright.record.llm_calls import LLMBudgetSpent, LLMUnavailable
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
@@ -90,8 +91,9 @@ class EchoGateway:
 
     names = ("small",)
 
-    def __init__(self) -> None:
+    def __init__(self, fault: Exception | None = None) -> None:
         self._answers: dict[str, LLMExchange] = {}
+        self._fault = fault
 
     def definition(self, name: str) -> str:
         return name
@@ -100,6 +102,8 @@ class EchoGateway:
         return self._answers.get(exchange)
 
     async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
+        if self._fault is not None:
+            raise self._fault
         exchange = LLMExchange(id=f"{question.digest}-{ordinal}", subject="small", text=question.messages[-1].content)
         self._answers[exchange.id] = exchange
         return exchange
@@ -236,18 +240,25 @@ async def test_a_command_of_a_repository_runs_on_a_machine(executor: RayExecutor
 async def test_the_head_asks_language_models_for_a_cell(
     cluster: RayCluster, store: DatasetStore, tmp_path: Path
 ) -> None:
-    executor = RayExecutor(
-        1,
-        store.views,
-        labels=store.labels,
-        settings=settings_for(cluster, store),
-        cache=tmp_path / "cache",
-        subjects=EchoGateway(),
-    )
-    outcome = await run_job(executor, replace(make_job(tmp_path / "a", ASKING), subjects=("small",)))
-    await executor.close()
-    assert outcome.failure is None, outcome.failure
-    assert (outcome.stdout_tail, outcome.asked) == ("echo: a b\n", {"small": 2})
+    settings, cache = settings_for(cluster, store), tmp_path / "cache"
+    job = replace(make_job(tmp_path / "a", ASKING), subjects=("small",))
+    for fault in (None, LLMBudgetSpent("all is spent"), LLMUnavailable("it is down")):
+        gateway = EchoGateway(fault)
+        executor = RayExecutor(1, store.views, labels=store.labels, settings=settings, cache=cache, subjects=gateway)
+        try:
+            outcome = await run_job(executor, job)
+        except LLMUnavailable as error:
+            assert error is fault, "it ends the run"
+            continue
+        finally:
+            await executor.close()
+        if fault is None:
+            assert outcome.failure is None, outcome.failure
+            assert (outcome.stdout_tail, outcome.asked) == ("echo: a b\n", {"small": 2})
+        else:
+            assert outcome.failure is not None
+            assert (outcome.failure.kind, outcome.failure.message) == ("budget", "all is spent")
+            assert not isinstance(fault, LLMUnavailable)
 
 
 async def test_a_cell_that_ends_every_actor_counts_as_the_cause(
