@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import tempfile
 import time
 from collections import Counter
@@ -182,8 +183,10 @@ class MachineActor:
         """Prepare the machine. Raises `SandboxError`, `OSError`."""
         settings = self._settings
         self._store = ContentStore(settings.store or default_store_root())
-        self._store.root.mkdir(parents=True, exist_ok=True)
-        remove_stale(home := default_store_root().with_name("actors"))
+        home = default_store_root().with_name("actors") / socket.gethostname()
+        for folder in (self._store.root, home.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        remove_stale(home)
         self._scratch = ScratchFolder(home)
         self._work = self._scratch.root
         for name in ("cache", "views"):
@@ -213,6 +216,7 @@ class MachineActor:
                 running.has_news.clear()
                 news, running.news = running.news, []
                 yield news
+            yield running.news
             yield task.result()
             with open(slot.folder / "archive", "rb") as file:
                 while part := await asyncio.to_thread(file.read, CHUNK_BYTES):
