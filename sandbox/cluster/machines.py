@@ -13,8 +13,10 @@ import ipaddress
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
+import threading
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -138,6 +140,7 @@ def join_cluster(address: str) -> None:
     if ray.is_initialized():
         return
     options: dict[str, Any] = {"address": address} if address else {"address": "local", "include_dashboard": False}
+    on_end = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(namespace="scientist", log_to_driver=False, logging_level=logging.ERROR, **options)
     except (RuntimeError, ConnectionError, ValueError, OSError, ray.exceptions.RayError) as error:
@@ -145,6 +148,8 @@ def join_cluster(address: str) -> None:
             f"the Ray cluster at {address or 'this machine'} cannot be joined: {format_error(error)}; this machine "
             "must belong to it (ray start), with the same Python, Ray and token"
         ) from None
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, on_end)  # Ray's own handler ends the process with a crash report
 
 
 def format_error(error: Exception) -> str:
