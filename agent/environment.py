@@ -101,6 +101,10 @@ def measure_machine_rate(
 
 def max_cell_resources(settings: SandboxSettings) -> ResourceNeeds:
     """Return the maximum resources of one cell on this machine or on a machine of the cluster."""
+    if settings.executor == "ray":
+        from labwright.sandbox.cluster.machines import compute_max_cell_capacity  # only needed on a cluster
+
+        return compute_max_cell_capacity(settings)
     return compute_cell_capacity(settings, len(find_devices(settings)))
 
 

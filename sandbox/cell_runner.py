@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from labwright.record.schema.cell import Cell, TrainingCounts
 from labwright.record.schema.data_plan import FrozenScorer, Measurement, ResourceNeeds
@@ -177,6 +177,10 @@ class CellRunner:
             execution, peak_host_bytes=host or None, peak_gpu_bytes=usage.peak_gpu_bytes, llm_session=session
         )
 
+    def open_host(self, job: Job, folder: Path) -> CellHost:
+        """Return the place where the cells of a job run; it works in `folder`."""
+        return KernelHost(self, folder)
+
     def compute_limits(self, memory_gb: float | None, *, alone: bool) -> ResourceLimits:
         """Return the limits of an experiment with this declared memory; with `alone`, it may use the whole machine."""
         limits = compute_limits(self.config.settings, slots=1 if alone else self.slots)
@@ -299,7 +303,7 @@ class KernelWorker:
     arm: str = ""
 
     def __post_init__(self) -> None:
-        self._host = KernelHost(self.runner, self.folder)
+        self._host = self.runner.open_host(self.job, self.folder)
 
     async def run_cell(self, order: CellOrder, running: RunningCell) -> CellRunResult:
         executed = await self.execute(order, running)
@@ -353,9 +357,30 @@ async def collect_cell(runner: CellRunner, executed: ExecutedCell) -> CellRunRes
     return CellRunResult(result, script.folder, progress, kernel_died=died, is_first_cell=first)
 
 
+class CellHost(Protocol):
+    """Where cells run, one after another: a kernel of this machine or of another one."""
+
+    async def prepare(self, cell: Cell, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
+        """Prepare for a cell with this source that sees these datasets and has `gpus` GPUs (None: the default number).
+
+        Must be called before the cell's folder is created.
+        """
+        ...
+
+    async def execute(
+        self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
+    ) -> KernelExecution:
+        """Execute a cell in its folder, which afterwards is where it was. Raises `ExecutorError`."""
+        ...
+
+    async def close(self) -> None:
+        """Kill the code that is running, if any. Idempotent."""
+        ...
+
+
 @dataclass
 class KernelHost:
-    """A kernel of this machine, started on demand, with the working folder `folder`."""
+    """A `CellHost`: a kernel of this machine, started on demand, with the working folder `folder`."""
 
     runner: CellRunner
     folder: Path
@@ -374,10 +399,6 @@ class KernelHost:
     """Number of cells that finished in this kernel."""
 
     async def prepare(self, cell: Cell, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
-        """Prepare for a cell with this source that sees these datasets and has `gpus` GPUs (None: the default number).
-
-        Must be called before the cell's folder is created.
-        """
         arm = "" if self.runner.config.isolation.between_cells else cell.arm
         if (arm, datasets, gpus) != (self._arm, self._visible_datasets, self._gpus):
             await self.close()
@@ -393,7 +414,6 @@ class KernelHost:
     async def execute(
         self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
     ) -> KernelExecution:
-        """Execute a cell in its folder, which afterwards is where it was. Raises `ExecutorError`."""
         kills, first = count_oom_kills(), not self._ended_cells
         try:
             if not script.cell.is_script and not self._visible_datasets:

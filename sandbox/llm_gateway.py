@@ -69,7 +69,7 @@ class LlmSession:
     """The reason why a question was refused for lack of budget."""
     fatal_error: Exception | None = None
     """Error that ends the run."""
-    _draw_counts: Counter[str] = field(default_factory=Counter[str])
+    draw_counts: Counter[str] = field(default_factory=Counter[str])
     """Question -> number of times it was asked."""
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _open_connections: int = 0
@@ -77,16 +77,14 @@ class LlmSession:
     def find_cited(self, exchange: str) -> LLMExchange | None:
         """Return an exchange of this execution by id; None if it belongs to another execution."""
         digest, _, ordinal = exchange.rpartition("-")
-        if (number := parse_whole_number(ordinal)) is None or number >= self._draw_counts.get(digest, 0):
+        if (number := parse_whole_number(ordinal)) is None or number >= self.draw_counts.get(digest, 0):
             return None
         return self.subjects.find(self.key, exchange)
 
     def list_ids(self) -> list[str]:
         """Return the ids of all questions, in a fixed order."""
         return [
-            f"{digest}-{ordinal}"
-            for digest in sorted(self._draw_counts)
-            for ordinal in range(self._draw_counts[digest])
+            f"{digest}-{ordinal}" for digest in sorted(self.draw_counts) for ordinal in range(self.draw_counts[digest])
         ]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -149,8 +147,8 @@ class LlmSession:
             return _send_answer(writer, {"n": number, "error": str(error)})
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError) as error:
             return _send_answer(writer, {"n": number, "error": f"not a valid question ({type(error).__name__})"})
-        ordinal = self._draw_counts[digest]
-        self._draw_counts[digest] += 1
+        ordinal = self.draw_counts[digest]
+        self.draw_counts[digest] += 1
         return self._ask(number, question, ordinal, writer)
 
     async def _ask(self, number: int, question: LLMQuestion, ordinal: int, writer: asyncio.StreamWriter) -> None:

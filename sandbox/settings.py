@@ -42,7 +42,8 @@ class SandboxSettings(BaseModel):
     executor: Literal["local", "ray"] = "local"
     """Where experiments run: on this machine or on a Ray cluster (docs/hardware.md)."""
     ray: str = ""
-    """Address of the Ray cluster, HOST:PORT; flag --ray, which also sets the executor. This machine must be part of it.
+    """Address of the Ray cluster, HOST:PORT, or auto for the one that this machine belongs to; flag --ray, which also
+    sets the executor. Empty: Ray is started on this machine.
     """
     store: Path | None = None
     """Content-addressed cache of datasets, models, packages and source trees; default: ~/.cache/scientist/store. On

@@ -55,7 +55,7 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
     "ray": _declare_setting(
         "sandbox.ray",
         str | None,
-        "Run experiments on the machines of this Ray cluster (docs/hardware.md).",
+        "Run experiments on the machines of this Ray cluster; auto: the one of this machine (docs/hardware.md).",
         metavar="HOST:PORT",
     ),
     "time_limit": _declare_setting("time_limit", str | None, "Time limit of the whole run, such as 12h, 90m or 45s."),

@@ -27,7 +27,6 @@ from labwright.record.run_folder import RunFolder, read_free_gb
 from labwright.record.schema.idea import Idea
 from labwright.review.evidence.tex_runner import TexMissing
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.factory import refuse_cluster
 from labwright.sandbox.gpu_leases import open_gpu_leases
 from labwright.sandbox.gpus import read_cuda_visible_devices
 from labwright.sandbox.isolation.bubblewrap import check_readable
@@ -104,8 +103,19 @@ def count_slots(settings: Settings) -> int | None:
 
     Raises: `GpuError`, `ClusterError` if they are not available.
     """
-    refuse_cluster(settings.sandbox)
-    return open_gpu_leases(settings.sandbox, read_cuda_visible_devices()).capacity
+    if settings.sandbox.executor == "local":
+        return open_gpu_leases(settings.sandbox, read_cuda_visible_devices()).capacity
+    from labwright.sandbox.cluster.machines import list_machines  # only needed on a cluster
+
+    machines = list_machines(settings.sandbox)
+    fit = sum(one.slots for one in machines)
+    print_to_stderr(f"{len(machines)} machines of the Ray cluster, with room for {fit} experiment(s)")
+    if len({one.environment_fingerprint for one in machines}) > 1:
+        print_to_stderr(
+            "the machines differ in processor, GPU or driver: the last digits of a cell may depend on the machine, "
+            "and measurements from other clusters are not reused"
+        )
+    return fit
 
 
 def check_slots(settings: Settings) -> None:
@@ -115,9 +125,13 @@ def check_slots(settings: Settings) -> None:
     """
     fit, workers = count_slots(settings), settings.search.num_workers
     if fit is not None and fit < workers:
+        where, more = (
+            ("the cluster", "add machines")
+            if settings.sandbox.executor == "ray"
+            else ("the GPUs", "give more --gpus, raise sandbox.slots_per_gpu")
+        )
         print_to_stderr(
-            f"{workers} workers, but {fit} experiment(s) fit on the GPUs at a time: give more --gpus, raise "
-            "sandbox.slots_per_gpu, or use fewer --workers"
+            f"{workers} workers, but {fit} experiment(s) fit on {where} at a time: {more}, or use fewer --workers"
         )
 
 

@@ -28,10 +28,8 @@ from labwright.record.untrusted_files import (
 
 MAX_FILE_TIME = 2.0**60
 """Largest modification time in seconds since 1970; experiment code can set times that system calls reject."""
-CHUNK_BYTES = 8 * 2**20
-"""Bytes per transfer call."""
-MAX_INLINE_BYTES = 2**20
-"""Archives up to this size travel inside the message."""
+CHUNK_BYTES = 32 * 2**20
+"""Bytes per object of Ray's object store."""
 
 
 def pack_archive(

@@ -32,8 +32,9 @@ class ScratchFolder:
     elsewhere. The host process holds its lock, which is released when it ends. Raises `ExecutorError`.
     """
 
-    def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix=NAME_PREFIX, dir=ensure_private_folder(get_runtime_folder())))
+    def __init__(self, place: Path | None = None) -> None:
+        place = ensure_private_folder(place or get_runtime_folder())
+        self.root = Path(tempfile.mkdtemp(prefix=NAME_PREFIX, dir=place))
         self._lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.sockets = self.root / "s"
@@ -52,12 +53,12 @@ class ScratchFolder:
             self._lock = -1
 
 
-def remove_stale() -> None:
+def remove_stale(place: Path | None = None) -> None:
     """Remove the folders and control groups of kernels whose host process was killed. Raises `ExecutorError`.
 
     A folder is removed only if it is in this user's private folder and has the expected prefix.
     """
-    place = ensure_private_folder(get_runtime_folder())
+    place = ensure_private_folder(place or get_runtime_folder())
     for path in place.glob(f"{NAME_PREFIX}*"):
         with contextlib.suppress(OSError):  # for example, if its lock is held
             status = path.lstat()
@@ -74,7 +75,7 @@ def remove_stale() -> None:
             finally:
                 os.close(lock)
     for group in list_task_groups(NAME_PREFIX):
-        if not (place / group.name).exists():
+        if not (get_runtime_folder() / group.name).exists():
             with contextlib.suppress(OSError):
                 group.rmdir()
 

@@ -3,7 +3,8 @@
     python -m tests.faults.run_killer RUN URL NOTED [KIND,KIND...]
 
 starts or resumes the run, and kills itself (SIGKILL) right after the first event of one of the kinds. What it begins to
-execute of cells it notes beside the run, in `RUN.begun`, which is none of the record.
+execute of cells it notes beside the run, in `RUN.begun`, which is none of the record. With STUDY_ON_RAY in the
+environment, it starts the run on the cluster at this address.
 """
 
 from __future__ import annotations
@@ -247,6 +248,9 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
             os.kill(os.getpid(), signal.SIGKILL)
 
     until = {"until": os.environ["STUDY_UNTIL"]} if os.environ.get("STUDY_UNTIL") else {}
+    if (cluster := os.environ.get("STUDY_ON_RAY")) is not None:
+        settings = make_settings(url, sandbox__executor="ray", sandbox__ray=cluster, **until)
+        return start_run(folder.parent, folder.name, settings, Path(noted), listen)
     with reusing_executions_between_runs(), noting_cells(notes_folder(folder)):
         if is_run(folder) and read_events(folder / "events.jsonl"):
             return resume_run(folder, Path(noted), listen)

@@ -279,7 +279,7 @@ async def test_no_shared_value_is_built_of_answers(place: Place) -> None:
 @pytest.mark.parametrize("exchange", ["a-²", "a-٣", "a-10", "a-", "a", "-1", "a--1", "a-1_0", "a-" + "9" * 5000, "b-0"])
 def test_a_citation_that_is_none_is_the_code_s_fault(exchange: str) -> None:
     session = LlmSession(cast("Any", None), "key", ())
-    session._draw_counts["a"] = 10  # pyright: ignore[reportPrivateUsage]
+    session.draw_counts["a"] = 10
     assert session.find_cited(exchange) is None
 
 

@@ -1,0 +1,149 @@
+"""Cost of a Ray cluster compared with local slots, and the loss of machines.
+
+python -m benchmarks.cluster [--only cells,vanish] [--cells N] [--out FILE]
+
+The clusters are node processes on this machine. `cells`: jobs of sleeping cells, with local slots and on the cluster in
+turn: elapsed time of 200 cells of 1 s on 8 workers relative to the bound (200 / 8 s), and the overhead per cell with
+one worker. `vanish`: of four machines, two are killed with -9 while 24 cells run; each cell is committed once. Prints
+one JSON object; exits 1 if a cell is lost or committed twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from labwright.record.schema.cell import Cell
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.factory import open_executor
+from labwright.sandbox.job import CellEnded, CellStarted, Job, JobEnded, measure_all
+from labwright.sandbox.settings import SandboxSettings
+from tests.jobs import cell_tasks
+from tests.ray_cluster import RayCluster, start_cluster
+
+WORKERS, CELLS = 8, 200
+SLEEPING_CODE = """
+import time
+import lab
+
+def run(cell):
+    time.sleep({seconds})
+    lab.result("one", 1.0, condition=cell.condition, dataset=cell.dataset)
+
+lab.measure(run)
+"""
+
+
+def make_job(folder: Path, count: int, seconds: float) -> Job:
+    """Build a job of sleeping cells whose duration is known."""
+    cells = [Cell(dataset="digits", arm="only", level=f"l{n}") for n in range(count)]
+    source = {"experiment.py": SLEEPING_CODE.format(seconds=seconds)}
+    tasks = cell_tasks(cells, expected=dict.fromkeys(cells, seconds))
+    return Job("cells", folder, source, cells=tasks, datasets=("digits",), timeout=3600.0)
+
+
+def make_executor(place: Path, slots: int, cluster: RayCluster | None) -> LocalExecutor:
+    """Open an executor with local slots or on the cluster."""
+    settings = SandboxSettings(pool=0)
+    if cluster is not None:
+        settings = settings.model_copy(update={"executor": "ray", "ray": cluster.address, "store": place / "store"})
+    return open_executor(slots, place / "views", settings=settings, labels=place / "labels", cache=place / "cache")
+
+
+async def measure_sleeping(executor: LocalExecutor, folder: Path, *, count: int, seconds: float) -> dict[str, float]:
+    """Run one job of sleeping cells; return elapsed time, and the overhead per cell and worker."""
+    try:
+        began = time.monotonic()
+        outcome = await measure_all(executor, make_job(folder, count, seconds))
+        wall = time.monotonic() - began
+    finally:
+        await executor.close()
+    assert all(one.outcome == "measured" for one in outcome.cells), outcome
+    bound = count * seconds / executor.slots
+    overhead = (wall - bound) * executor.slots / count
+    return {"wall": wall, "bound": bound, "to_bound": wall / bound, "overhead_of_a_cell": overhead}
+
+
+def measure_cells(place: Path, count: int) -> dict[str, Any]:
+    """Run sleeping cells with local slots and on a cluster of two machines."""
+    cluster = start_cluster(2, cpus=WORKERS // 2)
+    found: dict[str, Any] = {"cells": count, "workers": WORKERS}
+    try:
+        for name, where in (("local", None), ("ray", cluster)):
+            over, alone = make_executor(place, WORKERS, where), make_executor(place, 1, where)
+            found[name] = {
+                "over_workers": asyncio.run(measure_sleeping(over, place / "job", count=count, seconds=1.0)),
+                "one_by_one": asyncio.run(measure_sleeping(alone, place / "job", count=40, seconds=0.05)),
+            }
+    finally:
+        cluster.end()
+    return found
+
+
+async def measure_vanishing(place: Path, cluster: RayCluster, count: int) -> dict[str, Any]:
+    """Run cells on four machines, and kill two once a sixth of the cells is committed."""
+    executor, began = make_executor(place, WORKERS, cluster), time.monotonic()
+    started, committed = list[Cell](), list[Cell]()
+    measured = 0
+    try:
+        async with executor.measure(make_job(place / "vanish", count, 1.0)) as stream:
+            async for event in stream:
+                match event:
+                    case CellStarted():
+                        started.append(event.cell)
+                    case CellEnded():
+                        committed.append(event.result.cell)
+                        if len(committed) == count // 6:
+                            for machine in cluster.machines[2:]:
+                                await asyncio.to_thread(machine.kill)
+                    case JobEnded():
+                        measured = sum(one.outcome == "measured" for one in event.outcome.cells)
+                    case _:
+                        pass
+    finally:
+        await executor.close()
+    return {
+        "cells": count,
+        "measured": measured,
+        "started": len(started),
+        "committed": len(committed),
+        "committed_twice": len(committed) - len({*committed}),
+        "wall": time.monotonic() - began,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="cells,vanish")
+    parser.add_argument("--cells", type=int, default=CELLS)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    chosen, found = args.only.split(","), dict[str, Any]()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        place = Path(name)
+        materialise("digits", views=place / "views", labels=place / "labels", seed=1)
+        if "cells" in chosen:
+            found["cells"] = measure_cells(place, args.cells)
+        if "vanish" in chosen:
+            cluster = start_cluster(4)
+            try:
+                found["vanish"] = asyncio.run(measure_vanishing(place, cluster, 24))
+            finally:
+                cluster.end()
+    text = json.dumps(found, indent=1)
+    print(text)
+    if args.out is not None:
+        args.out.write_text(text)
+    vanished = found.get("vanish", {"measured": 0, "cells": 0, "committed_twice": 0})
+    return 0 if vanished["measured"] == vanished["cells"] and not vanished["committed_twice"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,356 @@
+"""The contract of `Executor` over a real Ray cluster of two node processes, and behaviour specific to clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from labwright.record.llm_calls import LLMBudgetSpent, LLMUnavailable
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import ResourceNeeds
+from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
+from labwright.sandbox.cluster import executor as cluster_executor
+from labwright.sandbox.cluster.executor import RayExecutor
+from labwright.sandbox.cluster.machines import check_address, describe_conditions, describe_machine, list_machines
+from labwright.sandbox.errors import ClusterDown, ClusterError, ExecutorError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import CellResult, ExecutionProgress, Executor, Job
+from labwright.sandbox.repository.command import CommandEnvironment, CommandJob
+from labwright.sandbox.settings import SandboxSettings
+from tests.jobs import cell_tasks, run_job
+from tests.ray_cluster import RayCluster, find_actor_processes, start_cluster
+from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually
+from tests.sandbox.executor_contract import ExecutorContract, make_job
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray (make setup installs it)"),
+]  # not imported before its variables are set
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    made = start_cluster(2)
+    yield made
+    made.end()
+
+
+def settings_for(cluster: RayCluster, store: DatasetStore) -> SandboxSettings:
+    return SETTINGS.model_copy(update={"executor": "ray", "ray": cluster.address, "store": store.cache / "store"})
+
+
+@pytest.mark.bench
+class TestRay(ExecutorContract):
+    patience = 60.0
+
+    @pytest.fixture(autouse=True)
+    def of_cluster(self, cluster: RayCluster) -> None:
+        self.cluster = cluster
+
+    def make_executor(self, slots: int, store: DatasetStore) -> Executor:
+        return RayExecutor(
+            slots, store.views, labels=store.labels, settings=settings_for(self.cluster, store), cache=store.cache
+        )
+
+
+STEPS = """
+import time
+import lab
+
+for step in range(1000):
+    lab.log("loss", 1.0, condition="c", dataset="digits", step=step)
+    print("step", step)
+    time.sleep(0.1)
+"""
+
+ASKING = """
+import lab
+
+subject = lab.llm("small")
+print("echo:", *(one.text for one in subject.ask_many(["a", "b"])))
+lab.result("size", 3, condition="baseline", dataset="digits")
+"""
+
+
+class EchoGateway:
+    """An `LlmGateway` whose model repeats its question."""
+
+    names = ("small",)
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self._answers: dict[str, LLMExchange] = {}
+        self._fault = fault
+
+    def definition(self, name: str) -> str:
+        return name
+
+    def find(self, cell: str, exchange: str) -> LLMExchange | None:
+        return self._answers.get(exchange)
+
+    async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
+        if self._fault is not None:
+            raise self._fault
+        exchange = LLMExchange(id=f"{question.digest}-{ordinal}", subject="small", text=question.messages[-1].content)
+        self._answers[exchange.id] = exchange
+        return exchange
+
+    async def close(self) -> None: ...
+
+
+CELLS = """
+import os, socket, time
+import lab
+
+def run(cell):
+    time.sleep(SECONDS)
+    data = lab.data(cell.dataset)
+    lab.submit(split="validation", predictions=[cell.seed % 10] * len(data.validation.x))
+    print("pid", os.getpid(), "under", os.getppid())
+
+lab.measure(run)
+"""
+
+
+def celled(folder: Path, count: int, seconds: float, **more: Any) -> Job:
+    cells = [Cell(dataset="digits", arm="only", level=f"l{n}", seed=n) for n in range(count)]
+    return Job(
+        "cells",
+        folder,
+        {"experiment.py": CELLS.replace("SECONDS", str(seconds))},
+        datasets=("digits",),
+        cells=cell_tasks(cells, expected=dict.fromkeys(cells, 5.0)),
+        timeout=600.0,
+        **more,
+    )
+
+
+@pytest_asyncio.fixture
+async def executor(cluster: RayCluster, store: DatasetStore, tmp_path: Path) -> AsyncIterator[RayExecutor]:
+    made = RayExecutor(
+        3, store.views, labels=store.labels, settings=settings_for(cluster, store), cache=tmp_path / "cache"
+    )
+    yield made
+    await made.close()
+
+
+class CommittedCells:
+    """A `Commit` that lists the committed cells and calls `then` after `after` of them."""
+
+    def __init__(self, after: int = 10**9, then: Callable[[], None] = lambda: None) -> None:
+        self.cells: list[Cell] = []
+        self._after, self._then = after, then
+
+    async def __call__(self, cell: Cell, result: CellResult, folder: Path) -> Path:
+        assert result.failure is None, result.failure
+        self.cells.append(cell)
+        if len(self.cells) == self._after:
+            await asyncio.to_thread(self._then)
+        return folder
+
+
+async def test_twenty_cells_measure_what_they_do_on_one_machine(
+    executor: RayExecutor, store: DatasetStore, tmp_path: Path
+) -> None:
+    local = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "local")
+    there = await run_job(executor, celled(tmp_path / "a", 20, 0.3))
+    here = await run_job(local, celled(tmp_path / "b", 20, 0.0))
+    await local.close()
+    assert there.measurements == here.measurements and len(there.measurements) > 19
+    assert [(one.cell, one.outcome) for one in there.cells] == [(one.cell, "measured") for one in here.cells]
+    assert (there.sealed, there.arrays) == (here.sealed, here.arrays)
+    assert executor.environment_fingerprint == local.environment_fingerprint
+    output = (tmp_path / "a" / "stdout.txt").read_text()
+    assert len(set(re.findall(r"pid (\d+)", output))) == 20, "each cell has its own process"
+    assert len(set(re.findall(r"under (\d+)", output))) > 1, "several kernels"
+
+
+@pytest.mark.parametrize("what", ["actor", "machine"])
+async def test_a_lost_actor_or_machine_loses_only_its_running_cells(
+    what: str, cluster: RayCluster, executor: RayExecutor, tmp_path: Path
+) -> None:
+    def kill() -> None:
+        if what == "machine":
+            cluster.machines[-1].kill()
+        else:
+            for one in find_actor_processes(cluster)[:1]:
+                one.kill()
+
+    commit = CommittedCells(after=2, then=kill)
+    outcome = await run_job(executor, celled(tmp_path / "a", 9, 0.5), commit=commit)
+    assert [one.outcome for one in outcome.cells] == ["measured"] * 9
+    assert len(commit.cells) == len({*commit.cells}) == 9
+    if what == "machine":
+        cluster.add()
+        cluster.wait_for_nodes(len(cluster.alive))
+
+
+async def test_leaving_the_stream_leaves_no_process_and_the_machines_usable(
+    cluster: RayCluster, executor: RayExecutor, tmp_path: Path
+) -> None:
+    async with executor.measure(celled(tmp_path / "a", 4, 60.0)) as stream:
+        async for _ in stream:
+            if find_kernel_processes(cluster):
+                break
+    assert not find_kernel_processes(cluster)
+    outcome = await run_job(executor, celled(tmp_path / "b", 2, 0.0))
+    assert outcome.failure is None
+    await executor.close()
+    assert not find_kernel_processes(cluster)
+    assert await asyncio.to_thread(holds_eventually, lambda: not find_actor_processes(cluster), 10.0)
+
+
+async def test_output_and_progress_arrive_while_a_cell_runs(executor: RayExecutor, tmp_path: Path) -> None:
+    seen: list[tuple[int, str]] = []
+    live = tmp_path / "live.txt"
+
+    def watch(progress: ExecutionProgress) -> str | None:
+        seen.append((len(progress.points), live.read_text() if live.exists() else ""))
+        return "that is enough" if len(progress.points) > 3 and "step 3" in seen[-1][1] else None
+
+    job = replace(make_job(tmp_path / "a", STEPS), live_output=live)
+    outcome = await run_job(executor, job, watch=watch)
+    assert outcome.failure is not None
+    assert (outcome.failure.kind, outcome.failure.message) == ("hopeless", "that is enough")
+
+
+async def test_a_command_of_a_repository_runs_on_a_machine(executor: RayExecutor, tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    (checkout / "main.py").write_text("print(open('in.txt').read()); open('out.txt', 'w').write('left')")
+    (checkout / "in.txt").write_text("given")
+    environment = CommandEnvironment(SETTINGS.python)
+    outcome = await executor.run_command(CommandJob("c", checkout, ("python", "main.py"), environment, timeout=60.0))
+    assert (outcome.failure, outcome.stdout, (checkout / "out.txt").read_text()) == (None, "given\n", "left")
+
+
+async def test_the_head_asks_language_models_for_a_cell(
+    cluster: RayCluster, store: DatasetStore, tmp_path: Path
+) -> None:
+    settings, cache = settings_for(cluster, store), tmp_path / "cache"
+    job = replace(make_job(tmp_path / "a", ASKING), subjects=("small",))
+    for fault in (None, LLMBudgetSpent("all is spent"), LLMUnavailable("it is down")):
+        gateway = EchoGateway(fault)
+        executor = RayExecutor(1, store.views, labels=store.labels, settings=settings, cache=cache, subjects=gateway)
+        try:
+            outcome = await run_job(executor, job)
+        except LLMUnavailable as error:
+            assert error is fault, "it ends the run"
+            continue
+        finally:
+            await executor.close()
+        if fault is None:
+            assert outcome.failure is None, outcome.failure
+            assert (outcome.stdout_tail, outcome.asked) == ("echo: a b\n", {"small": 2})
+        else:
+            assert outcome.failure is not None
+            assert (outcome.failure.kind, outcome.failure.message) == ("budget", "all is spent")
+            assert not isinstance(fault, LLMUnavailable)
+
+
+async def test_a_cell_that_ends_every_actor_counts_as_the_cause(
+    cluster: RayCluster, executor: RayExecutor, tmp_path: Path
+) -> None:
+    ending = asyncio.create_task(_kill_all_actors(cluster))
+    outcome = await run_job(executor, make_job(tmp_path / "a", "import time\ntime.sleep(300)\n"))
+    ending.cancel()
+    assert outcome.failure is not None and outcome.failure.kind == "died"
+    assert f"{cluster_executor.MAX_LOST_MACHINES} machines were lost" in outcome.failure.message
+
+
+async def _kill_all_actors(cluster: RayCluster) -> None:
+    while True:
+        while not (found := find_kernel_processes(cluster)):
+            await asyncio.sleep(0.1)
+        for one in found and find_actor_processes(cluster):
+            one.kill()
+        await asyncio.sleep(1.0)
+
+
+async def test_gpus_are_reserved_where_they_are(cluster: RayCluster, store: DatasetStore, tmp_path: Path) -> None:
+    """No GPU is here, so only what Ray reserves is tested, not a kernel on it."""
+    settings = settings_for(cluster, store).model_copy(update={"device": "cuda", "gpu_wait": 1.0})
+    clusters = cluster_executor.Cluster(settings, (), (), tmp_path)
+    assert clusters.build_bundle(ResourceNeeds()) == {"CPU": 1.0, "GPU": 1}
+    assert clusters.build_bundle(ResourceNeeds(gpus=0)) == {"CPU": 1.0}
+    shared = replace(clusters, settings=settings.model_copy(update={"slots_per_gpu": 4}))
+    assert shared.build_bundle(ResourceNeeds(memory_gb=2.0)) == {"CPU": 1.0, "GPU": 0.25, "memory": 2e9}
+    with pytest.raises(ClusterDown, match=r"had room for .*GPU.* within 1 s"):
+        await clusters.claim(ResourceNeeds(gpus=7))
+
+
+async def test_a_machine_that_fails_at_start_is_one_line(
+    cluster: RayCluster, store: DatasetStore, tmp_path: Path
+) -> None:
+    (blocked := tmp_path / "file").write_text("")
+    settings = settings_for(cluster, store).model_copy(update={"store": blocked / "store"})
+    executor = RayExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
+    with pytest.raises(ExecutorError, match=r"^machine 127[\d.]+ of the Ray cluster cannot run cells: .*store'$"):
+        await run_job(executor, celled(tmp_path / "a", 2, 0.0))
+    await executor.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"ray": "nowhere"}, "is neither auto nor HOST:PORT"),
+        ({"ray": "127.0.0.1:9"}, "no Ray cluster answers at 127.0.0.1:9"),
+        ({"threads": 1000}, "has room for one cell, which needs 1000 processors"),
+        ({"gpus": ("0",)}, "--gpus selects GPUs of one machine"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_refused(
+    change: dict[str, Any], words: str, cluster: RayCluster, store: DatasetStore
+) -> None:
+    with pytest.raises(ClusterError, match=re.escape(words)):
+        list_machines(settings_for(cluster, store).model_copy(update=change))
+
+
+def test_a_machine_that_differs_is_refused(cluster: RayCluster, store: DatasetStore) -> None:
+    settings = settings_for(cluster, store)
+    list_machines(settings)
+    head = describe_conditions(settings)
+    with pytest.raises(ClusterError, match=r"its python is .*, but 3\.1 on the head: install the same version"):
+        describe_machine(settings, head | {"python": "3.1"})
+
+
+@pytest.mark.parametrize(
+    ("address", "has_token", "words"), [("8.8.8.8", True, "public address"), ("10.0.0.1", False, "RAY_AUTH_MODE=token")]
+)
+def test_a_machine_that_anyone_can_use_is_refused(address: str, has_token: bool, words: str) -> None:
+    with pytest.raises(ClusterError, match=words):
+        check_address(address, has_token)
+
+
+def test_ray_is_started_here_without_an_address(tmp_path: Path) -> None:
+    """In a process of its own, since a process joins one cluster."""
+    code = (
+        "from labwright.sandbox.cluster.machines import list_machines\n"
+        "from labwright.sandbox.settings import SandboxSettings\n"
+        "print(len(list_machines(SandboxSettings(executor='ray', isolation='none'))))\n"
+    )
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    ran = subprocess.run([sys.executable, "-c", code], env=clean, capture_output=True, text=True, timeout=300)
+    assert ran.stdout == "1\n", ran.stderr[-2000:]
+
+
+def find_kernel_processes(cluster: RayCluster) -> list[psutil.Process]:
+    """Return the processes that run kernels on the machines."""
+    found: list[psutil.Process] = []
+    for actor in find_actor_processes(cluster):
+        with suppress(psutil.Error):
+            found += [one for one in actor.children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+    return found
