@@ -45,6 +45,7 @@ from labwright.sandbox.metric_formulas import (
     FormulaInputs,
     build_measures,
     find_column_metrics,
+    list_compared_conditions,
     read_declared_columns,
     read_formulas,
 )
@@ -424,7 +425,7 @@ def _score_all(
     about the labels.
     """
     measurements: list[Measurement] = []
-    of_columns = find_column_metrics(labels)
+    of_columns, formulas = find_column_metrics(labels), read_formulas(labels)
     for submission in submissions:
         if submission.kind == "artifact":
             continue
@@ -435,8 +436,11 @@ def _score_all(
             measurements.append(submission.to_measurement(name, agreement, seed=seed))
             continue
         group = groups[submission.dataset, submission.split, submission.step]
+        compared = {
+            name: group[name] for name in list_compared_conditions(formulas, submission.condition) & group.keys()
+        }
         found = call_limited(
-            _compute_submission_scores, folder, place, submission, group, labels, subject=submission.description
+            _compute_submission_scores, folder, place, submission, compared, labels, subject=submission.description
         )
         for name, value in found.items():
             if submission.split == "test":

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from labwright.record.schema.figures import AxesFacts, DrawnFacts, FigureFacts
 from labwright.record.untrusted_files import BadFile, remove_path, write_file
-from labwright.sandbox import results
+from labwright.sandbox import results, scoring
 from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure_attempt
+from labwright.sandbox.scoring import score_submissions
+from labwright.sandbox.workspace import copy_arm_artifacts
 
 LIMIT = 2**20
 EXPERIMENTS = [
@@ -116,6 +123,73 @@ def test_what_code_says_last_of_train_and_dev_is_kept_beside_its_results(tmp_pat
     found = measure_attempt(tmp_path, tmp_path / "labels", seed=0)
     assert [(one.split, one.value) for one in found.self_reported] == [("dev", 0.003), ("train", 0.5)]
     assert [(one.split, one.value) for one in found.final] == [("validation", 0.9)], "dev values are not results"
+
+
+def write_logged(folder: Path, count: int, name: str, *, has_step: bool = False) -> None:
+    line = {"value": 1.0, "condition": "adam", "dataset": "digits", "split": "train"}
+    with (folder / "measurements.jsonl").open("w") as file:
+        for number in range(count):
+            file.write(json.dumps(line | {"name": name % number, "step": number if has_step else None}) + "\n")
+
+
+def test_a_long_curve_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+    write_logged(tmp_path, 20_000, "a%d" + "x" * 100)
+    with pytest.raises(BadFile, match="has more than 2000 final values: give values of a curve a step"):
+        measure_attempt(tmp_path, tmp_path, seed=0)
+    write_logged(tmp_path, 20_000, "a%d" + "x" * 100, has_step=True)
+    tracemalloc.start()
+    found = measure_attempt(tmp_path, tmp_path, seed=0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    content = (tmp_path / "measurements.jsonl").read_bytes()
+    assert found.curves_sha256 == hashlib.sha256(content).hexdigest() and content.count(b"\n") == 20_000
+    assert peak < len(content) / 2 and not found.final + found.self_reported
+
+
+def test_names_as_long_as_a_book_are_refused(tmp_path: Path) -> None:
+    write_logged(tmp_path, 2, "%d" + "x" * 200)
+    with pytest.raises(BadFile, match="a name has more than 200 characters"):
+        measure_attempt(tmp_path, tmp_path, seed=0)
+
+
+def test_arrays_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "_MAX_FILES", 3)
+    (tmp_path / "arrays").mkdir()
+    for number in range(4):
+        np.save(tmp_path / "arrays" / f"{number}.npy", np.zeros(1))
+    with pytest.raises(BadFile, match="arrays/ contains 4 arrays, more than the limit of 3"):
+        hash_arrays(tmp_path)
+
+
+def test_a_cell_reads_only_artifacts_that_are_in_the_record(tmp_path: Path) -> None:
+    for name in ("net", ".hidden", "words/a", ".folder/a"):
+        write_file(tmp_path / "early" / "artifacts", name, b"x" * 100)
+    recorded = hash_artifacts(tmp_path / "early", 250)
+    copy_arm_artifacts(tmp_path / "early", tmp_path / "late", "early", 250)
+    place = tmp_path / "late" / "inputs" / "arms" / "early"
+    assert {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()} == set(recorded)
+
+
+def test_scoring_reads_no_other_condition_than_a_formula_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels, given = tmp_path / "labels", list[set[str]]()
+    for folder in (labels, tmp_path / "submissions"):
+        folder.mkdir()
+    np.savez(labels / "d.npz", validation_y=np.arange(8) % 2, meta=np.array(json.dumps({"classes": 2})))
+    (labels / "formulas.json").write_text(json.dumps({"flips": "flip_rate(to=base)"}))
+    lines: list[str] = []
+    for number, condition in enumerate(["base", *(f"m{number}" for number in range(20))]):
+        np.savez(tmp_path / "submissions" / f"{number:040x}.npz", predictions=np.arange(8) % 2)
+        line = {"file": f"{number:040x}.npz", "dataset": "d", "split": "validation", "kind": "predictions"}
+        lines.append(json.dumps(line | {"condition": condition}) + "\n")
+    (tmp_path / "submissions.jsonl").write_text("".join(lines))
+
+    def record(function: Callable[..., Any], *arguments: Any, subject: str) -> Any:
+        given.append(set(arguments[3]))
+        return function(*arguments)
+
+    monkeypatch.setattr(scoring, "call_limited", record)
+    found = score_submissions(tmp_path, labels, split="validation", seed=0)
+    assert {name for names in given for name in names} == {"base"} and sum(one.name == "flips" for one in found) == 21
 
 
 def test_a_large_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
