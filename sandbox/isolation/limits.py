@@ -2,10 +2,11 @@
 experiment.
 
 The watchdog checks about five times a second in separate threads, which a busy event loop cannot delay, nor can a
-million files delay the check of memory. Between checks, memory can exceed its limit by the amount that can be written in 0.2 s, and disk by the amount that can be
-written in one or two seconds (there is no quota). The system enforces the size of a single file (RLIMIT_FSIZE), and the
-number of tasks if control groups are writable or this process is not root. Memory means anonymous pages and shared
-memory; pages shared by several processes count once. GPU memory is not limited.
+million files delay the check of memory. Between checks, memory can exceed its limit by the amount that can be written
+in 0.2 s, and disk by the amount that can be written in one or two seconds (there is no quota). The system enforces the
+size of a single file (RLIMIT_FSIZE), and the number of tasks if control groups are writable or this process is not
+root. Memory means anonymous pages and shared memory; pages shared by several processes count once. GPU memory is not
+limited.
 """
 
 from __future__ import annotations

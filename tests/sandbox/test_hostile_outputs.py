@@ -6,6 +6,7 @@ import hashlib
 import json
 import tracemalloc
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from PIL import Image
 from labwright.record.schema.figures import AxesFacts, DrawnFacts, FigureFacts
 from labwright.record.untrusted_files import BadFile, remove_path, write_file
 from labwright.sandbox import results, scoring
+from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure_attempt
 from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import copy_arm_artifacts
@@ -190,6 +192,31 @@ def test_scoring_reads_no_other_condition_than_a_formula_names(tmp_path: Path, m
     monkeypatch.setattr(scoring, "call_limited", record)
     found = score_submissions(tmp_path, labels, split="validation", seed=0)
     assert {name for names in given for name in names} == {"base"} and sum(one.name == "flips" for one in found) == 21
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_submissions_that_would_take_hours_to_score_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: str
+) -> None:
+    monkeypatch.setattr(scoring, "_MAX_TOTAL_NUMBERS", 8 * 2 * 3)
+    (tmp_path / "labels").mkdir()
+    truth, about = np.arange(8) % 2, np.array(json.dumps({"classes": 2}))
+    np.savez(tmp_path / "labels" / "d.npz", meta=about, validation_y=truth, test_y=truth)
+    line = {"dataset": "d", "split": split, "kind": "predictions", "condition": "m"}
+    for step in range(4):
+        write_file(tmp_path, f"submissions/{step:040x}.npz", _pack(predictions=np.arange(8) % 2))
+        lines = [json.dumps(line | {"file": f"{one:040x}.npz", "step": one}) for one in range(step + 1)]
+        write_file(tmp_path, "submissions.jsonl", "\n".join(lines))
+        if step < 3:
+            score_submissions(tmp_path, tmp_path / "labels", split="validation", seed=0)
+    with pytest.raises(SubmissionRefused, match="have 64 predicted numbers, more than the limit of 48: submit pred"):
+        measure_attempt(tmp_path, tmp_path / "labels", seed=0)
+
+
+def _pack(**arrays: Any) -> bytes:
+    file = BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
 
 
 def test_a_large_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
