@@ -429,7 +429,7 @@ def _ensure_folder(folder: FolderRef) -> Generator[None]:
 @contextmanager
 def create_file(folder_fd: int, name: str) -> Generator[BufferedWriter]:
     """Create a file that gets its name in the open folder on exit, replacing any file with that name."""
-    part = f".{name[:100]}.{secrets.token_hex(8)}.part"
+    part = f".{secrets.token_hex(8)}.part"  # without the name, which may be as long as a name can be
     try:
         with os.fdopen(os.open(part, _NEW_FILE_FLAGS, 0o666, dir_fd=folder_fd), "wb") as file:
             if (mode := stat.S_IMODE(os.fstat(file.fileno()).st_mode)) & 0o600 != 0o600:  # caused by the umask

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from labwright.record.schema.figures import AxesFacts, DrawnFacts, FigureFacts
-from labwright.record.untrusted_files import BadFile, remove_path, write_file
+from labwright.record.untrusted_files import BadFile, hash_regular, remove_path, write_file
 from labwright.sandbox import results, scoring
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure_attempt
@@ -170,6 +170,14 @@ def test_a_cell_reads_only_artifacts_that_are_in_the_record(tmp_path: Path) -> N
     copy_arm_artifacts(tmp_path / "early", tmp_path / "late", "early", 250)
     place = tmp_path / "late" / "inputs" / "arms" / "early"
     assert {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()} == set(recorded)
+
+
+@pytest.mark.parametrize("name", ["\U0001f600" * 63, "x" * 255, "/".join(["x" * 255] * 40)])
+def test_every_artifact_that_is_recorded_can_be_copied(tmp_path: Path, name: str) -> None:
+    write_file(tmp_path / "early", f"artifacts/net/{name}", b"x")
+    recorded = hash_artifacts(tmp_path / "early", 10)
+    copy_arm_artifacts(tmp_path / "early", tmp_path / "late", "early", 10)
+    assert list(recorded) == [f"net/{name}"] and hash_regular(tmp_path / "late", f"inputs/arms/early/net/{name}")
 
 
 def test_scoring_reads_no_other_condition_than_a_formula_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
