@@ -433,7 +433,7 @@ class ResultCollector:
         )
 
     def add_cross_cell_values(self, outcome: JobOutcome) -> JobOutcome:
-        """Return the outcome with metrics that need the predictions of several cells. Raises `ExecutorError`."""
+        """Return the outcome with metrics that need the predictions of several cells, or with a failure."""
         names = {name for name, text in read_formulas(self.labels).items() if text.startswith("flip_rate")}
         folders = [one.path for one in outcome.measured_folders] if outcome.cells else []
         if not names or not folders or not outcome.measurements:
@@ -447,8 +447,9 @@ class ResultCollector:
                     folder, self.labels, split="validation", seed=seed, grade=self.grade, cells=folders
                 )
             ]
-        except SubmissionRefused as error:
-            raise ExecutorError(f"cannot score the cells of {folders[0].parent} together: {error}") from error
+        except SubmissionRefused as error:  # reading two files may reach a limit that each of them does not
+            failure = Failure(kind="other", message=f"its cells cannot be scored together: {error}")
+            return outcome.model_copy(update={"failure": outcome.failure or failure})
         more = [one for one in scored if one.name in names and one.step is None and one not in outcome.measurements]
         return outcome.model_copy(update={"measurements": (*outcome.measurements, *more)})
 

@@ -14,10 +14,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from labwright.record.result_folders import ResultFolder
+from labwright.record.schema.cell import Cell, CellOutcomeLine
+from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.figures import AxesFacts, DrawnFacts, FigureFacts
 from labwright.record.untrusted_files import BadFile, hash_regular, remove_path, write_file
 from labwright.sandbox import results, scoring
 from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.job import CellResult, JobOutcome
 from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure_attempt
 from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import copy_arm_artifacts
@@ -200,6 +204,23 @@ def test_scoring_reads_no_other_condition_than_a_formula_names(tmp_path: Path, m
     monkeypatch.setattr(scoring, "call_limited", record)
     found = score_submissions(tmp_path, labels, split="validation", seed=0)
     assert {name for names in given for name in names} == {"base"} and sum(one.name == "flips" for one in found) == 21
+
+
+def test_cells_that_cannot_be_scored_together_are_that_jobs_failure(tmp_path: Path) -> None:
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "formulas.json").write_text(json.dumps({"flips": "flip_rate(to=base)"}))
+    write_file(tmp_path, "submissions.jsonl", "[")
+    cell = Cell(dataset="d", arm="m")
+    value = Measurement(name="a", value=1, condition="m", dataset="d", split="validation", seed=0, grade="scored")
+    result = CellResult(cell=cell, measurements=(value,))
+    outcome = JobOutcome(
+        cells=(CellOutcomeLine(cell=cell, outcome="measured"),),
+        measurements=result.measurements,
+        folders={cell: ResultFolder(tmp_path, result)},
+    )
+    collector = results.ResultCollector(tmp_path / "labels", tmp_path, 0, "scored")
+    failure = collector.add_cross_cell_values(outcome).failure
+    assert failure is not None and "its cells cannot be scored together: submissions.jsonl" in failure.message
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
