@@ -303,18 +303,23 @@ def read_file(folder: FolderRef, relative: str, limit: int) -> bytes:
         return file.read()
 
 
-def read_lines(folder: FolderRef, relative: str, limit: int, *, max_lines: int = MAX_LINES) -> list[bytes]:
-    """Return the non-empty lines of a file; none if it does not exist. Raises `BadFile`."""
-    lines: list[bytes] = []
+def iterate_lines(folder: FolderRef, relative: str, limit: int, *, max_lines: int = MAX_LINES) -> Iterator[bytes]:
+    """Yield the non-empty lines of a file; none if it does not exist. Raises `BadFile`."""
+    count = 0
     with _open_or_empty(folder, relative, limit) as file:
         while line := file.readline(MAX_LINE_BYTES + 1):
             if len(line) > MAX_LINE_BYTES:
                 raise BadFile(f"{relative} has a line of more than {MAX_LINE_BYTES} bytes")
             if line := line.strip():
-                lines.append(line)
-            if len(lines) > max_lines:
-                raise BadFile(f"{relative} has more than {max_lines} lines")
-    return lines
+                count += 1
+                if count > max_lines:
+                    raise BadFile(f"{relative} has more than {max_lines} lines")
+                yield line
+
+
+def read_lines(folder: FolderRef, relative: str, limit: int, *, max_lines: int = MAX_LINES) -> list[bytes]:
+    """Return the non-empty lines of a file; none if it does not exist. Raises `BadFile`."""
+    return list(iterate_lines(folder, relative, limit, max_lines=max_lines))
 
 
 def list_names(folder: FolderRef, relative: str, ending: str) -> list[str]:
@@ -426,7 +431,7 @@ def _ensure_folder(folder: FolderRef) -> Generator[None]:
 @contextmanager
 def create_file(folder_fd: int, name: str) -> Generator[BufferedWriter]:
     """Create a file that gets its name in the open folder on exit, replacing any file with that name."""
-    part = f".{name[:100]}.{secrets.token_hex(8)}.part"
+    part = f".{secrets.token_hex(8)}.part"  # without the name, which may be as long as a name can be
     try:
         with os.fdopen(os.open(part, _NEW_FILE_FLAGS, 0o666, dir_fd=folder_fd), "wb") as file:
             if (mode := stat.S_IMODE(os.fstat(file.fileno()).st_mode)) & 0o600 != 0o600:  # caused by the umask

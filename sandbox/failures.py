@@ -13,7 +13,8 @@ from labwright.record.schema.nodes import ErrorClass, Failure
 _MAX_MESSAGE_CHARS = 2000
 _MAX_TRACEBACK_CHARS = 8000
 """About two hundred lines; a longer traceback is a recursion with a repetitive middle."""
-_ANSI_PATTERN = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
+_ANSI_PATTERN = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+"""A title's text excludes the escape character, so that the search takes linear time."""
 
 _CLASS_BY_EXCEPTION: dict[str, ErrorClass] = {
     "SyntaxError": "syntax",
@@ -44,7 +45,11 @@ _SHAPE_PATTERN = re.compile(
 
 
 def classify_exception(name: str, message: str) -> ErrorClass:
-    """Return the error class of an exception, from its name and message."""
+    """Return the error class of an exception, from its name and message.
+
+    The patterns take quadratic time, so only the beginning and the end of a long message are searched.
+    """
+    message = cut_middle(message, _MAX_MESSAGE_CHARS)
     if name in _CLASS_BY_EXCEPTION:
         return _CLASS_BY_EXCEPTION[name]
     if _MEMORY_PATTERN.search(message):

@@ -329,11 +329,22 @@ def _build_sklearn_call(formula: MetricFormula, inputs: FormulaInputs) -> Callab
 def _build_flip_rate(to: str, inputs: FormulaInputs) -> Measure | None:
     if inputs.truth.dtype.kind == "f":
         return None
-    arm, level = parse_arm(inputs.condition), parse_level(inputs.condition)
-    for name in (to, f"{to}@{level}", f"{arm}@{to}"):
+    for name in _list_compared(to, inputs.condition):
         if (other := inputs.find_other_predictions(name)) is not None:
             return _build_share(inputs.predicted_values != other)
     return None
+
+
+def list_compared_conditions(formulas: Mapping[str, str], condition: str) -> set[str]:
+    """Return the conditions whose predictions the formulas may compare with those of `condition`."""
+    parsed = map(parse_formula, formulas.values())
+    return {
+        name for formula in parsed if formula.rule == "flip_rate" for name in _list_compared(formula.other, condition)
+    }
+
+
+def _list_compared(to: str, condition: str) -> tuple[str, ...]:
+    return to, f"{to}@{parse_level(condition)}", f"{parse_arm(condition)}@{to}"
 
 
 def _build_share(outcomes: Array) -> Measure:

@@ -10,10 +10,11 @@ import os
 import re
 import stat
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedReader
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,13 +29,15 @@ from labwright.record.schema.nodes import Failure
 from labwright.record.untrusted_files import (
     MAX_FILE_BYTES,
     BadFile,
+    create_file,
     iterate_entries,
+    iterate_lines,
     list_names,
     make_harmless,
+    open_parent,
     open_regular,
     raise_read_errors_as,
     read_file,
-    read_lines,
     remove_path,
     write_file,
 )
@@ -56,6 +59,9 @@ from labwright.sandbox.scoring import (
 from labwright.sandbox.workspace import KernelScript
 
 _MAX_FILES = 10_000
+_MAX_FINAL_VALUES, _MAX_WORD_CHARS = 2000, 200
+"""Maximum number of final values that code reports, which the record contains (curves are only in a file), and length
+of their names."""
 _MEASUREMENT_FIELDS = ("name", "value", "condition", "dataset", "split", "step")
 
 
@@ -100,7 +106,10 @@ class AttemptMeasurements:
 
 def hash_arrays(folder: Path) -> dict[str, str]:
     """Map files under arrays/ to their sha256. Raises `BadFile` for a file that is not an array or needs unpickling."""
-    return {name: _hash_array(folder, name) for name in list_names(folder, "arrays", ".npy")}
+    names = list_names(folder, "arrays", ".npy")
+    if len(names) > _MAX_FILES:
+        raise BadFile(f"arrays/ contains {len(names)} arrays, more than the limit of {_MAX_FILES}: stack them")
+    return {name: _hash_array(folder, name) for name in names}
 
 
 def _hash_array(folder: Path, name: str) -> str:
@@ -158,14 +167,38 @@ def measure_attempt(
     scorers. With `was_interrupted`, for code that was stopped midway, unreadable lines are skipped.
     """
     scored = (*score_submissions(folder, labels, split="validation", seed=seed, grade=grade), *evaluated)
-    logged = _read_logged(folder, seed=seed, cut=was_interrupted)
+    kept: list[Measurement] = []
+    digest = _rewrite_measurements(folder, scored, _iterate_logged(folder, seed=seed, cut=was_interrupted), kept)
     sealed = seal_test_predictions(folder, labels, grade=grade)
-    digest = None
-    if scored or logged:
-        content = "".join(value.model_dump_json() + "\n" for value in (*scored, *logged)).encode()
-        write_file(folder, MEASUREMENTS, content)
-        digest = hashlib.sha256(content).hexdigest()
-    return AttemptMeasurements(_merge_final_values(scored, logged), sealed, digest, select_self_reported(logged))
+    return AttemptMeasurements(_merge_final_values(scored, kept), sealed, digest, select_self_reported(kept))
+
+
+def _rewrite_measurements(
+    folder: Path, scored: Sequence[Measurement], logged: Iterator[Measurement], final: list[Measurement]
+) -> str | None:
+    """Rewrite `measurements.jsonl` and return its sha256, or None if there are no values.
+
+    Add the last logged value of each quantity and split without a step to `final`; the other values may be many and
+    are never in memory together. Raises `BadFile`.
+    """
+    first = next(logged, None)
+    if first is None and not scored:
+        return None
+    last: dict[tuple[str, ...], Measurement] = {}
+    digest = hashlib.sha256()
+    with open_parent(folder, MEASUREMENTS) as (place, name), create_file(place, name) as file:
+        for value in chain(scored, () if first is None else (first,), logged):
+            line = value.model_dump_json().encode() + b"\n"
+            digest.update(line)
+            file.write(line)
+            if value.step is None and value.grade == "logged":
+                last[*_get_quantity(value), value.split] = value
+                if len(last) > _MAX_FINAL_VALUES:
+                    raise BadFile(
+                        f"{MEASUREMENTS} has more than {_MAX_FINAL_VALUES} final values: give values of a curve a step"
+                    )
+    final += last.values()
+    return digest.hexdigest()
 
 
 def find_missing_measurement(measured: AttemptMeasurements) -> Failure | None:
@@ -192,13 +225,8 @@ def failure_from_error(error: Exception) -> Failure:
 
 
 def select_self_reported(values: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """Return the last report of each final value for train and dev, at most `MAX_SELF_REPORTED`."""
-    learning = {
-        (*_get_quantity(value), value.split): value
-        for value in values
-        if value.grade == "logged" and value.step is None and value.split != "validation"
-    }
-    return tuple(learning.values())[-MAX_SELF_REPORTED:]
+    """Return the last `MAX_SELF_REPORTED` of the final values for train and dev."""
+    return tuple(value for value in values if value.split != "validation")[-MAX_SELF_REPORTED:]
 
 
 def _merge_final_values(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
@@ -220,24 +248,24 @@ def _get_quantity(value: Measurement) -> tuple[str, str, str]:
     return value.dataset, value.condition, value.name
 
 
-def _read_logged(folder: Path, *, seed: int, cut: bool) -> list[Measurement]:
-    """Read the values written by the code, without values for the test split, which the code cannot know and
+def _iterate_logged(folder: Path, *, seed: int, cut: bool) -> Iterator[Measurement]:
+    """Yield the values written by the code, without values for the test split, which the code cannot know and
     selection must not use.
     """
-    values: list[Measurement] = []
-    for number, line in enumerate(read_lines(folder, MEASUREMENTS, MAX_FILE_BYTES), start=1):
+    for number, line in enumerate(iterate_lines(folder, MEASUREMENTS, MAX_FILE_BYTES), start=1):
         try:
             fields: dict[str, Any] = json.loads(line)
             chosen = replace_unencodable({key: fields[key] for key in _MEASUREMENT_FIELDS if key in fields})
             value = Measurement(**chosen, seed=seed, grade="logged")
+            if max(len(value.name), len(value.condition), len(value.dataset)) > _MAX_WORD_CHARS:
+                raise ValueError(f"a name has more than {_MAX_WORD_CHARS} characters")
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             if cut:
                 continue
             reason = " ".join(str(error).split())[:200]
             raise BadFile(f"{MEASUREMENTS} line {number} was not written by lab.log: {reason}") from error
         if value.split != "test":
-            values.append(value)
-    return values
+            yield value
 
 
 _MAX_FIGURES = 50
@@ -405,7 +433,7 @@ class ResultCollector:
         )
 
     def add_cross_cell_values(self, outcome: JobOutcome) -> JobOutcome:
-        """Return the outcome with metrics that need the predictions of several cells. Raises `ExecutorError`."""
+        """Return the outcome with metrics that need the predictions of several cells, or with a failure."""
         names = {name for name, text in read_formulas(self.labels).items() if text.startswith("flip_rate")}
         folders = [one.path for one in outcome.measured_folders] if outcome.cells else []
         if not names or not folders or not outcome.measurements:
@@ -419,8 +447,9 @@ class ResultCollector:
                     folder, self.labels, split="validation", seed=seed, grade=self.grade, cells=folders
                 )
             ]
-        except SubmissionRefused as error:
-            raise ExecutorError(f"cannot score the cells of {folders[0].parent} together: {error}") from error
+        except SubmissionRefused as error:  # reading two files may reach a limit that each of them does not
+            failure = Failure(kind="other", message=f"its cells cannot be scored together: {error}")
+            return outcome.model_copy(update={"failure": outcome.failure or failure})
         more = [one for one in scored if one.name in names and one.step is None and one not in outcome.measurements]
         return outcome.model_copy(update={"measurements": (*outcome.measurements, *more)})
 

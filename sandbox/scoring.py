@@ -45,6 +45,7 @@ from labwright.sandbox.metric_formulas import (
     FormulaInputs,
     build_measures,
     find_column_metrics,
+    list_compared_conditions,
     read_declared_columns,
     read_formulas,
 )
@@ -53,6 +54,8 @@ from labwright.sandbox.metrics import Measure, compute_scores
 Array = NDArray[Any]
 
 MAX_SUBMISSIONS = 20_000
+_MAX_TOTAL_NUMBERS = 2 * 10**10
+"""Maximum number of predicted numbers of an attempt for one split: scoring them takes up to an hour."""
 _SUM_TOLERANCE = 1e-2
 _MAX_NUMBER = 1e45
 """Maximum magnitude of a predicted number: its squared error is still representable for any label."""
@@ -160,6 +163,24 @@ def read_truth_labels(labels: Path, submission: Submission) -> tuple[Array, int]
         raise SubmissionRefused(f"{submission.description}: this run has no labels for this dataset")
     with np.load(path, allow_pickle=False) as file:
         return file[f"{submission.split}_y"], int(json.loads(str(file["meta"]))["classes"])
+
+
+def _check_total_size(submissions: Iterable[Submission], labels: Path) -> None:
+    """Raise `SubmissionRefused` if scoring them all would take hours; files may be small, since they are compressed."""
+    sizes: dict[tuple[str, str], int] = {}
+    total = 0
+    for submission in submissions:
+        if submission.kind in ("artifact", "judged"):
+            continue
+        if (place := (submission.dataset, submission.split)) not in sizes:
+            truth, classes = read_truth_labels(labels, submission)
+            sizes[place] = len(truth) * max(1, classes)
+        total += sizes[place]
+    if total > _MAX_TOTAL_NUMBERS:
+        raise SubmissionRefused(
+            f"the submissions have {total:.2g} predicted numbers, more than the limit of {_MAX_TOTAL_NUMBERS:.2g}: "
+            "submit predictions at fewer steps"
+        )
 
 
 def read_columns(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...], dict[str, Array]]:
@@ -275,6 +296,7 @@ def score_submissions(
     skipped: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
     """
     chosen = [submission for submission in read_submitted(folder, grade) if submission.split == split]
+    _check_total_size(chosen, labels)
     groups = _index_submissions((folder, *cells), SUBMISSION_INDEX)
     return _score_all(folder, "submissions", chosen, groups, labels=labels, seed=seed)
 
@@ -314,6 +336,7 @@ def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = 
     tests = [submission for submission in read_submitted(folder, grade) if submission.split == "test"]
     if not tests:
         return {}
+    _check_total_size(tests, labels)
     others = [submission for submission in read_index(folder, SUBMISSION_INDEX) if submission.split != "test"]
     for submission in tests:
         if submission.kind == "artifact":
@@ -424,7 +447,7 @@ def _score_all(
     about the labels.
     """
     measurements: list[Measurement] = []
-    of_columns = find_column_metrics(labels)
+    of_columns, formulas = find_column_metrics(labels), read_formulas(labels)
     for submission in submissions:
         if submission.kind == "artifact":
             continue
@@ -435,8 +458,11 @@ def _score_all(
             measurements.append(submission.to_measurement(name, agreement, seed=seed))
             continue
         group = groups[submission.dataset, submission.split, submission.step]
+        compared = {
+            name: group[name] for name in list_compared_conditions(formulas, submission.condition) & group.keys()
+        }
         found = call_limited(
-            _compute_submission_scores, folder, place, submission, group, labels, subject=submission.description
+            _compute_submission_scores, folder, place, submission, compared, labels, subject=submission.description
         )
         for name, value in found.items():
             if submission.split == "test":

@@ -105,7 +105,7 @@ def prepare_workspace(
         )
         _copy_artifacts(order.source, job.artifacts, folder, settings.artifact_bytes)
         if order.read_cell is not None and order.read_folder is not None:
-            _copy_arm_artifacts(order.read_folder, folder, order.read_cell.arm, settings.artifact_bytes)
+            copy_arm_artifacts(order.read_folder, folder, order.read_cell.arm, settings.artifact_bytes)
     except (OSError, BadFile) as error:
         raise ExecutorError(f"cannot prepare {folder} for {job.name!r}: {error}") from error
     if job.entry not in order.source:
@@ -285,10 +285,11 @@ def _copy_artifacts(
                 raise BadFile(f"artifact {file!r} of {node} was changed after it was recorded")
 
 
-def _copy_arm_artifacts(source: Path, folder: Path, arm: str, limit: int) -> None:
+def copy_arm_artifacts(source: Path, folder: Path, arm: str, limit: int) -> None:
     """Copy the artifacts of an arm's cell from its sealed folder to a place where another cell can read them."""
     place = f"inputs/arms/{arm}"
     make_folder(folder, place)
+    finished = set(list_names(source, ARTIFACTS, ""))  # others are in no record and count towards no limit
     for name, status in iterate_entries(source, ARTIFACTS):
-        if stat.S_ISREG(status.st_mode):
+        if stat.S_ISREG(status.st_mode) and name.partition("/")[0] in finished:
             copy_file(source, f"{ARTIFACTS}/{name}", folder, f"{place}/{name}", limit)

@@ -1,11 +1,12 @@
 """Resource limits of one experiment: some are enforced by the system, the others by a watchdog that kills the
 experiment.
 
-The watchdog checks about five times a second in a separate thread, which a busy event loop cannot delay. Between
-checks, memory can exceed its limit by the amount that can be written in 0.2 s, and disk by the amount that can be
-written in one or two seconds (there is no quota). The system enforces the size of a single file (RLIMIT_FSIZE), and the
-number of tasks if control groups are writable or this process is not root. Memory means anonymous pages and shared
-memory; pages shared by several processes count once. GPU memory is not limited.
+The watchdog checks about five times a second in separate threads, which a busy event loop cannot delay, nor can a
+million files delay the check of memory. Between checks, memory can exceed its limit by the amount that can be written
+in 0.2 s, and disk by the amount that can be written in one or two seconds (there is no quota). The system enforces the
+size of a single file (RLIMIT_FSIZE), and the number of tasks if control groups are writable or this process is not
+root. Memory means anonymous pages and shared memory; pages shared by several processes count once. GPU memory is not
+limited.
 """
 
 from __future__ import annotations
@@ -166,38 +167,40 @@ class Watchdog:
     kill_all: Callable[[], None]
     failure: Failure | None = None
     """The exceeded limit."""
-    _kills_before: int = 0
+    _shared_bytes_before: int = 0
     _next_disk_check: float = 0.0
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
         """Start watching."""
-        threading.Thread(target=self._run, name=f"watchdog of {self.root}", daemon=True).start()
+        for check in (self.check_use, self.check_disk):  # one of them may take long
+            threading.Thread(target=self._run, args=(check,), name=f"watchdog of {self.root}", daemon=True).start()
 
     def stop(self) -> None:
         """Stop watching. Idempotent; does not wait."""
         self._ended.set()
 
-    def _run(self) -> None:
-        with contextlib.suppress(BadFile):  # files nested too deep by other experiments do not count against this one
-            make_harmless(self.shared)
-        with contextlib.suppress(BadFile):
-            self._kills_before = count_bytes(self.shared)
+    def _run(self, check: Callable[[], Failure | None]) -> None:
+        if check == self.check_disk:
+            with contextlib.suppress(BadFile):  # files nested too deep by other experiments do not count for this one
+                make_harmless(self.shared)
+            with contextlib.suppress(BadFile):
+                self._shared_bytes_before = count_bytes(self.shared)
         while not self._ended.wait(LOOK_INTERVAL_SECONDS):
             try:
-                failure = self.check_limits()
+                failure = check()
             except Exception as error:  # noqa: BLE001  without this, no limit would be enforced
                 failure = Failure(
                     kind="other",
                     message=(f"checking its limits failed ({type(error).__name__}: {error}), so it was killed"),
                 )
             if failure is not None and not self._ended.is_set():
+                self._ended.set()
                 self.failure = failure
                 self.kill_all()
-                return
 
-    def check_limits(self) -> Failure | None:
-        """Return a failure if a limit is currently exceeded."""
+    def check_use(self) -> Failure | None:
+        """Return a failure if the limit of tasks or memory is currently exceeded."""
         processes = list_process_tree(self.root, self.limits.tasks)
         now = measure_use(processes)
         if now.tasks > self.limits.tasks:
@@ -209,7 +212,7 @@ class Watchdog:
                     "all killed: start fewer"
                 ),
             )
-        return self._check_memory(now, count_shm_bytes(processes)) or self._check_disk(processes)
+        return self._check_memory(now, count_shm_bytes(processes))
 
     def _check_memory(self, most: ResourceUse, files: int) -> Failure | None:
         if most.private + max(most.shared, files) <= self.limits.memory_bytes:
@@ -229,13 +232,15 @@ class Watchdog:
             ),
         )
 
-    def _check_disk(self, processes: set[int]) -> Failure | None:
+    def check_disk(self) -> Failure | None:
+        """Return a failure if the limit of files is currently exceeded; does nothing if the last check was recent."""
         began = time.monotonic()
         if began < self._next_disk_check:
             return None
         try:
-            grown = max(0, count_bytes(self.shared) - self._kills_before)
-            written = sum(map(count_bytes, self.folders)) + grown + count_deleted_file_bytes(processes)
+            grown = max(0, count_bytes(self.shared) - self._shared_bytes_before)
+            written = sum(map(count_bytes, self.folders)) + grown
+            written += count_deleted_file_bytes(list_process_tree(self.root, self.limits.tasks))
         except BadFile as error:
             return Failure(kind="other", message=f"{error}, so the disk usage is unknown and it was killed")
         self._next_disk_check = time.monotonic() + max(_DISK_INTERVAL_SECONDS, 10 * (time.monotonic() - began))

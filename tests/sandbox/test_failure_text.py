@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.record.schema.nodes import ErrorClass
-from labwright.sandbox.failures import classify_exception, cut_middle, failure_from_death, failure_from_exception
+from labwright.sandbox.failures import (
+    classify_exception,
+    cut_middle,
+    failure_from_death,
+    failure_from_exception,
+    strip_colours,
+)
 from labwright.sandbox.output import Transcript, build_notebook
 
 CUDA_FULL = (
@@ -116,3 +123,21 @@ def test_a_notebook_takes_any_text() -> None:
     transcript = Transcript(1000)
     transcript.add("stdout", "bell \x07 and half a pair \ud800\n")
     assert "bell ? and half a pair ?" in build_notebook("print('\x00')", transcript, None)
+
+
+@pytest.mark.parametrize("piece", ["\x1b]", "\x1b[", "\x1b[0;", "\x1b]0;", "\x1b]\x1b\\"])
+def test_unfinished_escapes_take_no_time(piece: str) -> None:
+    began = time.process_time()
+    strip_colours(piece * 500_000)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("word", ["shape ", "shape '", "expected 1d batch_size", "array dimensions ", "features, but "])
+def test_a_long_message_takes_no_time(word: str) -> None:
+    began = time.process_time()
+    failure = failure_from_exception("ValueError", word * 100_000 + "not aligned", traceback=[], folder=Path("/x"))
+    assert len(failure.message) < 3000 and time.process_time() - began < 5
+
+
+def test_a_title_ends_at_either_of_its_ends() -> None:
+    assert strip_colours("a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c\x1b[1md") == "abcd"

@@ -390,7 +390,7 @@ def test_files_without_end_are_a_limit_though_they_are_empty(tmp_path: Path, mon
         (tmp_path / "attempt" / str(number)).touch()
     assert count_bytes(tmp_path / "attempt") == 0
     (tmp_path / "attempt" / "more").touch()
-    failure = watchdog.check_limits()
+    failure = watchdog.check_disk()
     assert failure is not None and "more than 20 files" in failure.message
 
 
@@ -409,7 +409,7 @@ def test_folders_in_folders_without_end_are_removed_and_refused(tmp_path: Path) 
         shared=tmp_path / "cache",
         kill_all=lambda: None,
     )
-    failure = watchdog.check_limits()
+    failure = watchdog.check_disk()
     assert failure is not None and "nested more" in failure.message, "so the disk limit cannot be exceeded there"
     with pytest.raises(BadFile, match="nested more"):
         make_harmless(folder)

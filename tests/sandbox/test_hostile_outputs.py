@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import tracemalloc
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
+from labwright.record.result_folders import ResultFolder
+from labwright.record.schema.cell import Cell, CellOutcomeLine
+from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.figures import AxesFacts, DrawnFacts, FigureFacts
-from labwright.record.untrusted_files import BadFile, remove_path, write_file
-from labwright.sandbox import results
+from labwright.record.untrusted_files import BadFile, hash_regular, remove_path, write_file
+from labwright.sandbox import results, scoring
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.job import CellResult, JobOutcome
 from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure_attempt
+from labwright.sandbox.scoring import score_submissions
+from labwright.sandbox.workspace import copy_arm_artifacts
 
 LIMIT = 2**20
 EXPERIMENTS = [
@@ -116,6 +129,123 @@ def test_what_code_says_last_of_train_and_dev_is_kept_beside_its_results(tmp_pat
     found = measure_attempt(tmp_path, tmp_path / "labels", seed=0)
     assert [(one.split, one.value) for one in found.self_reported] == [("dev", 0.003), ("train", 0.5)]
     assert [(one.split, one.value) for one in found.final] == [("validation", 0.9)], "dev values are not results"
+
+
+def write_logged(folder: Path, count: int, name: str, *, has_step: bool = False) -> None:
+    line = {"value": 1.0, "condition": "adam", "dataset": "digits", "split": "train"}
+    with (folder / "measurements.jsonl").open("w") as file:
+        for number in range(count):
+            file.write(json.dumps(line | {"name": name % number, "step": number if has_step else None}) + "\n")
+
+
+def test_a_long_curve_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+    write_logged(tmp_path, 20_000, "a%d" + "x" * 100)
+    with pytest.raises(BadFile, match="has more than 2000 final values: give values of a curve a step"):
+        measure_attempt(tmp_path, tmp_path, seed=0)
+    write_logged(tmp_path, 20_000, "a%d" + "x" * 100, has_step=True)
+    tracemalloc.start()
+    found = measure_attempt(tmp_path, tmp_path, seed=0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    content = (tmp_path / "measurements.jsonl").read_bytes()
+    assert found.curves_sha256 == hashlib.sha256(content).hexdigest() and content.count(b"\n") == 20_000
+    assert peak < len(content) / 2 and not found.final + found.self_reported
+
+
+def test_names_as_long_as_a_book_are_refused(tmp_path: Path) -> None:
+    write_logged(tmp_path, 2, "%d" + "x" * 200)
+    with pytest.raises(BadFile, match="a name has more than 200 characters"):
+        measure_attempt(tmp_path, tmp_path, seed=0)
+
+
+def test_arrays_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "_MAX_FILES", 3)
+    (tmp_path / "arrays").mkdir()
+    for number in range(4):
+        np.save(tmp_path / "arrays" / f"{number}.npy", np.zeros(1))
+    with pytest.raises(BadFile, match="arrays/ contains 4 arrays, more than the limit of 3"):
+        hash_arrays(tmp_path)
+
+
+def test_a_cell_reads_only_artifacts_that_are_in_the_record(tmp_path: Path) -> None:
+    for name in ("net", ".hidden", "words/a", ".folder/a"):
+        write_file(tmp_path / "early" / "artifacts", name, b"x" * 100)
+    recorded = hash_artifacts(tmp_path / "early", 250)
+    copy_arm_artifacts(tmp_path / "early", tmp_path / "late", "early", 250)
+    place = tmp_path / "late" / "inputs" / "arms" / "early"
+    assert {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()} == set(recorded)
+
+
+@pytest.mark.parametrize("name", ["\U0001f600" * 63, "x" * 255, "/".join(["x" * 255] * 40)])
+def test_every_artifact_that_is_recorded_can_be_copied(tmp_path: Path, name: str) -> None:
+    write_file(tmp_path / "early", f"artifacts/net/{name}", b"x")
+    recorded = hash_artifacts(tmp_path / "early", 10)
+    copy_arm_artifacts(tmp_path / "early", tmp_path / "late", "early", 10)
+    assert list(recorded) == [f"net/{name}"] and hash_regular(tmp_path / "late", f"inputs/arms/early/net/{name}")
+
+
+def test_scoring_reads_no_other_condition_than_a_formula_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels, given = tmp_path / "labels", list[set[str]]()
+    for folder in (labels, tmp_path / "submissions"):
+        folder.mkdir()
+    np.savez(labels / "d.npz", validation_y=np.arange(8) % 2, meta=np.array(json.dumps({"classes": 2})))
+    (labels / "formulas.json").write_text(json.dumps({"flips": "flip_rate(to=base)"}))
+    lines: list[str] = []
+    for number, condition in enumerate(["base", *(f"m{number}" for number in range(20))]):
+        np.savez(tmp_path / "submissions" / f"{number:040x}.npz", predictions=np.arange(8) % 2)
+        line = {"file": f"{number:040x}.npz", "dataset": "d", "split": "validation", "kind": "predictions"}
+        lines.append(json.dumps(line | {"condition": condition}) + "\n")
+    (tmp_path / "submissions.jsonl").write_text("".join(lines))
+
+    def record(function: Callable[..., Any], *arguments: Any, subject: str) -> Any:
+        given.append(set(arguments[3]))
+        return function(*arguments)
+
+    monkeypatch.setattr(scoring, "call_limited", record)
+    found = score_submissions(tmp_path, labels, split="validation", seed=0)
+    assert {name for names in given for name in names} == {"base"} and sum(one.name == "flips" for one in found) == 21
+
+
+def test_cells_that_cannot_be_scored_together_are_that_jobs_failure(tmp_path: Path) -> None:
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "formulas.json").write_text(json.dumps({"flips": "flip_rate(to=base)"}))
+    write_file(tmp_path, "submissions.jsonl", "[")
+    cell = Cell(dataset="d", arm="m")
+    value = Measurement(name="a", value=1, condition="m", dataset="d", split="validation", seed=0, grade="scored")
+    result = CellResult(cell=cell, measurements=(value,))
+    outcome = JobOutcome(
+        cells=(CellOutcomeLine(cell=cell, outcome="measured"),),
+        measurements=result.measurements,
+        folders={cell: ResultFolder(tmp_path, result)},
+    )
+    collector = results.ResultCollector(tmp_path / "labels", tmp_path, 0, "scored")
+    failure = collector.add_cross_cell_values(outcome).failure
+    assert failure is not None and "its cells cannot be scored together: submissions.jsonl" in failure.message
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_submissions_that_would_take_hours_to_score_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: str
+) -> None:
+    monkeypatch.setattr(scoring, "_MAX_TOTAL_NUMBERS", 8 * 2 * 3)
+    (tmp_path / "labels").mkdir()
+    truth, about = np.arange(8) % 2, np.array(json.dumps({"classes": 2}))
+    np.savez(tmp_path / "labels" / "d.npz", meta=about, validation_y=truth, test_y=truth)
+    line = {"dataset": "d", "split": split, "kind": "predictions", "condition": "m"}
+    for step in range(4):
+        write_file(tmp_path, f"submissions/{step:040x}.npz", _pack(predictions=np.arange(8) % 2))
+        lines = [json.dumps(line | {"file": f"{one:040x}.npz", "step": one}) for one in range(step + 1)]
+        write_file(tmp_path, "submissions.jsonl", "\n".join(lines))
+        if step < 3:
+            score_submissions(tmp_path, tmp_path / "labels", split="validation", seed=0)
+    with pytest.raises(SubmissionRefused, match="have 64 predicted numbers, more than the limit of 48: submit pred"):
+        measure_attempt(tmp_path, tmp_path / "labels", seed=0)
+
+
+def _pack(**arrays: Any) -> bytes:
+    file = BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
 
 
 def test_a_large_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,10 @@ def test_where_the_system_does_not_tell_parts_private_memory_counts_whole(monkey
     assert told.private >= 0.9 * whole.private
 
 
-def test_what_fails_while_it_looks_at_limits_ends_the_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("check", ["check_use", "check_disk"])
+def test_what_fails_while_it_looks_at_limits_ends_the_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, check: str
+) -> None:
     killed = Event()
     watchdog = Watchdog(
         os.getpid(), compute_limits(SandboxSettings(), slots=1), folders=(), shared=tmp_path, kill_all=killed.set
@@ -109,9 +112,26 @@ def test_what_fails_while_it_looks_at_limits_ends_the_code(monkeypatch: pytest.M
     def fails(_: Watchdog) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Watchdog, "check_limits", fails)
+    monkeypatch.setattr(Watchdog, check, fails)
     watchdog.start()
     assert killed.wait(20) and watchdog.failure is not None and "ZeroDivisionError" in watchdog.failure.message
+
+
+def test_memory_is_checked_while_files_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    counted, killed = Event(), Event()
+
+    def count_for_ever(_: Path) -> int:
+        counted.wait(20)
+        return 0
+
+    monkeypatch.setattr(limits_module, "count_bytes", count_for_ever)
+    limits = compute_limits(SandboxSettings(memory_gb=1e-6), slots=1)
+    watchdog = Watchdog(os.getpid(), limits, folders=(tmp_path,), shared=tmp_path, kill_all=killed.set)
+    watchdog.start()
+    try:
+        assert killed.wait(20) and watchdog.failure is not None and watchdog.failure.kind == "memory"
+    finally:
+        counted.set()
 
 
 def test_a_disturbed_reading_of_memory_kills_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -124,8 +144,8 @@ def test_a_disturbed_reading_of_memory_kills_nobody(monkeypatch: pytest.MonkeyPa
         return ResourceUse(0, next(readings), 400)
 
     monkeypatch.setattr(limits_module, "measure_unique_use", reading)
-    assert watchdog.check_limits() is None
-    failure = watchdog.check_limits()
+    assert watchdog.check_use() is None
+    failure = watchdog.check_use()
     assert failure is not None and failure.kind == "memory"
 
 
