@@ -74,8 +74,8 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
         control = one.control
         if control is None:
             text = (
-                f"For {arm} and {other}, each with settings tuned for it, no run has the settings of the other, so "
-                "their settings may explain their difference."
+                f"No run of {arm} or {other} used the settings tuned for the other, so settings may explain their "
+                "difference."
             )
         else:
             sides, known = f"{arm} minus {other}", one.registered
@@ -84,13 +84,13 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
             key = control.key if known is None else known.key
             level = "95" if known is None else f"\\result{{{key}.confidence}}"
             text = (
-                f"With both arms at the settings tuned for {other}, the difference in \\setup{{metric.title}} on "
-                f"{_format_place(control)} ({sides}) is \\result{{{key}.mean}} ({level}\\% interval "
-                f"\\result{{{key}.ci}}{'; exploratory' if known is None else ''}), "
+                f"At the settings tuned for {other}, \\setup{{metric.title}} of {sides} on {_format_place(control)} was "
+                f"\\result{{{key}.mean}} ({level}\\% interval \\result{{{key}.ci}}"
+                f"{'; exploratory' if known is None else ''}), "
             ) + (
-                "with a sign that is open there and at their own settings, so that neither comparison is decided."
+                "a difference whose sign is open, as it is at their own settings."
                 if one.agrees
-                else "another direction than at their own settings, so their settings may explain their difference."
+                else "in another direction than at their own settings, so settings may explain their difference."
             )
         yield RequiredStatement(
             id=f"settings-{one.arm}-{one.other}" + (f"-{control.level}-{control.dataset}" if control else ""),

@@ -161,7 +161,7 @@ async def test_the_controls_are_exploratory_differences_and_rows_of_a_table(tmp_
     main, controls, agreeing = build_result_tables(claims, TUNED, ablated=conditions, differences=[turned, *others])
     assert (controls.name, controls.placement, agreeing.name) == ("ablation", "main", "controls")
     [item] = [one for one in list_required_statements(state, [turned, *others]) if one.id.startswith("settings-")]
-    assert item.keys == (turned.key,) and "so their settings may explain their difference" in item.text
+    assert item.keys == (turned.key,) and "so settings may explain their difference" in item.text
     alone = [one for one in list_required_statements(state, [found["method", "baseline"]]) if "settings" in one.id]
     assert [one.text.partition(", each")[0] for one in alone] == [
         r"For \setup{arm.baseline.title} and \setup{arm.method.title}"
