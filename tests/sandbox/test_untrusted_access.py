@@ -34,7 +34,10 @@ STORE = "packages and models that were verified by their hash, and the store of 
 PAPER = "the paper's folder; TeX creates no links, and its output is read after its end"
 ALLOWED = {
     "sandbox/cell_runner.py": HOST,
+    "sandbox/cluster/actor.py": HOST,
     "sandbox/cluster/archives.py": "the archive itself, in a folder of the host",
+    "sandbox/cluster/executor.py": HOST,
+    "sandbox/cluster/machines.py": SYSTEM,
     "sandbox/content_store.py": STORE,
     "sandbox/data/files.py": DATA,
     "sandbox/data/frames.py": DATA,

@@ -163,8 +163,8 @@ async def test_the_controls_are_exploratory_differences_and_rows_of_a_table(tmp_
     [item] = [one for one in list_required_statements(state, [turned, *others]) if one.id.startswith("settings-")]
     assert item.keys == (turned.key,) and "so settings may explain their difference" in item.text
     alone = [one for one in list_required_statements(state, [found["method", "baseline"]]) if "settings" in one.id]
-    assert [one.text.partition(", each")[0] for one in alone] == [
-        r"For \setup{arm.baseline.title} and \setup{arm.method.title}"
+    assert [one.text.partition(" used")[0] for one in alone] == [
+        r"No run of \setup{arm.baseline.title} or \setup{arm.method.title}"
     ], "without a control once for the pair"
     text = PaperDraft(title="T", abstract="A.", sections=(Section(title="Results", body="R."),))
     assert alone[0].text in add_missing_statements(text, alone, {}).sections[0].body
