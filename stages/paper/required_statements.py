@@ -84,8 +84,8 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
             key = control.key if known is None else known.key
             level = "95" if known is None else f"\\result{{{key}.confidence}}"
             text = (
-                f"At the settings tuned for {other}, \\setup{{metric.title}} of {sides} on {_format_place(control)} was "
-                f"\\result{{{key}.mean}} ({level}\\% interval \\result{{{key}.ci}}"
+                f"At the settings tuned for {other}, \\setup{{metric.title}} of {sides} on {_format_place(control)} "
+                f"was \\result{{{key}.mean}} ({level}\\% interval \\result{{{key}.ci}}"
                 f"{'; exploratory' if known is None else ''}), "
             ) + (
                 "a difference whose sign is open, as it is at their own settings."
