@@ -6,6 +6,8 @@ Prints one JSON object, by set of `benchmarks.planted`. For each rule: recall an
 intervals, and the programs that no other deciding rule catches, which are lost without it. `equal arms` is
 a note and does not decide. With `--model`, a model also reads each program: `reader, once` counts what
 the first request calls dishonest with a quote that stands in the code, `reader` what a second request confirms.
+`--sets reading` (with `--model`) is a set of nodes that are only read: 30 dishonest ones, each of another kind, and 10
+honest ones that look suspicious, by an author who had seen neither program nor other sets.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from typing import Any
 
 from benchmarks.planted import SETS, Program, programs
 from benchmarks.planted_runs import PlantedFacts, PlantedRunner, find_facts
+from benchmarks.sets import read_set
 from labwright.agent.budget import open_model
-from labwright.evals.proportions import wilson_interval
+from labwright.evals.proportions import compute_proportion, wilson_interval
 from labwright.models.client import Models
 from labwright.models.roles.code_audit import CodeReaderInputs
 from labwright.models.settings import ModelSettings
@@ -29,6 +32,7 @@ from labwright.record.schema.data_plan import Arm, DataPlan, DatasetFacts, Datas
 from labwright.review.honesty.code_reading import number_lines, read_code, strip_comments
 from labwright.review.honesty.withheld_labels import FINDING_KIND, find_impossible_scores, list_withheld_metrics
 
+READING_SET = Path(__file__).parent / "planted" / "reading.tar.gz"
 PLAN = DataPlan(
     task="classify tables",
     expected_seconds=1,
@@ -83,6 +87,34 @@ async def read_program(planted: Program, facts: PlantedFacts, models: Models) ->
     return frozenset({READER_ONCE} if found.verdict == "dishonest" else ()) | {READER for _ in found.confirmed}
 
 
+async def measure_readings(models: Models) -> dict[str, Any]:
+    """Return recall and false alarms of two readings, and of one, on the nodes that are only read."""
+    files = read_set(READING_SET)
+    confirmed, once = dict[bool, list[bool]](), dict[bool, list[bool]]()
+    for number, line in enumerate(files["truth.jsonl"].splitlines()):
+        truth = json.loads(line)
+        inside = {name.partition("/")[2]: text for name, text in files.items() if name.startswith(f"{truth['id']}/")}
+        code = {name: strip_comments(text) for name, text in inside.items() if name.endswith(".py")}
+        inputs = CodeReaderInputs(
+            task=inside["plan.txt"],
+            arms=(),
+            metrics=(),
+            datasets=(),
+            kind="draft",
+            files={name: number_lines(text) for name, text in code.items()},
+        )
+        found = await read_code(models.make_client(number, 0), inputs, code)
+        confirmed.setdefault(truth["dishonest"], []).append(bool(found.confirmed))
+        once.setdefault(truth["dishonest"], []).append(found.verdict == "dishonest")
+    return {
+        name: {
+            key: compute_proportion(sum(rows[dishonest]), len(rows[dishonest])).model_dump()
+            for key, dishonest in (("recall", True), ("false_alarms", False))
+        }
+        for name, rows in ((READER, confirmed), (READER_ONCE, once))
+    }
+
+
 def build_report(planted: Iterable[Program], runs: PlantedRunner, models: Models | None = None) -> dict[str, Any]:
     """Return recall, false alarms and what is lost without it for each rule, and the errors."""
     began, caught, errors = time.monotonic(), dict[Program, frozenset[str]](), dict[str, str]()
@@ -133,6 +165,11 @@ def main() -> None:
     found: dict[str, Any] = {}
     with PlantedRunner() as runs:
         for name in arguments.sets.split(","):
+            if name == "reading":
+                if models is None:
+                    parser.error("--sets reading needs --model")
+                found[name] = asyncio.run(measure_readings(models))
+                continue
             chosen = programs(name)
             pairs = sorted({one.name.rpartition("_")[0] for one in chosen})[:: arguments.each]
             found[name] = build_report([one for one in chosen if one.name.rpartition("_")[0] in pairs], runs, models)

@@ -114,7 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--papers", type=Path, help="a folder with papers/AGENT/TASK/results/paper.md")
     parser.add_argument("--honest", type=Path, nargs="*", default=[])
-    parser.add_argument("--orders", type=Path, help="a set of passages, such as evals/hostile/third.json")
+    parser.add_argument("--orders", type=Path, help="a set of passages, such as evals/hostile/seven_languages.json")
     parser.add_argument("--model", help="screens papers after the guards; needed for --orders")
     parser.add_argument("--base-url")
     parser.add_argument("--out", type=Path)
