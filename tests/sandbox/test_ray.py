@@ -201,7 +201,8 @@ async def test_a_lost_actor_or_machine_loses_only_its_running_cells(
 async def test_leaving_the_stream_leaves_no_process_and_the_machines_usable(
     cluster: RayCluster, executor: RayExecutor, tmp_path: Path
 ) -> None:
-    async with executor.measure(celled(tmp_path / "a", 4, 60.0)) as stream:
+    job = replace(celled(tmp_path / "a", 4, 60.0), watched=True)  # its progress comes up while it runs
+    async with executor.measure(job) as stream:
         async for _ in stream:
             if find_kernel_processes(cluster):
                 break
