@@ -73,7 +73,7 @@ def build_result_tables(
         ]
         references = [one for one in claims if one.arm in REFERENCE_ARM_TITLES and one.name == plan.primary_metric.name]
         worse = [metric for metric in further if any(one.name == metric.name for one in chosen)]
-        if all(one in chosen for one in compared):
+        if all(one in chosen for one in compared if one.name in {metric.name for metric in further}):
             further = []
         harm = (
             f" Rows of {_list_directions(worse, titles)}: where a method is worse than a baseline by more than a "

@@ -92,6 +92,15 @@ def test_the_main_table_has_every_confirmatory_arm_and_bold_only_where_a_hypothe
     assert "Rows of" not in shown[0].caption
 
 
+def test_there_is_no_second_table_of_what_the_main_table_prints() -> None:
+    _, main, _ = erasing_study.make_tables(RUN)
+    printed = [one for one in compute_paper_claims(RUN) if f"{{{one.key}." in main.tabular]
+    outside_the_plan = printed[-1].model_copy(update={"name": "macro_f1"})
+    differences = compute_differences(RUN, printed)
+    made = build_result_tables([*printed, outside_the_plan], erasing_study.PLAN, differences=differences)
+    assert "/ece/" in made[0].tabular and [one.name for one in made] == ["main"]
+
+
 def test_the_program_takes_less_than_half_of_a_paper_with_three_hypotheses() -> None:
     tables = [one for one in erasing_study.make_tables(RUN) if one.placement == "main"]
     template = load_template("workshop")
