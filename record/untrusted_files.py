@@ -471,21 +471,6 @@ def copy_file(folder: FolderRef, relative: str, target: FolderRef, target_name: 
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def link_file(folder: FolderRef, relative: str, target: FolderRef, target_name: str) -> None:
-    """Make a plain file available under a second name, by a hard link if possible, otherwise a copy.
-
-    Nothing is replaced. Raises `BadFile`, including when the name is taken; `OSError`.
-    """
-    with _open_existing(folder, relative) as (source, name), open_parent(target, target_name) as (place, other):
-        os.close(open_plain_file(name, source))
-        try:
-            os.link(name, other, src_dir_fd=source, dst_dir_fd=place, follow_symlinks=False)
-        except FileExistsError:
-            raise BadFile(f"{target_name} was written by two cells") from None
-        except OSError:
-            copy_file(folder, relative, target, target_name, 2**62)
-
-
 def move_path(folder: FolderRef, relative: str, target: FolderRef, target_name: str) -> None:
     """Move a file or folder. Raises `BadFile`, `OSError`."""
     with _open_existing(folder, relative) as (source, name), open_parent(target, target_name) as (place, other):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from labwright.record.schema.cell import Cell, TrainingCounts
 from labwright.record.schema.data_plan import FrozenScorer, Measurement, ResourceNeeds
@@ -47,7 +47,7 @@ from labwright.sandbox.failures import (
 from labwright.sandbox.gpu_leases import GpuLease, GpuLeases
 from labwright.sandbox.isolation.limits import ResourceLimits, compute_limits, count_oom_kills
 from labwright.sandbox.isolation.mounts import KernelConfig, KernelStartOptions
-from labwright.sandbox.job import CellResult, ExecutionProgress, Job
+from labwright.sandbox.job import CellResult, Job
 from labwright.sandbox.kernel_pool import MATPLOTLIBRC, KernelPool, find_local_modules
 from labwright.sandbox.kernels import Kernel
 from labwright.sandbox.llm_attribution import attribute_answers
@@ -281,15 +281,6 @@ def get_scoring_folder(config: KernelConfig) -> Path:
 # --- one cell after the other -----------------------------------------------------------------------------------------
 
 
-class ExecutedCell(NamedTuple):
-    """A cell whose code has ended, before its folder is read."""
-
-    script: KernelScript
-    execution: KernelExecution
-    progress: ExecutionProgress | None
-    """The last progress, if the job is watched."""
-
-
 @dataclass
 class KernelWorker:
     """A `CellWorker`: prepares and runs cells one after another in a kernel that is reused from cell to cell."""
@@ -306,14 +297,6 @@ class KernelWorker:
         self._host = self.runner.open_host(self.job, self.folder)
 
     async def run_cell(self, order: CellOrder, running: RunningCell) -> CellRunResult:
-        executed = await self.execute(order, running)
-        return await collect_cell(self.runner, executed._replace(script=await self._move_to_job(executed.script)))
-
-    async def execute(self, order: CellOrder, running: RunningCell) -> ExecutedCell:
-        """Prepare the folder of a cell and run its code; needs the views of datasets, but not the labels.
-
-        Afterwards the folder is outside the reach of code, but not yet read. Raises `ExecutorError`.
-        """
         cell, job = order.cell, self.job
         self.dataset = cell.dataset
         self.arm = "" if self.runner.config.isolation.between_cells else cell.arm
@@ -332,7 +315,13 @@ class KernelWorker:
             self.live.add(f"\n--- {cell} ---\n")
         execution = await self._host.execute(script, running, reader)
         progress = await asyncio.to_thread(reader.read, execution.seconds, None) if reader is not None else None
-        return ExecutedCell(script, execution, progress)
+        script = await self._move_to_job(script)
+        result = await self.runner.collect_result(script, execution)
+        for name in ("inputs", "arrays" if job.kind == "plot" else "figures"):  # large, and available elsewhere
+            with suppress(OSError, BadFile):
+                await asyncio.to_thread(remove_path, script.folder, name)
+        died, first = execution.kernel_unusable, execution.is_first_cell
+        return CellRunResult(result, script.folder, progress, kernel_died=died, is_first_cell=first)
 
     async def close(self) -> None:
         await self._host.close()
@@ -344,17 +333,6 @@ class KernelWorker:
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(script.folder, target)
         return replace(script, folder=target)
-
-
-async def collect_cell(runner: CellRunner, executed: ExecutedCell) -> CellRunResult:
-    """Read and score what a cell left in its folder. Raises `ExecutorError`."""
-    script, execution, progress = executed
-    result = await runner.collect_result(script, execution)
-    for name in ("inputs", "arrays" if script.job.kind == "plot" else "figures"):  # large, and available elsewhere
-        with suppress(OSError, BadFile):
-            await asyncio.to_thread(remove_path, script.folder, name)
-    died, first = execution.kernel_unusable, execution.is_first_cell
-    return CellRunResult(result, script.folder, progress, kernel_died=died, is_first_cell=first)
 
 
 class CellHost(Protocol):

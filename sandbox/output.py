@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -60,23 +60,6 @@ class Transcript:
                 self._tail.appendleft((stream, text[gone:]))
             self._tail_chars -= gone
             self.dropped += gone
-
-    def to_state(self) -> dict[str, Any]:
-        """Return the transcript's state in a JSON-compatible form."""
-        return {"head": self._head, "tail": list(self._tail), "dropped": self.dropped}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], limit: int) -> Transcript:
-        """Restore a transcript from `to_state`."""
-        made = cls(
-            limit,
-            state["dropped"],
-            [(one[0], one[1]) for one in state["head"]],
-            deque((one[0], one[1]) for one in state["tail"]),
-        )
-        made._head_chars = sum(len(text) for _, text in made._head)
-        made._tail_chars = sum(len(text) for _, text in made._tail)
-        return made
 
     def to_chunks(self) -> list[OutputChunk]:
         """Return the kept output in order, with adjacent pieces of a stream joined and a line about omitted output."""

@@ -40,7 +40,6 @@ from labwright.record.untrusted_files import (
     has_openat2,
     iterate_entries,
     lend_folder,
-    link_file,
     list_names,
     make_folder,
     make_harmless,
@@ -178,7 +177,6 @@ WORK: dict[str, Callable[[Path], object]] = {
     ],
     "make": lambda folder: [make_folder(folder, name) for name in ("figures", "inputs/artifacts/n", "sealed")],
     "copy": lambda folder: copy_file(folder, "stdout.txt", folder.with_name("copied"), "x", 100),
-    "link": lambda folder: link_file(folder, "stdout.txt", folder.with_name("linked"), "x"),
     "move": lambda folder: move_path(folder, "submissions", folder, "sealed"),
     "briefs": lambda folder: asyncio.run(
         PlotArrays("n", (folder / "arrays",), {"n1": (folder / "arrays",)}).read_briefs()
