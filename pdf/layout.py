@@ -3,7 +3,7 @@
 A page with two columns is read column by column, between any two rows that span both. Words on one baseline form a row;
 `CELL_SEPARATOR` stands between the cells of a table's row. Rotated words come last.
 
-Limits: at most two columns; a text box beside another one is read row by row, unless a gap between columns separates
+Limits: at most two columns; a text box next to another one is read row by row, unless a gap between columns separates
 them.
 """
 
@@ -193,9 +193,9 @@ def find_marginal_words(page: PdfPage) -> list[PdfWord]:
             steps = [int(after.text) - int(before.text) for before, after in itertools.pairwise(column)]
             if len(column) >= MIN_LINE_NUMBERS and steps.count(1) >= 0.9 * len(steps):
                 left, _, right, _ = enclose(column)
-                beside = sum(word.box[0] > right or word.box[2] < left for word in upright)
+                outside = sum(word.box[0] > right or word.box[2] < left for word in upright)
                 inside = sum(word.box[2] < left for word in upright), sum(word.box[0] > right for word in upright)
-                if beside + len(column) >= 0.95 * len(upright) and min(inside) <= 0.05 * len(upright):
+                if outside + len(column) >= 0.95 * len(upright) and min(inside) <= 0.05 * len(upright):
                     lined |= set(map(id, column))
     return [word for word in page.words if word.angle or id(word) in lined]
 
@@ -292,7 +292,7 @@ def _join_rows(runs: Sequence[Run], page: int, column: int) -> list[TextLine]:
     """Join the runs of a column into rows, from top to bottom."""
     rows: list[list[Run]] = []
     for run in sorted(runs, key=lambda run: (run[0].baseline, run[0].box[0])):
-        row = next((row for row in reversed(rows[-3:]) if all(_are_beside(run, one) for one in row)), None)
+        row = next((row for row in reversed(rows[-3:]) if all(_are_adjacent(run, one) for one in row)), None)
         if row is None:
             rows.append([run])
         else:
@@ -323,7 +323,7 @@ def is_label(text: str) -> bool:
     return _LABEL.fullmatch(text) is not None
 
 
-def _are_beside(run: Run, other: Run) -> bool:
+def _are_adjacent(run: Run, other: Run) -> bool:
     """Return whether two runs stand in one row: level, or one raised or lowered, and not one above the other."""
     return (_are_level(run, other) or _is_script(run, other) or _is_script(other, run)) and (
         run[0].box[0] >= other[-1].box[2] - 0.5 or run[-1].box[2] <= other[0].box[0] + 0.5

@@ -115,7 +115,7 @@ def split_sections(pages: Sequence[PdfPage]) -> tuple[PdfSection, ...]:
     return tuple(_cut(kept, headings, [lines[at] for at in sorted(notes)]))
 
 
-# --- what is not text -----------------------------------------------------------------------------------------------
+# --- running heads, page numbers and watermarks -----------------------------------------------------------------------
 
 
 def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:

@@ -611,9 +611,9 @@ def _find_ratios(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedCompar
 def _check_count(one: ResolvedClaim, found: Sequence[RecordedComparison]) -> None:
     """Refuse a number of cases that is not the number of contrasts with the claimed sign, or without a difference."""
     is_absence = one.claim.kind == "no difference"
-    held = {frozenset(each.contrast): each.is_absent if is_absence else each.sign == one.sign != 0 for each in found}
-    if sum(held.values()) != one.claim.count:
-        raise RefusedClaim(f"it holds in {sum(held.values())} of {len(held)} cases: say in which")
+    shown = {frozenset(each.contrast): each.is_absent if is_absence else each.sign == one.sign != 0 for each in found}
+    if sum(shown.values()) != one.claim.count:
+        raise RefusedClaim(f"it holds in {sum(shown.values())} of {len(shown)} cases: say in which")
 
 
 def _check_printed(one: ResolvedClaim, numbers: Sequence[NumberReference]) -> None:
