@@ -253,11 +253,7 @@ class Ablate(CliCommand, to=app, work="agent.cli.ablate:ablate", settings=(*MODE
         ),
     ] = ""
     metric: Annotated[
-        str,
-        Option(
-            metavar="SPEC",
-            help="Where the result is: FILE.json:a.b, FILE.csv:column@last, tb:DIR:tag@last or stdout:REGEX.",
-        ),
+        str, Option(metavar="SPEC", help="Where the result is: FILE.json:a.b, FILE.csv:column@last, or stdout:REGEX.")
     ] = ""
     predictions: Annotated[
         str,

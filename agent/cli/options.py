@@ -89,7 +89,7 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
     "metric": _declare_setting(
         "code.metric",
         str | None,
-        "With --code: where to read the selection metric: FILE.json:a.b, FILE.csv:column, tb:DIR:tag or stdout:REGEX.",
+        "With --code: where to read the selection metric: FILE.json:a.b, FILE.csv:column, or stdout:REGEX.",
         metavar="SPEC",
     ),
     "direction": _declare_setting("code.direction", str | None, "With --code: max or min, the optimisation direction."),

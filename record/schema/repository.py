@@ -37,7 +37,7 @@ class RepositoryCommand(FrozenModel):
 
     argv: tuple[str, ...] = Field(min_length=1, description="the first word `python` stands for its interpreter")
     env: dict[str, str] = Field(default_factory=dict, description="variables in addition to those of every run")
-    metric: str = Field(description="FILE.json:a.b, FILE.csv:column@last, tb:DIR:tag@last or stdout:REGEX")
+    metric: str = Field(description="FILE.json:a.b, FILE.csv:column@last, or stdout:REGEX")
     direction: MetricDirection = "max"
     scale: float = Field(default=1.0, description="factor applied to the metric")
     seeded: bool = True

@@ -35,13 +35,7 @@ def checkout(tmp_path: Path, plant: Callable[[Path], None]) -> Path:
 
 
 @pytest.mark.parametrize(
-    "metric",
-    [
-        "results/metrics.json:acc",
-        "results/metrics.csv:acc",
-        "tb:results:acc",
-        "predictions:results/metrics.json@accuracy",
-    ],
+    "metric", ["results/metrics.json:acc", "results/metrics.csv:acc", "predictions:results/metrics.json@accuracy"]
 )
 def test_a_result_behind_a_linked_folder_is_refused_and_stays(tmp_path: Path, precious: Path, metric: str) -> None:
     place = checkout(tmp_path, lambda code: (code / "results").symlink_to(precious))
