@@ -216,7 +216,7 @@ def install_packages(settings: SandboxSettings) -> None:
     _ = more.names  # raises if this is not a list
     if (found := more.find_lock()) is None:
         return
-    kept = f", as resolved on {found.until[:10]}: the package index is unreachable" if found.is_from_memory else ""
+    kept = ", from uv's cache: the package index is unreachable" if found.is_from_cache else ""
     names = ", ".join(f"{name} {version}" for name, version in found.lock.packages.items())
     print_to_stderr(
         f"packages installed for experiments, in addition to those of {settings.python}: {names or 'none'}{kept}"

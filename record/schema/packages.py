@@ -14,7 +14,7 @@ class InstalledPackages(FrozenModel):
     packages: dict[str, str] = Field(description="name -> version of every installed package")
     asked: tuple[str, ...] = Field(default=(), description="requirements of settings and plan, as given")
     built: tuple[str, ...] = Field(default=(), description="names of packages built from source")
-    until: str = Field(default="", description="upload date limit; empty: the index has no dates")
+    until: str = Field(default="", description="when they were resolved")
     python: str = Field(default="", description="version of the interpreter")
     bytes: int = Field(default=0, description="size of all files")
     seconds: float = Field(default=0.0, description="time for resolving and installing")

@@ -1,9 +1,8 @@
 """Resolve and parse the lock of a run's packages: the packages added to those of the interpreter, each file with its
 hash.
 
-Guarantees: if the index has upload dates, nothing uploaded after the date of `Uv` is used; only wheels and the sources
-of packages named with `:sdist` are used; packages of the interpreter keep their versions. Package code runs only in a
-sandbox (`sandbox.packages.source_builds`).
+Guarantees: only wheels and the sources of packages named with `:sdist` are used; packages of the interpreter keep their
+versions. Package code runs only in a sandbox (`sandbox.packages.source_builds`).
 
 Limits: another machine may resolve different packages. Packages in a lock are not resolved again.
 """
@@ -100,18 +99,8 @@ def parse_lock(text: str) -> PackageLock:
 
 def resolve_pins(uv: Uv, requirements: Iterable[str], *options: str) -> tuple[tuple[PackagePin, ...], dict[str, str]]:
     """Return the pins of exactly these requirements, and the addresses of source packages. Raises `PackageError`."""
-    lock = tomllib.loads(
-        uv.run(
-            "pip",
-            "compile",
-            "--format",
-            "pylock.toml",
-            "--generate-hashes",
-            *options,
-            "-",
-            stdin="\n".join(requirements),
-        )
-    )
+    compile_lock = "pip compile --format pylock.toml --generate-hashes"
+    lock = tomllib.loads(uv.run(compile_lock, *options, "-", stdin="\n".join(requirements)))
     pins, addresses = list[PackagePin](), dict[str, str]()
     for package in lock.get("packages", []):
         files: list[dict[str, Any]] = [
@@ -142,18 +131,10 @@ def resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str,
     constraints_file.write_text(constraints)
     report = json.loads(
         uv.run(
-            "pip",
-            "install",
-            "--dry-run",
-            "--output-format",
-            "json",
-            "--break-system-packages",
+            "pip install --dry-run --output-format json --break-system-packages --requirements -",
+            *("--constraints", str(constraints_file)),
             *WHEELS_ONLY_OPTIONS,
             *options,
-            "--constraints",
-            str(constraints_file),
-            "--requirements",
-            "-",
             stdin="\n".join(requirements),
         )
     )

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -25,16 +25,16 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from labwright.record.run_folder import hash_file, write_file
+from labwright.record.run_folder import write_file
 from labwright.record.schema.packages import InstalledPackages
 from labwright.record.untrusted_files import remove_tree
+from labwright.sandbox.content_store import compute_key
 from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.packages.lock_file import (
     WHEELS_ONLY_OPTIONS,
     PackageLock,
     explain_error,
-    parse_lock,
     resolve_missing,
     resolve_pins,
 )
@@ -55,8 +55,8 @@ class ResolvedLock:
     requested: tuple[str, ...]
     until: str
     seconds: float
-    is_from_memory: bool = False
-    """Whether an earlier result was reused because no index answered."""
+    is_from_cache: bool = False
+    """Whether no index answered, so that its earlier answers were used."""
 
 
 @dataclass(frozen=True)
@@ -74,24 +74,15 @@ def get_store_folder() -> Path:
 
 
 def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> ResolvedLock:
-    """Resolve packages with the index, or use an earlier result if no index answers. Raises `PackageError`."""
-    began, wanted, installed = (
-        time.monotonic(),
-        parse_requirements(requirements),
-        inspect_interpreter(settings.python).packages,
-    )
-    memory = get_store_folder() / "asked" / _compute_digest([_compute_tag(settings), sorted(installed.items())])
+    """Resolve packages with the index, or with its earlier answers if it does not answer. Raises `PackageError`."""
+    began, wanted = time.monotonic(), parse_requirements(requirements)
+    installed = inspect_interpreter(settings.python).packages
     try:
-        with open_uv(settings.python, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}") as uv:
+        with open_uv(settings.python) as uv:
             lock = _resolve_lock(uv, wanted, installed, settings)
-            write_file(
-                memory / f"{_compute_digest(sorted(requirements))}.json",
-                json.dumps({"words": sorted(requirements), "lock": lock.text, "until": uv.until}),
-            )
-            return ResolvedLock(lock, tuple(requirements), uv.until, time.monotonic() - began)
+            now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            return ResolvedLock(lock, tuple(requirements), now, time.monotonic() - began, uv.is_offline)
     except PackageError as error:
-        if isinstance(error, IndexUnavailable) and (known := _find_remembered(memory, requirements)) is not None:
-            return replace(known, seconds=time.monotonic() - began)
         raise explain_error(error, wanted, installed) from None
     except OSError as error:
         raise _unwritable_error(error) from None
@@ -123,21 +114,6 @@ def _resolve_lock(
     for source, wheel in zip(sources, wheels, strict=True):
         _store_wheel(wheel, lock, source.pin.name, settings)
     return lock
-
-
-def _find_remembered(folder: Path, words: Sequence[str]) -> ResolvedLock | None:
-    """Return the earlier result with these packages and the fewest others; None if no result contains them."""
-    earlier = [json.loads(path.read_text()) for path in folder.glob("*.json")]
-    fit = min(
-        (result for result in earlier if set(words) <= set(result["words"])),
-        key=lambda result: len(result["words"]),
-        default=None,
-    )
-    return (
-        None
-        if fit is None
-        else ResolvedLock(parse_lock(fit["lock"]), tuple(words), fit["until"], 0.0, is_from_memory=True)
-    )
 
 
 def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageOverlay:
@@ -186,30 +162,16 @@ def _install_lock(lock: PackageLock, store_folder: Path, settings: SandboxSettin
     for old in (part, store_folder):
         remove_tree(old, ignore_errors=True)
     part.mkdir(parents=True)
-    common = (
-        "pip",
-        "install",
-        "--target",
-        str(part / "packages"),
-        "--no-deps",
-        "--link-mode",
-        "copy",
-        "--compile-bytecode",
-    )
+    install = "pip install --no-deps --link-mode copy --compile-bytecode"
+    target = ("--target", str(part / "packages"))
     try:
         (part / "packages").mkdir()
         with open_uv(settings.python) as uv:
             if lock.wheels:
-                uv.run(
-                    *common,
-                    "--require-hashes",
-                    *WHEELS_ONLY_OPTIONS,
-                    "--requirements",
-                    "-",
-                    stdin="\n".join(map(str, lock.wheels)),
-                )
+                pins = "\n".join(map(str, lock.wheels))
+                uv.run(f"{install} --require-hashes --requirements -", *target, *WHEELS_ONLY_OPTIONS, stdin=pins)
             if wheels := [str(_get_wheel(uv, lock, pin.name, settings)) for pin in lock.sources]:
-                uv.run(*common, "--no-index", *wheels)
+                uv.run(f"{install} --no-index", *target, *wheels)
     except PackageError as error:
         remove_tree(part, ignore_errors=True)
         names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
@@ -227,7 +189,7 @@ def _install_lock(lock: PackageLock, store_folder: Path, settings: SandboxSettin
     (part / "facts.json").write_text(
         json.dumps(
             {
-                "files": _hash_files(part / "packages"),
+                "files": compute_key(part / "packages"),
                 "bytes": sum(path.lstat().st_size for path in (part / "packages").rglob("*") if path.is_file()),
             }
         )
@@ -281,15 +243,8 @@ def _check_needs(folder: Path | None, asked: Sequence[str], version: str, instal
 
 def _is_complete(store_folder: Path) -> bool:
     with suppress(OSError, ValueError, KeyError):
-        return json.loads((store_folder / "facts.json").read_text())["files"] == _hash_files(store_folder / "packages")
+        return json.loads((store_folder / "facts.json").read_text())["files"] == compute_key(store_folder / "packages")
     return False
-
-
-def _hash_files(folder: Path) -> str:
-    """Hash the names and contents of all files."""
-    return _compute_digest(
-        [[str(path.relative_to(folder)), hash_file(path)] for path in sorted(folder.rglob("*")) if path.is_file()]
-    )
 
 
 @contextmanager

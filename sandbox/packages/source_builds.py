@@ -133,18 +133,8 @@ def resolve_build_tools(uv: Uv, sources: Sequence[SourcePackage], settings: Sand
 def install_build_tools(uv: Uv, pins: Sequence[PackagePin]) -> None:
     """Install the build tools under `uv.folder`. Raises `PackageError`."""
     if pins:
-        uv.run(
-            "pip",
-            "install",
-            "--target",
-            str(uv.folder / "tools"),
-            "--no-deps",
-            "--require-hashes",
-            *WHEELS_ONLY_OPTIONS,
-            "--requirements",
-            "-",
-            stdin="\n".join(map(str, pins)),
-        )
+        options = ("--target", str(uv.folder / "tools"), *WHEELS_ONLY_OPTIONS)
+        uv.run("pip install --no-deps --require-hashes --requirements -", *options, stdin="\n".join(map(str, pins)))
 
 
 def build_wheel(uv: Uv, source: SourcePackage, settings: SandboxSettings) -> Path:
@@ -181,15 +171,8 @@ def _run_in_sandbox(uv: Uv, source: SourcePackage, settings: SandboxSettings, ta
         user_namespace=isolation.user_namespace,
     )
     environment = {key: os.environ[key] for key in ("PATH", "LANG", "LD_LIBRARY_PATH") if key in os.environ}
-    code = [
-        "sh",
-        "-c",
-        'cd source && exec "$0" "$@"',
-        settings.python,
-        "-c",
-        _BUILD_CODE,
-        json.dumps([backend, path, task]),
-    ]
+    enter = ("sh", "-c", 'cd source && exec "$0" "$@"')
+    code = [*enter, settings.python, "-c", _BUILD_CODE, json.dumps([backend, path, task])]
     try:
         ran = subprocess.run(
             build_command(code, sandbox),

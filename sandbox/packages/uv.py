@@ -1,9 +1,9 @@
 """Run uv to resolve and install packages. It never runs package code: it only installs wheels or downloads sources.
 
-uv reads its own configuration (`UV_*`, uv.toml), not pip's. If it fails, uv runs again with the indexes, folders and
-certificates of `pip config list`; these come first if pip replaces PyPI by another index. Packages built against torch
-(such as torchvision) must match the interpreter's torch. If that has a label, such as 2.13.0+cpu, they come only from
-PyTorch's index for that label.
+uv reads its own configuration (`UV_*`, uv.toml). Unless `UV_INDEX*` or `UV_DEFAULT_INDEX` is set, it also gets the
+indexes, folders and certificates of `pip config list`. If no index answers, uv's cache is used. Packages built against
+torch (such as torchvision) must match the interpreter's torch. If that has a label, such as 2.13.0+cpu, they come only
+from PyTorch's index for that label.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ _NO_ANSWER_PATTERN = re.compile(
 )
 TORCH_INDEX = "the PyTorch index"
 _IGNORED_PREFIXES = ("warning:", "Using ", "Resolved ", "Prepared ")
-_UNDATED_MESSAGE = "missing an upload date"
 
 
 class IndexUnavailable(PackageError):
@@ -53,37 +52,29 @@ class Uv:
     """uv for one interpreter, with one time limit for all calls."""
 
     python: str
-    until: str
-    """Ignore files uploaded later (RFC 3339); empty: no limit."""
     folder: Path
     """Working folder, outside any project."""
+    is_offline: bool = False
+    """Whether no index answered, so that files and answers of earlier calls were used."""
 
     def __post_init__(self) -> None:
         self.limit = TOTAL_TIMEOUT_SECONDS
         self._ends = time.monotonic() + self.limit
 
-    def run(self, *arguments: str, stdin: str = "") -> str:
-        """Run uv and return its standard output. Raises `PackageError` or `IndexUnavailable` with its shortened
-        error."""
-        tries, errors = [list[str](), read_pip_options()], list[str]()
-        has_uv_index = any(name.startswith(("UV_INDEX", "UV_DEFAULT")) for name in os.environ)
-        if "--default-index" in read_pip_options() and not has_uv_index:
-            tries.reverse()
-        for options in tries if read_pip_options() else tries[:1]:
-            for until in dict.fromkeys((self.until, "")):
-                ran = self._run([*arguments, *options, *(["--exclude-newer", until] if until else [])], stdin)
-                if ran.returncode == 0:
-                    self.until = until
-                    return ran.stdout
-                errors.append(ran.stderr)
-                if _UNDATED_MESSAGE not in ran.stderr:
-                    break
-        best = next(
-            (text for text in reversed(errors) if "Hash mismatch" in text or not _NO_ANSWER_PATTERN.search(text)), None
-        )
-        if best is None:
-            raise IndexUnavailable(_summarize_error(errors[-1]))
-        raise PackageError(_summarize_error(best))
+    def run(self, command: str, *arguments: str, stdin: str = "") -> str:
+        """Run a command of uv and return its standard output. Raises `PackageError` or `IndexUnavailable` with its
+        shortened error."""
+        words = [*command.split(), *arguments, *read_pip_options()]
+        ran = self._run(words, stdin)
+        if ran.returncode and _NO_ANSWER_PATTERN.search(ran.stderr) and "Hash mismatch" not in ran.stderr:
+            error: PackageError = IndexUnavailable(_summarize_error(ran.stderr))
+            ran = self._run([*words, "--offline"], stdin)
+            self.is_offline = True
+        else:
+            error = PackageError(_summarize_error(ran.stderr))
+        if ran.returncode:
+            raise error
+        return ran.stdout
 
     @property
     def seconds_left(self) -> float:
@@ -99,10 +90,7 @@ class Uv:
             return subprocess.run(
                 [
                     find_uv_bin(),
-                    "--color",
-                    "never",
-                    "--no-progress",
-                    "--no-python-downloads",
+                    *"--color never --no-progress --no-python-downloads".split(),
                     *arguments,
                     *get_torch_backend_option(inspect_interpreter(self.python).packages),
                     "--python",
@@ -129,15 +117,17 @@ def get_torch_backend_option(packages: Mapping[str, str]) -> list[str]:
 
 
 @contextmanager
-def open_uv(python: str, until: str = "") -> Generator[Uv]:
+def open_uv(python: str) -> Generator[Uv]:
     """Yield a `Uv` in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="scientist-uv-", ignore_cleanup_errors=True) as folder:
-        yield Uv(python, until, Path(folder))
+        yield Uv(python, Path(folder))
 
 
 @functools.cache
 def read_pip_options() -> list[str]:
-    """Return pip's configuration as options of uv; empty without pip or configuration."""
+    """Return pip's configuration as options of uv; empty without pip or configuration, or if uv has its own."""
+    if any(name.startswith(("UV_INDEX", "UV_DEFAULT")) for name in os.environ):
+        return []
     try:
         ran = subprocess.run(
             [sys.executable, "-m", "pip", "config", "list"],

@@ -12,8 +12,6 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-LONG_AGO = "2020-01-01T00:00:00Z"
-
 
 def build_wheel(
     name: str,
@@ -85,12 +83,11 @@ def build_source(name: str, version: str, module: str, *, ahead: str = "", besid
 
 
 class PackageIndex:
-    """Serves packages as JSON with upload dates; `served` counts downloaded files."""
+    """Serves packages as JSON; `served` counts downloaded files."""
 
     def __init__(self) -> None:
-        self.files: dict[str, tuple[bytes, str, str]] = {}
+        self.files: dict[str, tuple[bytes, str]] = {}
         self.served: list[str] = []
-        self.dated = True
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -98,8 +95,8 @@ class PackageIndex:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}/simple"
 
-    def add(self, file: tuple[str, bytes], *, uploaded: str = LONG_AGO, python: str = ">=3.8") -> None:
-        self.files[file[0]] = (file[1], uploaded, python)
+    def add(self, file: tuple[str, bytes], *, python: str = ">=3.8") -> None:
+        self.files[file[0]] = (file[1], python)
 
     def close(self) -> None:
         self._server.shutdown()
@@ -121,9 +118,8 @@ class PackageIndex:
                         "requires-python": python,
                         "hashes": {"sha256": hashlib.sha256(content).hexdigest()},
                         "size": len(content),
-                        **({"upload-time": uploaded} if self.dated else {}),
                     }
-                    for name, (content, uploaded, python) in self.files.items()
+                    for name, (content, python) in self.files.items()
                     if name in held
                 ],
             }

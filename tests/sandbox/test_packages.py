@@ -137,10 +137,7 @@ def test_what_the_interpreter_lacks_is_installed_once_and_shared(index: PackageI
     assert installed("numpy").folder is None  # already installed
 
 
-def test_what_was_uploaded_later_is_not_taken_and_a_lock_is_never_resolved_again(
-    index: PackageIndex, tmp_path: Path
-) -> None:
-    index.add(build_wheel("tiny", "9.0", {"tiny.py": ""}), uploaded="2099-01-01T00:00:00Z")
+def test_a_lock_is_never_resolved_again(index: PackageIndex, tmp_path: Path) -> None:
     overlay = installed("tiny")
     (tmp_path / "packages.lock").write_text(overlay.lock.text)
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
@@ -168,11 +165,6 @@ def test_other_bytes_under_the_same_version_are_refused(index: PackageIndex, tmp
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.name.endswith(".part")]
 
 
-def test_an_index_without_dates_is_taken_as_it_is(index: PackageIndex) -> None:
-    index.dated = False
-    assert installed("tiny").installed.until == ""
-
-
 def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
     index: PackageIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +190,7 @@ def test_without_a_network_what_is_in_the_store_does(index: PackageIndex) -> Non
     installed("tiny", "small")
     index.close()
     told = RunPackages(SETTINGS.model_copy(update={"packages": ("tiny", "small")})).find_lock()
-    assert told is not None and told.is_from_memory and installed("tiny", "small").installed.shared
+    assert told is not None and told.is_from_cache and installed("tiny", "small").installed.shared
     part = RunPackages(everything).build_overlay(("small",))  # a joint prefetch also serves a part of it
     assert part is not None and "small" in part.installed.packages
     why = refused("tiny", "other")
@@ -257,6 +249,8 @@ def test_pip_says_where_packages_come_from_where_uv_does_not_know(
     for name in [name for name in os.environ if name.startswith("PIP_") and name != "PIP_CONFIG_FILE"]:
         monkeypatch.delenv(name)
     index.close()
+    assert read_pip_options.__wrapped__() == [], "uv has an index of its own"
+    monkeypatch.delenv("UV_DEFAULT_INDEX")
     options = read_pip_options.__wrapped__()
     assert options[options.index("--find-links") + 1] == str(folder) and "--no-index" in options
     monkeypatch.setattr("labwright.sandbox.packages.uv.read_pip_options", lambda: options)
