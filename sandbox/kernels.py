@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from labwright.record.untrusted_files import MAX_HASHED_BYTES, BadFile, open_regular, read_file, remove_path
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.isolation.bubblewrap import build_command
-from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group
+from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group, enter_task_group
 from labwright.sandbox.isolation.mounts import (
     KERNEL_SIDE,
     KernelConfig,
@@ -70,48 +70,20 @@ class Kernel:
         from jupyter_client.manager import AsyncKernelManager
 
         settings = self.config.settings
-        self.write_job(
-            {
-                "seed": 0,
-                "deadline": 0.0,
-                "device": "cpu",
-                "mode": "experiment",
-                "folder": str(self.folder_inside),
-                "entry": "",
-                "datasets": {},
-            }
-        )
+        start: dict[str, Any] = {
+            "seed": 0,
+            "deadline": 0.0,
+            "device": "cpu",
+            "mode": "experiment",
+            "entry": "",
+            "datasets": {},
+        }
+        self.write_job({**start, "folder": str(self.folder_inside)})
         self._group = create_task_group(self._scratch.root.name, settings.tasks)
-        before = (
-            []
-            if self._group is None
-            else [  # joins the group before the command does any work
-                "/bin/sh",
-                "-c",
-                'echo $$ >"$1" && shift && exec "$@"',
-                "sh",
-                str(self._group / "cgroup.procs"),
-            ]
-        )
-        wrapper = (
-            await to_thread(
-                lambda: build_command(
-                    [],
-                    build_kernel_sandbox(
-                        self.config,
-                        self.options,
-                        folder=self.folder,
-                        folder_inside=self.folder_inside,
-                        scratch=self._scratch,
-                    ),
-                )
-            )
-            if self.config.isolation.is_on
-            else []
-        )
+        wrapper = await to_thread(self._build_wrapper)
         self._manager = AsyncKernelManager(
             kernel_name="lab",
-            kernel_spec_manager=_build_kernel_specs(settings.python, wrapper, before),
+            kernel_spec_manager=_build_kernel_specs(settings.python, wrapper, enter_task_group(self._group)),
             transport="ipc",
             ip=str(self._scratch.sockets / "k"),
             connection_file=str(self._scratch.connection),
@@ -154,6 +126,13 @@ class Kernel:
         `OSError`."""
         os.rename(self.folder, folder)
         self.folder = folder
+
+    def _build_wrapper(self) -> list[str]:
+        """Build the command line of the sandbox; empty without one."""
+        if not self.config.isolation.is_on:
+            return []
+        folders = {"folder": self.folder, "folder_inside": self.folder_inside}
+        return build_command([], build_kernel_sandbox(self.config, self.options, **folders, scratch=self._scratch))
 
     # --- the process ------------------------------------------------------------------------------------------------
 

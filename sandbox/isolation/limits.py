@@ -125,6 +125,12 @@ def create_task_group(name: str, tasks: int) -> Path | None:
     return None
 
 
+def enter_task_group(group: Path | None) -> list[str]:
+    """Return a command prefix that joins a control group before the command does any work."""
+    join = ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh"]
+    return [] if group is None else [*join, str(group / "cgroup.procs")]
+
+
 def list_task_groups(prefix: str) -> list[Path]:
     """Return the control groups whose names start with `prefix`."""
     return [folder for place in _find_own_cgroup_paths("pids", "") for folder in place.glob(f"{prefix}*")]

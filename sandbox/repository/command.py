@@ -27,9 +27,9 @@ from labwright.sandbox.errors import ExecutorError, RepositoryError
 from labwright.sandbox.failures import failure_from_death, failure_from_exception, failure_from_flood, strip_colours
 from labwright.sandbox.gpu_leases import GpuLease
 from labwright.sandbox.isolation.bubblewrap import BWRAP_PROGRAM, SYSTEM_FOLDERS, SandboxSpec, build_command, is_visible
-from labwright.sandbox.isolation.interpreter import build_thread_variables, inspect_interpreter
-from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group
-from labwright.sandbox.isolation.mounts import SHM_BYTES, KernelConfig, list_device_files
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group, enter_task_group
+from labwright.sandbox.isolation.mounts import SHM_BYTES, KernelConfig, build_base_environment, list_device_files
 from labwright.sandbox.isolation.processes import CACHE_VARIABLE
 from labwright.sandbox.isolation.sandboxed_process import SandboxedProcess
 from labwright.sandbox.isolation.scratch import ScratchFolder
@@ -49,17 +49,6 @@ _OFFLINE_VARIABLES = {
     "COMET_OFFLINE_DIRECTORY": "./comet",
     "NO_ALBUMENTATIONS_UPDATE": "1",
 }
-_ALLOWED_VARIABLES = (
-    "PATH",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "LD_LIBRARY_PATH",
-    "CUDA_HOME",
-    "NVIDIA_VISIBLE_DEVICES",
-    "NVIDIA_DRIVER_CAPABILITIES",
-)
 _POLL_SECONDS = 0.05
 _READ_BYTES = 2**16
 
@@ -237,14 +226,12 @@ class CommandProcess:
                 _make_mount_point(self._job.folder, inside.relative_to(CHECKOUT_INSIDE), path, name)
         settings = self._config.settings
         self._group = create_task_group(self._scratch.root.name, settings.tasks)
-        before = (
-            []
-            if self._group is None
-            else ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(self._group / "cgroup.procs")]
-        )
         limits = f'ulimit -f {int(settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@"'
         words = ["/bin/sh", "-c", limits, "sh", *_resolve_words(argv, self._job.environment)]
-        return [*before, *(build_command(words, self._build_sandbox()) if self._config.isolation.is_on else words)]
+        return [
+            *enter_task_group(self._group),
+            *(build_command(words, self._build_sandbox()) if self._config.isolation.is_on else words),
+        ]
 
     async def wait_until_done(self, limits: ResourceLimits, timeout: float) -> Failure | None:
         """Wait for the end; return the reason why the command failed, or None."""
@@ -349,36 +336,26 @@ class CommandProcess:
         )
 
     def _build_variables(self) -> dict[str, str]:
-        job, settings, on = self._job, self._config.settings, self._config.isolation.is_on
+        job, on = self._job, self._config.isolation.is_on
         base = CHECKOUT_INSIDE if on else job.folder.absolute()
         tmp = "/tmp" if on else str(self._scratch.tmp)
         program = Path(job.environment.python)
-        found = {name: os.environ[name] for name in _ALLOWED_VARIABLES if name in os.environ}
+        common = build_base_environment(self._config.settings, self._lease.devices)
+        path = common.get("PATH", "/usr/bin:/bin")
         imports = [str(base / folder) for folder in job.environment.import_folders] + (
             [str(job.environment.packages)] if job.environment.packages is not None else []
         )
         imports = [*filter(None, job.env.get("PYTHONPATH", "").split(":")), *imports]
         return (
-            found
+            common
             | _OFFLINE_VARIABLES
-            | build_thread_variables(settings)
             | {
                 CACHE_VARIABLE: str(self._config.cache),
                 "HOME": tmp,
                 "TMPDIR": tmp,
-                "PYTHONHASHSEED": "0",
-                "PYTHONUNBUFFERED": "1",
-                "PYTHONUTF8": "1",
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "PYTHONNOUSERSITE": "1",
-                "MPLBACKEND": "Agg",
-                "SOURCE_DATE_EPOCH": "0",
-                "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-                "TOKENIZERS_PARALLELISM": "false",
-                "PATH": f"{program.parent}:{found.get('PATH', '/usr/bin:/bin')}"
-                if program.is_absolute()
-                else found.get("PATH", "/usr/bin:/bin"),
-                "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in self._lease.devices),
+                "PATH": f"{program.parent}:{path}" if program.is_absolute() else path,
                 **job.env,
                 **({"PYTHONPATH": ":".join(imports)} if imports else {}),
             }

@@ -20,7 +20,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from labwright.record.schema.repository import EnvironmentDeviation
-from labwright.sandbox.environment_fingerprint import hash_folders
+from labwright.sandbox.environment_fingerprint import hash_path
 from labwright.sandbox.errors import PackageError, RepositoryError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.packages.package_store import PackageOverlay, ResolvedLock, provide_packages, resolve_packages
@@ -29,18 +29,12 @@ from labwright.sandbox.repository.command import CommandEnvironment
 from labwright.sandbox.settings import SandboxSettings
 
 _REQUIREMENT_FILES = (
-    "requirements.txt",
-    "requirements/base.txt",
-    "requirements/requirements.txt",
-    "pyproject.toml",
-    "setup.cfg",
+    "requirements.txt requirements/base.txt requirements/requirements.txt pyproject.toml setup.cfg".split()
 )
 MAX_SOURCE_BUILDS = 3
 """Maximum number of packages built from source for lack of a wheel."""
 _PIN_PATTERN = re.compile(r"(?<![<>~!=])={2,3}\s*([^\s,;+*]+?)(?:\.\*)?(?:\+[\w.]+)?(?=[,;\s]|$)")
 """A pin with its version, without the build label."""
-_SAMPLED_FILE_BYTES = 10**9
-"""For larger files, only the size and a sample are hashed."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +88,8 @@ def build_environment(
     command_environment = CommandEnvironment(program, mounts=dict(mounts or {}))
     runs, wanted = inspect_interpreter(program), find_requirements(texts)
     installed = {canonicalize_name(name): version for name, version in runs.packages.items()}
-    fingerprints = {
-        name: compute_fingerprint(path) for name, path in command_environment.mounts.items() if path.exists()
-    }
-    fingerprints |= hash_folders(settings.readable)
+    fingerprints = {name: hash_path(str(path)) for name, path in command_environment.mounts.items() if path.exists()}
+    fingerprints |= {folder: hash_path(folder) for folder in settings.readable}
     environment = RepositoryEnvironment(
         command_environment, "given" if python else "interpreter", runs.version, {}, (), fingerprints
     )
@@ -257,23 +249,6 @@ def find_interpreter(python: str) -> str:
             f"{python!r} is neither an interpreter nor an environment prefix: use, for example, /opt/conda/envs/NAME"
         )
     return found
-
-
-def compute_fingerprint(path: Path) -> str:
-    """Hash a file or all files under a folder; for large files, only the size and a sample are hashed."""
-    digest = hashlib.sha256()
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-    for item in files:
-        size = item.stat().st_size
-        digest.update(f"{item.relative_to(path) if item != path else ''}\0{size}\0".encode())
-        with open(item, "rb") as file:
-            if size <= _SAMPLED_FILE_BYTES:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-                continue
-            for part in range(16):
-                file.seek(part * size // 16)
-                digest.update(file.read(2**20))
-    return digest.hexdigest()
 
 
 def _parse_requirements(name: str, text: str) -> list[Requirement]:

@@ -28,19 +28,9 @@ _QUIET_VARIABLES = {
     "GIT_NO_LAZY_FETCH": "1",
 }
 _SAFE_OPTIONS = (
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "gc.auto=0",
-    "-c",
-    "core.untrackedCache=false",
-    "-c",
-    "core.commitGraph=false",
-    "-c",
-    "protocol.file.allow=always",
-)
+    "-c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c core.untrackedCache=false "
+    "-c core.commitGraph=false -c protocol.file.allow=always"
+).split()
 
 
 def run_git(

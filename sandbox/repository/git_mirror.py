@@ -29,13 +29,7 @@ from labwright.sandbox.repository.user_git import (
 )
 
 _GIT_CONFIG_KEYS = (
-    "repositoryformatversion",
-    "filemode",
-    "bare",
-    "symlinks",
-    "ignorecase",
-    "precomposeunicode",
-    "logallrefupdates",
+    "repositoryformatversion filemode bare symlinks ignorecase precomposeunicode logallrefupdates".split()
 )
 """Settings that git itself writes into the configuration of a new repository."""
 LINKED_FILE_BYTES = 2**20
@@ -227,19 +221,10 @@ class GitMirror:
 
     def build_diff(self, before: str, after: str) -> str:
         """Return the unified diff of two trees."""
-        return self._git(
-            "diff",
-            "--no-color",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--text",
-            "--full-index",
-            "--no-renames",
-            "--src-prefix=a/",
-            "--dst-prefix=b/",
-            before,
-            after,
+        options = (
+            "--no-color --no-ext-diff --no-textconv --text --full-index --no-renames --src-prefix=a/ --dst-prefix=b/"
         )
+        return self._git("diff", *options.split(), before, after)
 
     def checkout(self, tree: str, folder: Path) -> Path:
         """Write the files of a tree to a new folder; large files become links.
@@ -297,19 +282,7 @@ class GitMirror:
             shutil.rmtree(target, ignore_errors=True)
             target.parent.mkdir(parents=True, exist_ok=True)
             run_git(target.parent, ("init", "--quiet", "--bare", "--template=", str(target)))
-        options = [word for word in words if word.startswith("-")]
-        run_git(
-            target,
-            (
-                "fetch",
-                "--quiet",
-                *options,
-                "--no-tags",
-                "--no-recurse-submodules",
-                url,
-                *(word for word in words if word not in options),
-            ),
-        )
+        run_git(target, ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", url, *words))
         if target != self.folder:
             os.rename(target, self.folder)
 
