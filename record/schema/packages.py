@@ -13,7 +13,7 @@ class InstalledPackages(FrozenModel):
     sha256: str = Field(description="sha256 of the lock")
     packages: dict[str, str] = Field(description="name -> version of every installed package")
     asked: tuple[str, ...] = Field(default=(), description="requirements of settings and plan, as given")
-    built: tuple[str, ...] = Field(default=(), description="names of packages built from source")
+    built: tuple[str, ...] = Field(default=(), description="no longer used: names of packages built from source")
     until: str = Field(default="", description="when they were resolved")
     python: str = Field(default="", description="version of the interpreter")
     bytes: int = Field(default=0, description="size of all files")

@@ -1,8 +1,7 @@
 """Resolve and parse the lock of a run's packages: the packages added to those of the interpreter, each file with its
 hash.
 
-Guarantees: only wheels and the sources of packages named with `:sdist` are used; packages of the interpreter keep their
-versions. Package code runs only in a sandbox (`sandbox.packages.source_builds`).
+Guarantees: only wheels are used, so no code of a package runs; packages of the interpreter keep their versions.
 
 Limits: another machine may resolve different packages. Packages in a lock are not resolved again.
 """
@@ -13,7 +12,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from labwright.sandbox.errors import PackageError
-from labwright.sandbox.packages.requirements import SDIST_SUFFIX, PackageRequirement
+from labwright.sandbox.packages.requirements import PackageRequirement
 from labwright.sandbox.packages.uv import TORCH_INDEX, IndexUnavailable, Uv
 
-_SECTION_HEADS = ("# wheels", "# built from their sources", "# what builds them")
 _PIN_PATTERN = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[\w.+!-]+)(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)")
 
 
@@ -43,20 +41,14 @@ class PackagePin:
 
 @dataclass(frozen=True)
 class PackageLock:
-    """Packages to install as wheels or build from source, and the build tools, which experiments cannot import."""
+    """Packages to install as wheels."""
 
-    wheels: tuple[PackagePin, ...]
-    sources: tuple[PackagePin, ...] = ()
-    tools: tuple[PackagePin, ...] = ()
+    pins: tuple[PackagePin, ...]
 
     @property
     def text(self) -> str:
         """The content of the lock file: a list of requirements that pip and uv can read."""
-        return "".join(
-            f"{head}\n" + "".join(f"{pin}\n" for pin in pins)
-            for head, pins in zip(_SECTION_HEADS, (self.wheels, self.sources, self.tools), strict=True)
-            if pins
-        )
+        return "# wheels\n" * bool(self.pins) + "".join(f"{pin}\n" for pin in self.pins)
 
     @property
     def sha256(self) -> str:
@@ -65,7 +57,7 @@ class PackageLock:
     @property
     def packages(self) -> dict[str, str]:
         """Name -> version of the packages that experiments can import."""
-        return {pin.name: pin.version for pin in sorted((*self.wheels, *self.sources), key=lambda pin: pin.name)}
+        return {pin.name: pin.version for pin in self.pins}
 
 
 def read_lock(path: Path, sha256: str = "") -> PackageLock:
@@ -76,7 +68,13 @@ def read_lock(path: Path, sha256: str = "") -> PackageLock:
         raise PackageError(
             f"the lock file {path} cannot be read ({error}): restore it, since it lists the run's packages"
         ) from None
-    lock = parse_lock(text)
+    lock = PackageLock(
+        tuple(
+            PackagePin(match["name"], match["version"], tuple(re.findall(r"[0-9a-f]{64}", match["hashes"])))
+            for match in map(_PIN_PATTERN.fullmatch, text.splitlines())
+            if match is not None
+        )
+    )
     if lock.text != text or (sha256 and lock.sha256 != sha256):
         raise PackageError(
             f"{path} is not the lock file in the record: restore it, since the run's packages are unknown without it"
@@ -84,48 +82,28 @@ def read_lock(path: Path, sha256: str = "") -> PackageLock:
     return lock
 
 
-def parse_lock(text: str) -> PackageLock:
-    """Parse the text of a lock file; unknown lines are ignored."""
-    found: dict[str, list[PackagePin]] = {head: [] for head in _SECTION_HEADS}
-    head = _SECTION_HEADS[0]
-    for line in text.splitlines():
-        if line in found:
-            head = line
-        elif match := _PIN_PATTERN.fullmatch(line):
-            hashes = tuple(re.findall(r"[0-9a-f]{64}", match["hashes"]))
-            found[head].append(PackagePin(match["name"], match["version"], hashes))
-    return PackageLock(*(tuple(found[head]) for head in _SECTION_HEADS))
+WHEELS_ONLY_OPTIONS = ("--only-binary", ":all:")
 
 
-def resolve_pins(uv: Uv, requirements: Iterable[str], *options: str) -> tuple[tuple[PackagePin, ...], dict[str, str]]:
-    """Return the pins of exactly these requirements, and the addresses of source packages. Raises `PackageError`."""
-    compile_lock = "pip compile --format pylock.toml --generate-hashes"
-    lock = tomllib.loads(uv.run(compile_lock, *options, "-", stdin="\n".join(requirements)))
-    pins, addresses = list[PackagePin](), dict[str, str]()
-    for package in lock.get("packages", []):
-        files: list[dict[str, Any]] = [
-            *([package["sdist"]] if "sdist" in package and "--no-binary" in options else []),
-            *package.get("wheels", []),
-        ]
+def lock_packages(uv: Uv, requirements: Sequence[str], installed: Mapping[str, str]) -> PackageLock:
+    """Lock the packages to install in addition to the interpreter's. Raises `PackageError`."""
+    missing = _resolve_missing(uv, requirements, installed)
+    if not missing:
+        return PackageLock(())
+    compile_lock = "pip compile --format pylock.toml --generate-hashes --no-deps"
+    wanted = "\n".join(f"{name}=={version}" for name, version in missing.items())
+    pins: list[PackagePin] = []
+    for package in tomllib.loads(uv.run(compile_lock, *WHEELS_ONLY_OPTIONS, "-", stdin=wanted))["packages"]:
+        files: list[dict[str, Any]] = package.get("wheels", [])
         hashes = tuple(sorted({file["hashes"]["sha256"] for file in files if "sha256" in file.get("hashes", {})}))
         if not hashes:
             raise PackageError(f"the index gives no sha256 of {package['name']} {package['version']}")
         pins.append(PackagePin(package["name"], package["version"], hashes))
-        if "sdist" in package:
-            addresses[package["name"]] = (
-                package["sdist"].get("url") or Path(package["sdist"]["path"]).absolute().as_uri()
-            )
-    return tuple(sorted(pins, key=lambda pin: pin.name)), addresses
+    return PackageLock(tuple(sorted(pins, key=lambda pin: pin.name)))
 
 
-WHEELS_ONLY_OPTIONS = ("--only-binary", ":all:")
-
-
-def resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str, str], *options: str) -> dict[str, str]:
-    """Return the packages to install in addition to the interpreter's: name -> version.
-
-    Raises `PackageError`.
-    """
+def _resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str, str]) -> dict[str, str]:
+    """Return the packages that the interpreter lacks: name -> version. Raises `PackageError`."""
     constraints = "".join(f"{name}=={version}\n" for name, version in installed.items() if _is_version(version))
     constraints_file = uv.folder / "constraints.txt"
     constraints_file.write_text(constraints)
@@ -134,7 +112,6 @@ def resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str,
             "pip install --dry-run --output-format json --break-system-packages --requirements -",
             *("--constraints", str(constraints_file)),
             *WHEELS_ONLY_OPTIONS,
-            *options,
             stdin="\n".join(requirements),
         )
     )
@@ -155,12 +132,11 @@ def explain_error(
             f"; {message[:160]}"
         )
     pinned = [name for name, version in installed.items() if f"{canonicalize_name(name)}=={version}" in message]
-    one = requirements[0].name if len(requirements) == 1 else "NAME"
     advice = (
         f"; {pinned[0]} {installed[pinned[0]]} of sandbox.python cannot be changed: request another version, or use "
         f"another interpreter"
         if pinned
-        else f"; if you trust its source, write {one}{SDIST_SUFFIX}"
+        else "; if you trust its source, install it into sandbox.python"
         if "wheels" in message
         else "; check the name"
         if "was not found" in message

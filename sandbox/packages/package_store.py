@@ -25,22 +25,14 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from labwright.record.run_folder import write_file
 from labwright.record.schema.packages import InstalledPackages
 from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.content_store import compute_key
 from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.packages.lock_file import (
-    WHEELS_ONLY_OPTIONS,
-    PackageLock,
-    explain_error,
-    resolve_missing,
-    resolve_pins,
-)
-from labwright.sandbox.packages.requirements import PackageRequirement, parse_requirements
-from labwright.sandbox.packages.source_builds import build_wheel, fetch_source, install_build_tools, resolve_build_tools
-from labwright.sandbox.packages.uv import IndexUnavailable, Uv, open_uv
+from labwright.sandbox.packages.lock_file import WHEELS_ONLY_OPTIONS, PackageLock, explain_error, lock_packages
+from labwright.sandbox.packages.requirements import parse_requirements
+from labwright.sandbox.packages.uv import IndexUnavailable, open_uv
 from labwright.sandbox.settings import SandboxSettings
 
 POLL_SECONDS = 0.1
@@ -79,41 +71,13 @@ def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> 
     installed = inspect_interpreter(settings.python).packages
     try:
         with open_uv(settings.python) as uv:
-            lock = _resolve_lock(uv, wanted, installed, settings)
+            lock = lock_packages(uv, [one.requirement for one in wanted], installed)
             now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
             return ResolvedLock(lock, tuple(requirements), now, time.monotonic() - began, uv.is_offline)
     except PackageError as error:
         raise explain_error(error, wanted, installed) from None
     except OSError as error:
         raise _unwritable_error(error) from None
-
-
-def _resolve_lock(
-    uv: Uv, wanted: Sequence[PackageRequirement], installed: Mapping[str, str], settings: SandboxSettings
-) -> PackageLock:
-    installed_names = {canonicalize_name(name) for name in installed}
-    sources = [
-        fetch_source(uv, package.requirement, package.name)
-        for package in wanted
-        if package.allows_sdist and package.name not in installed_names
-    ]
-    tools = resolve_build_tools(uv, sources, settings) if sources else ()
-    wheels = [build_wheel(uv, source, settings) for source in sources]
-    folders = [word for wheel in wheels for word in ("--find-links", str(wheel.parent))]
-    built = {source.pin.name: source.pin for source in sources}
-    new = resolve_missing(
-        uv,
-        [f"{one.name}=={built[one.name].version}" if one.name in built else one.requirement for one in wanted],
-        installed,
-        *folders,
-    )
-    rest = [f"{name}=={version}" for name, version in new.items() if name not in built]
-    lock = PackageLock(
-        resolve_pins(uv, rest, "--no-deps", *WHEELS_ONLY_OPTIONS)[0] if rest else (), tuple(built.values()), tools
-    )
-    for source, wheel in zip(sources, wheels, strict=True):
-        _store_wheel(wheel, lock, source.pin.name, settings)
-    return lock
 
 
 def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageOverlay:
@@ -140,7 +104,6 @@ def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageO
             sha256=lock.sha256,
             packages=lock.packages,
             asked=found.requested,
-            built=tuple(one.name for one in lock.sources),
             until=found.until,
             python=runs.version,
             bytes=facts["bytes"],
@@ -162,16 +125,13 @@ def _install_lock(lock: PackageLock, store_folder: Path, settings: SandboxSettin
     for old in (part, store_folder):
         remove_tree(old, ignore_errors=True)
     part.mkdir(parents=True)
-    install = "pip install --no-deps --link-mode copy --compile-bytecode"
-    target = ("--target", str(part / "packages"))
+    install = "pip install --no-deps --link-mode copy --compile-bytecode --require-hashes --requirements -"
     try:
         (part / "packages").mkdir()
         with open_uv(settings.python) as uv:
-            if lock.wheels:
-                pins = "\n".join(map(str, lock.wheels))
-                uv.run(f"{install} --require-hashes --requirements -", *target, *WHEELS_ONLY_OPTIONS, stdin=pins)
-            if wheels := [str(_get_wheel(uv, lock, pin.name, settings)) for pin in lock.sources]:
-                uv.run(f"{install} --no-index", *target, *wheels)
+            uv.run(
+                install, "--target", str(part / "packages"), *WHEELS_ONLY_OPTIONS, stdin="\n".join(map(str, lock.pins))
+            )
     except PackageError as error:
         remove_tree(part, ignore_errors=True)
         names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
@@ -195,27 +155,6 @@ def _install_lock(lock: PackageLock, store_folder: Path, settings: SandboxSettin
         )
     )
     os.rename(part, store_folder)
-
-
-def _get_wheel(uv: Uv, lock: PackageLock, name: str, settings: SandboxSettings) -> Path:
-    """Return the wheel of a package built from source, building it if it is not in the store."""
-    wheel_folder = _built_wheels_folder(lock, name, settings)
-    if not (wheels := list(wheel_folder.glob("*.whl"))):
-        pin = next(pin for pin in lock.sources if pin.name == name)
-        source = fetch_source(uv, f"{name}=={pin.version}", name, locked_pin=pin)
-        install_build_tools(uv, lock.tools)
-        _store_wheel(build_wheel(uv, source, settings), lock, name, settings)
-        wheels = list(wheel_folder.glob("*.whl"))
-    return wheels[0]
-
-
-def _store_wheel(wheel: Path, lock: PackageLock, name: str, settings: SandboxSettings) -> None:
-    write_file(_built_wheels_folder(lock, name, settings) / wheel.name, wheel.read_bytes())
-
-
-def _built_wheels_folder(lock: PackageLock, name: str, settings: SandboxSettings) -> Path:
-    pins = [str(pin) for pin in (*lock.tools, *lock.sources) if pin in lock.tools or pin.name == name]
-    return get_store_folder() / "built" / _compute_digest([pins, _compute_tag(settings)])
 
 
 def _check_needs(folder: Path | None, asked: Sequence[str], version: str, installed: Mapping[str, str]) -> None:

@@ -10,19 +10,16 @@ from packaging.utils import canonicalize_name
 
 from labwright.sandbox.errors import PackageError
 
-SDIST_SUFFIX = ":sdist"
-"""Suffix of a package name: it may be built from source."""
 MODEL_PREFIX, DATA_PREFIX = "model:", "data:"
 
 
 @dataclass(frozen=True)
 class PackageRequirement:
-    """A package such as `timm`, `timm>=1.0`, `gymnasium[all]`, or `box2d:sdist` if it may be built from source."""
+    """A package such as `timm`, `timm>=1.0` or `gymnasium[all]`."""
 
     name: str
     """Normalised as in package indexes."""
     requirement: str
-    allows_sdist: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,16 +55,13 @@ def parse_requirements(words: Iterable[str], setting: str = "sandbox.packages") 
 
 
 def _parse_requirement(word: str, setting: str) -> PackageRequirement:
-    text = word.removesuffix(SDIST_SUFFIX)
     try:
-        found = Requirement(text)
+        found = Requirement(word)
     except InvalidRequirement:
-        raise PackageError(
-            f"{setting}: {word!r} is not a package: write NAME, NAME==VERSION or NAME{SDIST_SUFFIX}"
-        ) from None
+        raise PackageError(f"{setting}: {word!r} is not a package: write NAME or NAME==VERSION") from None
     if found.url or found.marker:
         raise PackageError(
             f"{setting}: {word!r} has {'an address' if found.url else 'a condition'}: packages are "
             "installed from an index, so give only names (and versions)"
         )
-    return PackageRequirement(canonicalize_name(found.name), text, allows_sdist=text != word)
+    return PackageRequirement(canonicalize_name(found.name), word)

@@ -23,7 +23,7 @@ from labwright.record.schema.repository import EnvironmentDeviation
 from labwright.sandbox.environment_fingerprint import hash_path
 from labwright.sandbox.errors import PackageError, RepositoryError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.packages.package_store import PackageOverlay, ResolvedLock, provide_packages, resolve_packages
+from labwright.sandbox.packages.package_store import PackageOverlay, provide_packages, resolve_packages
 from labwright.sandbox.packages.uv import IndexUnavailable
 from labwright.sandbox.repository.command import CommandEnvironment
 from labwright.sandbox.settings import SandboxSettings
@@ -31,8 +31,6 @@ from labwright.sandbox.settings import SandboxSettings
 _REQUIREMENT_FILES = (
     "requirements.txt requirements/base.txt requirements/requirements.txt pyproject.toml setup.cfg".split()
 )
-MAX_SOURCE_BUILDS = 3
-"""Maximum number of packages built from source for lack of a wheel."""
 _PIN_PATTERN = re.compile(r"(?<![<>~!=])={2,3}\s*([^\s,;+*]+?)(?:\.\*)?(?:\+[\w.]+)?(?=[,;\s]|$)")
 """A pin with its version, without the build label."""
 
@@ -145,8 +143,7 @@ def add_packages(
 ) -> RepositoryEnvironment:
     """Add packages to the environment; each one that cannot be installed becomes a deviation.
 
-    A pin that cannot be met is relaxed to newer versions; packages without a wheel are built from source in the
-    sandbox.
+    A pin that cannot be met is relaxed to newer versions.
     """
     requirements = list(requirements)
     known = [f"{name}=={version}" for name, version in environment.packages.items()]
@@ -192,7 +189,7 @@ def _resolve_one_by_one(
     for word in words:
         for form in dict.fromkeys((word, _PIN_PATTERN.sub(r">=\1", word))):
             try:
-                _resolve_packages([*known, *accepted.values(), form], settings)
+                resolve_packages([*known, *accepted.values(), form], settings)
             except PackageError as other:
                 why.setdefault(word, _first_line(other))
                 continue
@@ -212,21 +209,7 @@ def _first_line(error: PackageError) -> str:
 
 def _install_packages(words: Sequence[str], settings: SandboxSettings) -> PackageOverlay:
     """Return the packages from the store, installing them if necessary. Raises `PackageError`."""
-    return provide_packages(_resolve_packages(words, settings), settings)
-
-
-def _resolve_packages(words: Sequence[str], settings: SandboxSettings) -> ResolvedLock:
-    """Resolve packages, using the source of those without a wheel. Raises `PackageError`."""
-    for _ in range(MAX_SOURCE_BUILDS):
-        try:
-            return resolve_packages(words, settings)
-        except PackageError as error:
-            found = re.search(r"([\w.-]+?)((?:[<>=!~]=?[\w.*]+,?)*) has no (?:usable )?wheels", str(error))
-            source = f"{found[1]}{found[2]}:sdist" if found is not None else ""
-            if not source or source in words:
-                raise
-            words = [*words, source]
-    return resolve_packages(words, settings)
+    return provide_packages(resolve_packages(words, settings), settings)
 
 
 def add_import_folder(environment: RepositoryEnvironment, folder: str) -> RepositoryEnvironment:

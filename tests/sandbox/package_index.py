@@ -48,37 +48,14 @@ def build_wheel(
     return f"{name}-{version}-{tag}.whl", content.getvalue()
 
 
-BACKEND = """
-import base64, hashlib, os, socket, zipfile
-{ahead}
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    texts = {{"{name}.py": open("{name}.py").read(),
-             "{name}-{version}.dist-info/METADATA": "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n",
-             "{name}-{version}.dist-info/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"}}
-    made = "{name}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(os.path.join(folder, made), "w") as archive:
-        rows = [f"{{path}},,{{len(text)}}" for path, text in texts.items()]
-        for path, text in (*texts.items(), ("{name}-{version}.dist-info/RECORD", "\\n".join(rows))):
-            archive.writestr(path, text)
-    return made
-"""
-
-
-def build_source(name: str, version: str, module: str, *, ahead: str = "", beside: str = "") -> tuple[str, bytes]:
-    """Return the file name and bytes of a source package with its own build backend. `ahead` is code run when the
-    backend is imported, `beside` the path of another file in it."""
-    texts = {
-        "PKG-INFO": f"Metadata-Version: 1.0\nName: {name}\nVersion: {version}\n",
-        f"{name}.py": module,
-        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
-        "backend.py": BACKEND.format(name=name, version=version, ahead=ahead),
-    }
+def build_source(name: str, version: str) -> tuple[str, bytes]:
+    """Return the file name and bytes of a package that has no wheel."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        for path, text in (texts | ({beside: ""} if beside else {})).items():
-            entry = tarfile.TarInfo(f"{name}-{version}/{path}")
-            entry.size = len(text.encode())
-            archive.addfile(entry, io.BytesIO(text.encode()))
+        text = f"Metadata-Version: 1.0\nName: {name}\nVersion: {version}\n".encode()
+        entry = tarfile.TarInfo(f"{name}-{version}/PKG-INFO")
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text))
     return f"{name}-{version}.tar.gz", content.getvalue()
 
 
