@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -30,6 +30,9 @@ from labwright.sandbox.settings import SandboxSettings
 
 _REQUIREMENT_FILES = (
     "requirements.txt requirements/base.txt requirements/requirements.txt pyproject.toml setup.cfg".split()
+)
+_NOT_FROM_INDEX = (
+    "not installed: it comes from an address, not from an index (use an interpreter that has it: --python)"
 )
 _PIN_PATTERN = re.compile(r"(?<![<>~!=])={2,3}\s*([^\s,;+*]+?)(?:\.\*)?(?:\+[\w.]+)?(?=[,;\s]|$)")
 """A pin with its version, without the build label."""
@@ -83,41 +86,32 @@ def build_environment(
     Raises `RepositoryError` for an invalid interpreter, `ExecutorError` if it does not run.
     """
     program = find_interpreter(python) if python else settings.python
-    command_environment = CommandEnvironment(program, mounts=dict(mounts or {}))
-    runs, wanted = inspect_interpreter(program), find_requirements(texts)
+    runs, mounted = inspect_interpreter(program), dict(mounts or {})
     installed = {canonicalize_name(name): version for name, version in runs.packages.items()}
-    fingerprints = {name: hash_path(str(path)) for name, path in command_environment.mounts.items() if path.exists()}
+    fingerprints = {name: hash_path(str(path)) for name, path in mounted.items() if path.exists()}
     fingerprints |= {folder: hash_path(folder) for folder in settings.readable}
+    missing: list[Requirement] = []
+    deviations: list[EnvironmentDeviation] = []
+    for requirement in find_requirements(texts):
+        found = installed.get(canonicalize_name(requirement.name))
+        if found is None:
+            missing.append(requirement)
+            if python or requirement.url:
+                deviations.append(
+                    EnvironmentDeviation(wanted=str(requirement), found="" if python else _NOT_FROM_INDEX)
+                )
+        elif not requirement.specifier.contains(found, prereleases=True):
+            deviations.append(EnvironmentDeviation(wanted=str(requirement), found=found))
     environment = RepositoryEnvironment(
-        command_environment, "given" if python else "interpreter", runs.version, {}, (), fingerprints
+        CommandEnvironment(program, mounts=mounted),
+        "given" if python else "interpreter",
+        runs.version,
+        {},
+        tuple(deviations),
+        fingerprints,
     )
-    missing = [requirement for requirement in wanted if canonicalize_name(requirement.name) not in installed]
-    version_deviations = tuple(
-        EnvironmentDeviation(wanted=str(requirement), found=installed[canonicalize_name(requirement.name)])
-        for requirement in wanted
-        if canonicalize_name(requirement.name) in installed
-        and not requirement.specifier.contains(installed[canonicalize_name(requirement.name)], prereleases=True)
-    )
-    environment = replace(environment, deviations=version_deviations)
     if python or not missing:
-        return replace(
-            environment,
-            deviations=(
-                *version_deviations,
-                *(EnvironmentDeviation(wanted=str(requirement), found="") for requirement in missing),
-            ),
-        )
-    by_address = tuple(
-        EnvironmentDeviation(
-            wanted=str(requirement),
-            found=(
-                "not installed: it comes from an address, not from an index (use an interpreter that has it: --python)"
-            ),
-        )
-        for requirement in missing
-        if requirement.url
-    )
-    environment = replace(environment, deviations=(*version_deviations, *by_address))
+        return environment
     words = [f"{name}=={version}" for name, version in (installed_before or {}).items()] or _merge_requirements(missing)
     return add_packages(environment, words, settings) if words else environment
 
@@ -130,12 +124,8 @@ def _merge_requirements(wanted: Iterable[Requirement]) -> list[str]:
             known = found.setdefault(canonicalize_name(requirement.name), requirement)
             known.specifier &= requirement.specifier
             known.extras |= requirement.extras
-    return [
-        requirement.name
-        + (f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else "")
-        + str(requirement.specifier)
-        for requirement in found.values()
-    ]
+            known.marker = None  # it holds here
+    return list(map(str, found.values()))
 
 
 def add_packages(
@@ -151,14 +141,15 @@ def add_packages(
     try:
         overlay = _install_packages([*known, *requirements], settings)
     except PackageError as error:
+        overlay = None
         accepted, why = _resolve_one_by_one(known, requirements, settings, error)
-        if not accepted:
-            return replace(environment, deviations=(*environment.deviations, *_describe_missing(why)))
         try:
-            overlay = _install_packages([*known, *accepted.values()], settings)
+            overlay = _install_packages([*known, *accepted.values()], settings) if accepted else None
         except PackageError as second_error:
             why |= dict.fromkeys(accepted, _first_line(second_error))
-            return replace(environment, deviations=(*environment.deviations, *_describe_missing(why)))
+    deviations = [EnvironmentDeviation(wanted=word, found=f"not installable: {line}") for word, line in why.items()]
+    if overlay is None:
+        return replace(environment, deviations=(*environment.deviations, *deviations))
     relaxed = {
         word: overlay.lock.packages.get(canonicalize_name(Requirement(word).name), "")
         for word, other in accepted.items()
@@ -172,7 +163,7 @@ def add_packages(
         deviations=(
             *environment.deviations,
             *(EnvironmentDeviation(wanted=word, found=version) for word, version in relaxed.items()),
-            *_describe_missing(why),
+            *deviations,
         ),
     )
 
@@ -197,10 +188,6 @@ def _resolve_one_by_one(
             why.pop(word, None)
             break
     return accepted, why
-
-
-def _describe_missing(why: Mapping[str, str]) -> Iterator[EnvironmentDeviation]:
-    return (EnvironmentDeviation(wanted=word, found=f"not installable: {line}") for word, line in why.items())
 
 
 def _first_line(error: PackageError) -> str:
