@@ -46,8 +46,7 @@ from labwright.sandbox.errors import ClusterDown, ExecutorError, PackageError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.factory import open_executor
 from labwright.sandbox.hub import HubOffers
-from labwright.sandbox.packages.package_store import PackageOverlay
-from labwright.sandbox.packages.run_packages import RunPackages, restore_packages
+from labwright.sandbox.packages.package_store import PackageOverlay, RunPackages, restore_packages
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.scorers import parse_scorers
 from labwright.search.run_control import RunControl

@@ -31,7 +31,7 @@ from labwright.sandbox.datasets import DatasetSources, build_registry
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.isolation.mounts import KERNEL_SIDE
 from labwright.sandbox.job import Executor
-from labwright.sandbox.packages.run_packages import RunPackages
+from labwright.sandbox.packages.package_store import RunPackages
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.results import failure_from_error
 from labwright.search.run_control import RunControl

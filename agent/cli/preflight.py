@@ -32,8 +32,7 @@ from labwright.sandbox.gpus import read_cuda_visible_devices
 from labwright.sandbox.isolation.bubblewrap import check_readable
 from labwright.sandbox.isolation.interpreter import check_interpreter
 from labwright.sandbox.isolation.probe import determine_isolation
-from labwright.sandbox.packages.package_store import provide_packages
-from labwright.sandbox.packages.run_packages import RunPackages
+from labwright.sandbox.packages.package_store import RunPackages, provide_packages
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.paper.template import list_templates, load_template
 from labwright.stages.paper.template_preview import try_template

@@ -57,7 +57,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.idea import Idea, read_idea
 from labwright.sandbox.metrics import METRICS
-from labwright.sandbox.packages.run_packages import restore_packages
+from labwright.sandbox.packages.package_store import restore_packages
 from labwright.sandbox.pretrained_models import fetch_model, parse_pretrained
 from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.stages.data_planning import find_unmet_needs

@@ -1,4 +1,6 @@
-"""Store of installed packages shared by runs: one folder per lock in the user's cache, created once, then read-only.
+"""The packages of a run, and the store of installed packages that runs share.
+
+The store has one folder per lock in the user's cache, created once, then read-only.
 
 Guarantees: a folder appears atomically; concurrent runs create it only once; on each use every file is verified by
 hash, and the folder is recreated if one differs. In a sandbox experiments cannot write to it; without one, only file
@@ -15,9 +17,9 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -25,15 +27,27 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from labwright.record.run_folder import write_file
 from labwright.record.schema.packages import InstalledPackages
 from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.content_store import compute_key
 from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.packages.lock_file import WHEELS_ONLY_OPTIONS, PackageLock, explain_error, lock_packages
-from labwright.sandbox.packages.requirements import parse_requirements
-from labwright.sandbox.packages.uv import IndexUnavailable, open_uv
+from labwright.sandbox.packages.resolver import (
+    WHEELS_ONLY_OPTIONS,
+    IndexUnavailable,
+    PackageLock,
+    PackageRequirement,
+    explain_error,
+    lock_packages,
+    open_uv,
+    parse_allowed,
+    parse_requirements,
+    read_lock,
+)
 from labwright.sandbox.settings import SandboxSettings
+
+# --- the store --------------------------------------------------------------------------------------------------------
 
 POLL_SECONDS = 0.1
 """Seconds between checks whether another run has finished a folder."""
@@ -220,3 +234,96 @@ def _compute_tag(settings: SandboxSettings) -> str:
 
 def _compute_digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:32]
+
+
+# --- the packages of a run --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class RunPackages:
+    """The packages that a plan may request, and their installation. `add_packages` receives what was installed."""
+
+    settings: SandboxSettings
+    add_packages: Callable[[PackageOverlay], None] = lambda _: None
+    _found: dict[tuple[str, ...], ResolvedLock] = field(default_factory=dict[tuple[str, ...], ResolvedLock])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the packages that a plan may request. Raises `PackageError`."""
+        return tuple(listed.requirement for listed in self._listed_requirements)
+
+    def find_faults(self, requested: Iterable[str]) -> tuple[str, ...]:
+        """Return the errors in a plan's package requests, one sentence each. May query the package index."""
+        requested, listed = tuple(requested), {one.name for one in self._listed_requirements}
+        odd = [name for name in requested if _parse_name(name) not in listed | self._installed_names]
+        if odd:
+            return tuple(
+                f"package {name!r} is not allowed: `packages` may contain {', '.join(self.names) or 'none'}; remove it"
+                for name in odd
+            )
+        if not requested:
+            return ()
+        try:
+            self.find_lock(requested)
+        except PackageError as error:
+            return (f"`packages`: {error}",)
+        return ()
+
+    def find_lock(self, requested: Iterable[str] = ()) -> ResolvedLock | None:
+        """Return the lock of the configured and requested packages; None if there are none. Raises `PackageError`,
+        including for the errors that `find_faults` returns."""
+        wanted = {_parse_name(name) for name in requested} - self._installed_names
+        words = (
+            *self.settings.packages,
+            *(
+                word
+                for one, word in zip(
+                    self._listed_requirements, parse_allowed(self.settings.allowed).packages, strict=True
+                )
+                if one.name in wanted
+            ),
+        )
+        if not words:
+            return None
+        if words not in self._found:
+            self._found[words] = resolve_packages(words, self.settings)
+        return self._found[words]
+
+    def build_overlay(self, requested: Iterable[str] = ()) -> PackageOverlay | None:
+        """Install the configured and requested packages. Raises `PackageError`."""
+        found = self.find_lock(requested)
+        return provide_packages(found, self.settings) if found is not None else None
+
+    def install(self, requested: Iterable[str], lock: Path) -> InstalledPackages | None:
+        """Install the packages, write their lock file and call `add_packages`; return None if there are no packages.
+        Raises `PackageError`."""
+        overlay = self.build_overlay(requested)
+        if overlay is None:
+            return None
+        write_file(lock, overlay.lock.text)
+        self.add_packages(overlay)
+        return overlay.installed
+
+    @property
+    def _listed_requirements(self) -> tuple[PackageRequirement, ...]:
+        return parse_requirements(parse_allowed(self.settings.allowed).packages, "sandbox.allowed")
+
+    @property
+    def _installed_names(self) -> set[str]:
+        installed = {_parse_name(name) for name in inspect_interpreter(self.settings.python).packages}
+        return installed | {one.name for one in parse_requirements(self.settings.packages)}
+
+
+def restore_packages(
+    installed: InstalledPackages | None, lock: Path, settings: SandboxSettings
+) -> PackageOverlay | None:
+    """Restore a run's packages by its lock file, from the store or by installing them again. Raises `PackageError`."""
+    if installed is None:
+        return None
+    found = read_lock(lock, installed.sha256)
+    return provide_packages(ResolvedLock(found, installed.asked, installed.until, 0.0), settings)
+
+
+def _parse_name(word: str) -> str:
+    """Return the normalised name of a package, without version and extras."""
+    return canonicalize_name(word.split("=")[0].split("<")[0].split(">")[0].split("[")[0].strip())

@@ -1,6 +1,6 @@
 """Keep a copy of the user's repository in the run: a bare mirror, and file trees that are derived from it by edits.
 
-Guarantees: the user's folder is only read, and no program named in it is run (`sandbox.repository.user_git`). A tree is
+Guarantees: the user's folder is only read, and no program named in it is run (`sandbox.repository.git`). A tree is
 identified by git's id, so equal files give the same tree. Limits: the history, untracked files, submodules and LFS
 files are not copied; the latter two are reported (`ImportedTree.faults`).
 """
@@ -19,13 +19,14 @@ from typing import NamedTuple
 from labwright.record.schema.repository import RepositoryEdit
 from labwright.record.untrusted_files import BadFile, open_regular
 from labwright.sandbox.errors import RepositoryError
-from labwright.sandbox.repository.git import AUTHOR_VARIABLES, run_git
-from labwright.sandbox.repository.user_git import (
+from labwright.sandbox.repository.git import (
+    AUTHOR_VARIABLES,
     LFS_POINTER_PREFIX,
     UserGitRepository,
     find_link,
     open_repository,
     read_config_values,
+    run_git,
 )
 
 _GIT_CONFIG_KEYS = (

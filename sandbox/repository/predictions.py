@@ -27,8 +27,8 @@ from labwright.record.untrusted_files import MAX_FILE_BYTES, open_regular, raise
 from labwright.sandbox.data.views import ArrayStream, write_archives
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
 from labwright.sandbox.limited_process import call_limited
+from labwright.sandbox.repository.git import find_root
 from labwright.sandbox.repository.metric import MetricReading, ResultMetric, find_file
-from labwright.sandbox.repository.user_git import find_root
 from labwright.sandbox.scoring import SUBMISSION_INDEX, score_submissions
 
 Array = NDArray[Any]

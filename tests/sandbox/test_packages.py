@@ -23,16 +23,16 @@ from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.isolation.probe import get_probed_isolation
 from labwright.sandbox.packages import package_store
-from labwright.sandbox.packages.lock_file import PackageLock
-from labwright.sandbox.packages.package_store import PackageOverlay
-from labwright.sandbox.packages.requirements import (
+from labwright.sandbox.packages.package_store import PackageOverlay, RunPackages, restore_packages
+from labwright.sandbox.packages.resolver import (
     AllowedRequests,
+    PackageLock,
     PackageRequirement,
+    get_torch_backend_option,
     parse_allowed,
     parse_requirements,
+    read_pip_options,
 )
-from labwright.sandbox.packages.run_packages import RunPackages, restore_packages
-from labwright.sandbox.packages.uv import get_torch_backend_option, read_pip_options
 from labwright.sandbox.repository.environment import build_environment
 from labwright.sandbox.settings import SandboxSettings
 from tests.agent.test_dry_run import PLAN, asked, planner
@@ -78,7 +78,7 @@ SETTINGS = SandboxSettings(isolation="none", pool=0)
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
     """An index with `tiny` (which needs `small` and numpy), and a separate store and uv cache."""
-    monkeypatch.setattr("labwright.sandbox.packages.uv.read_pip_options", list[str])
+    monkeypatch.setattr("labwright.sandbox.packages.resolver.read_pip_options", list[str])
     served = PackageIndex()
     for name, value in (
         ("UV_DEFAULT_INDEX", served.url),
@@ -232,7 +232,7 @@ def test_what_is_built_against_torch_is_built_as_the_interpreters_torch_is() -> 
 
 
 def test_time_runs_out(index: PackageIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labwright.sandbox.packages.uv.TOTAL_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr("labwright.sandbox.packages.resolver.TOTAL_TIMEOUT_SECONDS", 0.01)
     assert "took more than 0.01 s" in refused("tiny")
 
 
@@ -253,7 +253,7 @@ def test_pip_says_where_packages_come_from_where_uv_does_not_know(
     monkeypatch.delenv("UV_DEFAULT_INDEX")
     options = read_pip_options.__wrapped__()
     assert options[options.index("--find-links") + 1] == str(folder) and "--no-index" in options
-    monkeypatch.setattr("labwright.sandbox.packages.uv.read_pip_options", lambda: options)
+    monkeypatch.setattr("labwright.sandbox.packages.resolver.read_pip_options", lambda: options)
     assert installed("tiny").installed.packages == {"small": "2.0", "tiny": "1.0"}
 
 
