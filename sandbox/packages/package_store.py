@@ -1,24 +1,21 @@
-"""The packages of a run, and the store of installed packages that runs share.
+"""The packages of a run: resolved to a lock, and installed into the store that runs share (`sandbox.content_store`).
 
-The store has one folder per lock in the user's cache, created once, then read-only.
-
-Guarantees: a folder appears atomically; concurrent runs create it only once; on each use every file is verified by
-hash, and the folder is recreated if one differs. In a sandbox experiments cannot write to it; without one, only file
-permissions prevent that. Limits: unused folders are kept until `scientist store --prune`, which may only be used while
-no run is active.
+Guarantees: a set of packages appears atomically; concurrent runs install it only once; on each use every file is
+verified, and the set is installed again if one differs. In a sandbox experiments cannot write to it; without one, only
+file permissions prevent that. Limits: unused sets are kept until `scientist store --prune`, which may only be used
+while no run is active.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import platform
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import distributions
@@ -30,10 +27,11 @@ from packaging.utils import canonicalize_name
 from labwright.record.run_folder import write_file
 from labwright.record.schema.packages import InstalledPackages
 from labwright.record.untrusted_files import remove_tree
-from labwright.sandbox.content_store import compute_key
+from labwright.sandbox.content_store import ContentStore, compute_key, default_store_root
 from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.packages.resolver import (
+    TOTAL_TIMEOUT_SECONDS,
     WHEELS_ONLY_OPTIONS,
     IndexUnavailable,
     PackageLock,
@@ -46,6 +44,7 @@ from labwright.sandbox.packages.resolver import (
     read_lock,
 )
 from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.slots import try_lock
 
 # --- the store --------------------------------------------------------------------------------------------------------
 
@@ -75,10 +74,6 @@ class PackageOverlay:
     installed: InstalledPackages
 
 
-def get_store_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "scientist" / "packages"
-
-
 def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> ResolvedLock:
     """Resolve packages with the index, or with its earlier answers if it does not answer. Raises `PackageError`."""
     began, wanted = time.monotonic(), parse_requirements(requirements)
@@ -96,19 +91,12 @@ def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> 
 
 def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageOverlay:
     """Return the packages of a lock, installing them into the store if necessary. Raises `PackageError`."""
-    lock, began, folder = found.lock, time.monotonic(), None
-    facts, shared = {"bytes": 0}, True
+    lock, began, folder, shared = found.lock, time.monotonic(), None, True
     if lock.packages:
-        store_folder = get_store_folder() / _compute_digest([lock.text, _compute_tag(settings)])
         try:
-            with _hold_folder_lock(store_folder):
-                shared = _is_complete(store_folder)
-                if not shared:
-                    _install_lock(lock, store_folder, settings)
-                os.utime(store_folder / "facts.json")
+            folder, shared = _find_or_install(lock, settings)
         except OSError as error:
             raise _unwritable_error(error) from None
-        folder, facts = store_folder / "packages", json.loads((store_folder / "facts.json").read_text())
     runs = inspect_interpreter(settings.python)
     _check_needs(folder, found.requested, runs.version, runs.packages)
     return PackageOverlay(
@@ -120,55 +108,59 @@ def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageO
             asked=found.requested,
             until=found.until,
             python=runs.version,
-            bytes=facts["bytes"],
+            bytes=0 if folder is None else sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()),
             seconds=round(found.seconds + time.monotonic() - began, 2),
             shared=shared,
         ),
     )
 
 
-def iterate_package_folders() -> Iterator[tuple[Path, int, float]]:
-    """Yield each folder of installed packages, its size in bytes and its last use (seconds since 1970)."""
-    for facts in get_store_folder().glob("*/facts.json"):
-        with suppress(OSError, ValueError, KeyError):
-            yield facts.parent, int(json.loads(facts.read_text())["bytes"]), facts.stat().st_mtime
+def _find_or_install(lock: PackageLock, settings: SandboxSettings) -> tuple[Path, bool]:
+    """Return the folder of a lock's packages, and whether it existed undamaged. Raises `PackageError`, `OSError`."""
+    store = ContentStore(settings.store or default_store_root())
+    version = inspect_interpreter(settings.python).version.split(".")[:2]
+    place = json.dumps([lock.text, version, sys.platform, platform.machine()])
+    pointer = store.root / "packages" / hashlib.sha256(place.encode()).hexdigest()[:32]
+    pointer.parent.mkdir(parents=True, exist_ok=True)
+    until = time.monotonic() + TOTAL_TIMEOUT_SECONDS
+    with ExitStack() as locks:
+        while try_lock(pointer.with_suffix(".lock"), locks) is None:
+            if time.monotonic() > until:
+                raise PackageError(f"another process has been creating {pointer} for a long time: stop it or wait")
+            time.sleep(POLL_SECONDS)
+        key = pointer.read_text() if pointer.is_file() else "missing"
+        if (folder := store.find(key)) is not None and compute_key(folder) == key:
+            return folder, True
+        remove_tree(store.root / key, ignore_errors=True)
+        key = _install_lock(lock, store, settings)
+        write_file(pointer, key)
+        return store.root / key / "content", False
 
 
-def _install_lock(lock: PackageLock, store_folder: Path, settings: SandboxSettings) -> None:
-    part = store_folder.with_name(f".{store_folder.name}.part")
-    for old in (part, store_folder):
-        remove_tree(old, ignore_errors=True)
-    part.mkdir(parents=True)
+def _install_lock(lock: PackageLock, store: ContentStore, settings: SandboxSettings) -> str:
+    """Install the packages of a lock into the store and return their key there."""
+    names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
     install = "pip install --no-deps --link-mode copy --compile-bytecode --require-hashes --requirements -"
+    part = Path(tempfile.mkdtemp(prefix=".part-", dir=store.root))
+    content = part / "content"
     try:
-        (part / "packages").mkdir()
         with open_uv(settings.python) as uv:
-            uv.run(
-                install, "--target", str(part / "packages"), *WHEELS_ONLY_OPTIONS, stdin="\n".join(map(str, lock.pins))
-            )
-    except PackageError as error:
-        remove_tree(part, ignore_errors=True)
-        names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
-        if isinstance(error, IndexUnavailable):
-            raise IndexUnavailable(
-                f"the package index is unreachable, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
-                f"the store: continue with a network, or copy {store_folder} from a machine that has it"
-            ) from None
-        raise PackageError(
-            f"cannot install {names} from the lock with Python {inspect_interpreter(settings.python).version}: {error}"
+            uv.run(install, "--target", str(content), *WHEELS_ONLY_OPTIONS, stdin="\n".join(map(str, lock.pins)))
+        for path in (content, *content.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode & ~0o222)
+        store.finish(part, key := compute_key(content), "packages", names)
+        return key
+    except IndexUnavailable:
+        raise IndexUnavailable(
+            f"the package index is unreachable, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
+            f"the store: continue with a network, or copy {store.root} from a machine that has it"
         ) from None
-    for path in part.rglob("*"):
-        if not path.is_symlink():
-            path.chmod(path.stat().st_mode & ~0o222)
-    (part / "facts.json").write_text(
-        json.dumps(
-            {
-                "files": compute_key(part / "packages"),
-                "bytes": sum(path.lstat().st_size for path in (part / "packages").rglob("*") if path.is_file()),
-            }
-        )
-    )
-    os.rename(part, store_folder)
+    except PackageError as error:
+        version = inspect_interpreter(settings.python).version
+        raise PackageError(f"cannot install {names} from the lock with Python {version}: {error}") from None
+    finally:
+        remove_tree(part, ignore_errors=True)
 
 
 def _check_needs(folder: Path | None, asked: Sequence[str], version: str, installed: Mapping[str, str]) -> None:
@@ -194,46 +186,11 @@ def _check_needs(folder: Path | None, asked: Sequence[str], version: str, instal
             )
 
 
-def _is_complete(store_folder: Path) -> bool:
-    with suppress(OSError, ValueError, KeyError):
-        return json.loads((store_folder / "facts.json").read_text())["files"] == compute_key(store_folder / "packages")
-    return False
-
-
-@contextmanager
-def _hold_folder_lock(store_folder: Path, limit: float = 900.0) -> Generator[None]:
-    """Hold the lock of a store folder. Raises `PackageError` if another process holds it for too long."""
-    store_folder.parent.mkdir(parents=True, exist_ok=True)
-    until = time.monotonic() + limit
-    with open(store_folder.with_suffix(".busy"), "w") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise PackageError(
-                        f"another process has been creating {store_folder} for {limit:g} s: stop it or wait"
-                    ) from None
-                time.sleep(POLL_SECONDS)
-        yield
-
-
 def _unwritable_error(error: OSError) -> PackageError:
     return PackageError(
-        f"cannot write to {error.filename or get_store_folder()} ({error.strerror}): make it writable, or set "
-        "XDG_CACHE_HOME to another folder"
+        f"cannot write to {error.filename or 'the store'} ({error.strerror}): make it writable, or set another folder "
+        "(sandbox.store)"
     )
-
-
-def _compute_tag(settings: SandboxSettings) -> str:
-    return (
-        f"{'.'.join(inspect_interpreter(settings.python).version.split('.')[:2])} {sys.platform} {platform.machine()}"
-    )
-
-
-def _compute_digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:32]
 
 
 # --- the packages of a run --------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from pydantic_ai.models import override_allow_model_requests
 
 from labwright.agent.cli import main
 from labwright.agent.environment import format_environment
+from labwright.sandbox.content_store import ContentStore
 from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
 from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
@@ -162,7 +163,7 @@ def test_other_bytes_under_the_same_version_are_refused(index: PackageIndex, tmp
     index.add(build_wheel("tiny", "1.0", {"tiny.py": "VALUE = 'another'\n"}))
     with pytest.raises(PackageError, match=r"cannot install small 2\.0, tiny 1\.0 from the lock with Python .*[Hh]ash"):
         restore_packages(overlay.installed, tmp_path / "packages.lock", SETTINGS)
-    assert not [path for path in (tmp_path / "cache").rglob("*") if path.name.endswith(".part")]
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.name.startswith(".part")]
 
 
 def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
@@ -170,9 +171,9 @@ def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
 ) -> None:
     made, make = list[Path](), package_store._install_lock  # pyright: ignore[reportPrivateUsage]
 
-    def counted(lock: PackageLock, place: Path, settings: SandboxSettings) -> None:
-        made.append(place)
-        make(lock, place, settings)
+    def counted(lock: PackageLock, store: ContentStore, settings: SandboxSettings) -> str:
+        made.append(store.root)
+        return make(lock, store, settings)
 
     monkeypatch.setattr(package_store, "_install_lock", counted)
     with ThreadPoolExecutor(2) as both:
@@ -182,7 +183,9 @@ def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
     file = folders[0] / "tiny.py"
     file.chmod(0o644)
     file.write_text("VALUE = 'changed'\n")
-    assert not installed("tiny").installed.shared and "changed" not in file.read_text()
+    again = installed("tiny")
+    assert again.folder is not None and not again.installed.shared
+    assert "changed" not in (again.folder / "tiny.py").read_text() and installed("tiny").installed.shared
 
 
 def test_without_a_network_what_is_in_the_store_does(index: PackageIndex) -> None:
