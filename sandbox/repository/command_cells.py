@@ -220,12 +220,15 @@ class CommandWorker:
     ) -> CellResult:
         """Return the outcome without values and write the redacted output."""
         output = hidden.redact(ran.output)
+        if failure is not None:
+            message, traceback = hidden.redact(failure.message), hidden.redact(failure.traceback)
+            failure = failure.model_copy(update={"message": message, "traceback": traceback})
         write_file(folder, "stdout.txt", output)
         self.live.add(f"\n--- {cell} ---\n{output}")
         return CellResult(
             cell=cell,
             seconds=ran.seconds,
-            failure=_redact_failure(failure, hidden),
+            failure=failure,
             stdout_tail=output[-MAX_TAIL_CHARS:],
             resumed=ran.resumed,
             peak_host_bytes=ran.peak_host_bytes,
@@ -240,15 +243,6 @@ def _find_failure(reading: MetricReading) -> Failure | None:
     if failure is not None and "is not finite" in failure.message:
         return failure.model_copy(update={"kind": "diverged"})
     return failure
-
-
-def _redact_failure(failure: Failure | None, hidden: OutputRedactor) -> Failure | None:
-    """Redact the message and traceback of a failure."""
-    if failure is None:
-        return None
-    return failure.model_copy(
-        update={"message": hidden.redact(failure.message), "traceback": hidden.redact(failure.traceback)}
-    )
 
 
 def _seal_test_value(folder: Path, found: Measurement, value: float) -> dict[str, str]:

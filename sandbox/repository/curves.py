@@ -93,12 +93,8 @@ def read_command_curves(folder: Path, cell: Cell, hidden: OutputRedactor, since:
             grade="logged",
         )
         for (split, name), points in islice(shown, MAX_CURVES)
-        for step in _select_steps(sorted(points))
+        for step in sorted({*sorted(points)[:: math.ceil(len(points) / MAX_POINTS)], max(points)})
     ]
-
-
-def _select_steps(steps: list[int]) -> list[int]:
-    return sorted({*steps[:: math.ceil(len(steps) / MAX_POINTS)], steps[-1]})
 
 
 def _reveals_result(key: tuple[Split | None, str], points: Mapping[int, float], hidden: OutputRedactor) -> bool:

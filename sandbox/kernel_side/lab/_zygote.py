@@ -230,7 +230,8 @@ class CellSupervisor:
                         self._handle_kernel_message()
                     elif key.fd == life.fileno() or not self._receive_from_child(process):
                         selector.unregister(key.fd)
-                self._kill_if_late()
+                if self._kill_time is not None and time.monotonic() > self._kill_time:
+                    self._kill_children()
                 code = _get_exit_code(process.pid)
             self._live_processes.remove(process)
             self._signal_child(process, signal.SIGKILL)  # its group may exist longer than the process
@@ -331,15 +332,12 @@ class CellSupervisor:
             self._building.discard(digest)
             shutil.rmtree(folder, ignore_errors=True)
         if end["status"] == "died":
-            return {"failed": f"the process that built it ended with {_describe_exit(end['code'])}"}
+            how = f"exit code {end['code']}" if end["code"] >= 0 else signal.Signals(-end["code"]).name
+            return {"failed": f"the process that built it ended with {how}"}
         os.write(self._outputs[1], "\n".join(end["traceback"]).encode(errors="replace")[:4096] + b"\n")
         return {"failed": f"{end['ename']}: {end['evalue']}"}
 
     # --- ends -------------------------------------------------------------------------------------------------------
-
-    def _kill_if_late(self) -> None:
-        if self._kill_time is not None and time.monotonic() > self._kill_time:
-            self._kill_children()
 
     def _kill_children(self) -> None:
         for process in self._live_processes:
@@ -466,10 +464,6 @@ def _list_descendants() -> list[int]:
         except OSError:
             continue
     return descendants
-
-
-def _describe_exit(code: int) -> str:
-    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
 def _try_action(act: Callable[[], object]) -> bool:
