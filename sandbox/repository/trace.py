@@ -4,13 +4,12 @@ values, and which lines ran.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from pydantic import TypeAdapter, ValidationError
 
 from labwright.record.untrusted_files import BadFile, list_names, open_regular, write_file
 
@@ -50,14 +49,6 @@ class CalledFunction:
     @property
     def key(self) -> str:
         return f"{self.path}:{self.line}"
-
-
-@dataclass(frozen=True)
-class TraceFile:
-    """The file of one process, as `tracing/sitecustomize.py` writes it."""
-
-    functions: tuple[CalledFunction, ...]
-    lines: dict[str, frozenset[int]]
 
 
 @dataclass(frozen=True)
@@ -132,16 +123,34 @@ def copy_trace(checkout: Path, folder: Path) -> None:
 def read_trace(checkout: Path) -> CallTrace:
     """Read the trace of a run from its checkout; empty if there is no readable trace."""
     functions: dict[str, CalledFunction] = {}
-    lines: dict[str, frozenset[int]] = {}
+    lines: dict[str, set[int]] = {}
     names = list[str]()
     with suppress(BadFile):
         names = [name for name in list_names(checkout, TRACE_FOLDER, ".json") if name.startswith("trace-")]
     for name in names[:_MAX_TRACE_FILES]:
         with (
-            suppress(BadFile, OSError, ValidationError),
+            suppress(BadFile, OSError, ValueError, KeyError, TypeError, AttributeError),
             open_regular(checkout, f"{TRACE_FOLDER}/{name}", _MAX_TRACE_BYTES) as file,
         ):
-            trace = TypeAdapter(TraceFile).validate_json(file.read())
-            functions = {called.key: called for called in trace.functions} | functions
-            lines |= {path: numbers | lines.get(path, frozenset()) for path, numbers in trace.lines.items()}
-    return CallTrace(functions, lines)
+            trace = json.load(file)
+            for entry in trace["functions"]:
+                called = CalledFunction(
+                    str(entry["path"]),
+                    str(entry["name"]),
+                    int(entry["line"]),
+                    int(entry["calls"]),
+                    tuple(map(str, entry["callers"])),
+                    tuple(
+                        RecordedCall(
+                            dict(call["in"]),
+                            call["out"],
+                            dict(call.get("digests", {})),
+                            frozenset(call.get("whole", ())),
+                        )
+                        for call in entry["seen"]
+                    ),
+                )
+                functions.setdefault(called.key, called)
+            for file_name, numbers in trace["lines"].items():
+                lines.setdefault(str(file_name), set()).update(map(int, numbers))
+    return CallTrace(functions, {name: frozenset(numbers) for name, numbers in lines.items()})

@@ -107,7 +107,7 @@ def _get_note(code):
                         "line": code.co_firstlineno,
                         "calls": 0,
                         "callers": {},
-                        "recorded_calls": [],
+                        "seen": [],
                     },
                 ),
                 _lines.setdefault(path, set()),
@@ -146,20 +146,20 @@ def _trace_call(frame, event, argument):
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         given = {name: frame.f_locals.get(name) for name in names}
         seen = {
-            "argument_kinds": {name: _describe_value(value) for name, value in given.items()},
-            "return_kind": ["None"],
+            "in": {name: _describe_value(value) for name, value in given.items()},
+            "out": ["None"],
             "digests": {name: digest for name, value in given.items() for digest in [_hash_array(value)] if digest},
-            "whole_numbers": [name for name, value in given.items() if _is_whole(value)],
+            "whole": [name for name, value in given.items() if _is_whole(value)],
         }
-        note["recorded_calls"].append(seen)
+        note["seen"].append(seen)
     lines.add(frame.f_lineno)
 
     def local(frame, event, argument):
         if event == "line":
             lines.add(frame.f_lineno)
         elif event == "return" and seen is not None:
-            seen["return_kind"] = _describe_value(argument)
-            seen["whole_numbers"] += ["return"] if _is_whole(argument) else []
+            seen["out"] = _describe_value(argument)
+            seen["whole"] += ["return"] if _is_whole(argument) else []
         return local
 
     return local
@@ -171,7 +171,7 @@ def _write_notes():
         with open(os.path.join(_folder, f"trace-{os.getpid()}.json"), "w") as file:
             json.dump(
                 {
-                    "functions": [{**one, "callers": list(one["callers"])} for one in _functions.values()],
+                    "functions": list(_functions.values()),
                     "lines": {path: sorted(lines) for path, lines in _lines.items()},
                 },
                 file,
