@@ -84,8 +84,8 @@ def parse_requirements(words: Iterable[str], setting: str = "sandbox.packages") 
 
 def _parse_requirement(word: str, setting: str) -> PackageRequirement:
     try:
-        found = Requirement(word)
-    except InvalidRequirement:
+        found = Requirement(word if word.isprintable() else "")  # uv would read other lines as options
+    except (InvalidRequirement, RecursionError):
         raise PackageError(f"{setting}: {word!r} is not a package: write NAME or NAME==VERSION") from None
     if found.url or found.marker:
         raise PackageError(
