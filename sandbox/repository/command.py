@@ -26,7 +26,7 @@ from labwright.record.untrusted_files import BadFile, make_folder, open_regular,
 from labwright.sandbox.errors import ExecutorError, RepositoryError
 from labwright.sandbox.failures import failure_from_death, failure_from_exception, failure_from_flood, strip_colours
 from labwright.sandbox.gpu_leases import GpuLease
-from labwright.sandbox.isolation.bubblewrap import BWRAP_PROGRAM, SYSTEM_FOLDERS, SandboxSpec, build_command, is_visible
+from labwright.sandbox.isolation.bubblewrap import SYSTEM_FOLDERS, SandboxSpec, build_command, is_visible
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group, enter_task_group
 from labwright.sandbox.isolation.mounts import SHM_BYTES, KernelConfig, build_base_environment, list_device_files
@@ -186,35 +186,24 @@ class CommandProcess:
 
     @property
     def pid(self) -> int:
-        assert self._process is not None and self._process.process is not None
+        assert self._process is not None
         return self._process.process.pid
 
     async def start(self, argv: Sequence[str]) -> None:
         """Start the process. Raises `ExecutorError` if that fails."""
         command = await asyncio.to_thread(self._build_command_line, argv)
-        read, write = os.pipe()
-        with open(read, "rb") as answer:
-            if on := self._config.isolation.is_on:
-                at = command.index(BWRAP_PROGRAM) + 1
-                command[at:at] = ["--info-fd", str(write)]
-            try:  # not in a thread, since a process that dies with its parent would die with the thread
-                process = subprocess.Popen(
-                    command,
-                    cwd=self._job.folder,
-                    env=self._build_variables(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    pass_fds=(write,) if on else (),
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise ExecutorError(f"cannot start {self._job.name}: {error}") from error
-            finally:
-                os.close(write)
-            self._process = SandboxedProcess(process, on)
-            if on:
-                await asyncio.to_thread(self._process.read_first_pid, answer.fileno())
+        try:
+            self._process = SandboxedProcess.start(
+                command,
+                wrapped=self._config.isolation.is_on,
+                cwd=self._job.folder,
+                env=self._build_variables(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        except OSError as error:
+            raise ExecutorError(f"cannot start {self._job.name}: {error}") from error
+        await asyncio.to_thread(self._process.read_first_pid)
 
     def _build_command_line(self, argv: Sequence[str]) -> list[str]:
         """Build the command line: entering a control group, the sandbox, file limits and the command.
@@ -292,7 +281,7 @@ class CommandProcess:
         return code
 
     async def _read_outputs(self) -> None:
-        assert self._process is not None and self._process.process is not None
+        assert self._process is not None
         process = self._process.process
         assert process.stdout is not None and process.stderr is not None
         await asyncio.gather(self._drain("stdout", process.stdout), self._drain("stderr", process.stderr))

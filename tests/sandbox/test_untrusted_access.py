@@ -57,7 +57,6 @@ ALLOWED = {
     "sandbox/isolation/mounts.py": OWN,
     "sandbox/isolation/probe.py": SYSTEM,
     "sandbox/isolation/processes.py": SYSTEM,
-    "sandbox/isolation/provisioner.py": SYSTEM,
     "sandbox/isolation/scratch.py": HOST,
     "sandbox/kernel_pool.py": HOST,
     "sandbox/kernels.py": "the kernel's own folder, which it sees read-only",
