@@ -26,53 +26,17 @@ WALLS_SCRIPT = Path(__file__).resolve().parents[1] / "kernel_side" / "lab" / "_w
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SYSTEM_FILES = (
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/alternatives",
-    "/etc/fonts",
-    "/etc/ssl",
-    "/etc/passwd",
-    "/etc/group",
-    "/etc/nsswitch.conf",
-    "/etc/localtime",
-    "/etc/mime.types",
-    "/etc/texmf",
-    "/var/lib/texmf",
-    "/var/cache/fonts",
-    "/sys/devices",
-    "/sys/bus/pci",
-)
-_READ_ONLY_PROC = (
-    "/proc/sys",
-    "/proc/sysrq-trigger",
-    "/proc/irq",
-    "/proc/bus",
-    "/proc/fs",
-    "/proc/mtrr",
-    "/proc/acpi",
-    "/proc/scsi",
-)
+    "/etc/ld.so.cache /etc/ld.so.conf /etc/ld.so.conf.d /etc/alternatives /etc/fonts /etc/ssl /etc/passwd "
+    "/etc/group /etc/nsswitch.conf /etc/localtime /etc/mime.types /etc/texmf /var/lib/texmf /var/cache/fonts "
+    "/sys/devices /sys/bus/pci"
+).split()
+_READ_ONLY_PROC = "/proc/sys /proc/sysrq-trigger /proc/irq /proc/bus /proc/fs /proc/mtrr /proc/acpi /proc/scsi".split()
 """Settings of the whole machine. Root can write to these files without a capability, because it owns them, and
 bubblewrap 0.8 protects only some of them.
 """
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/services", "/etc/pki", "/run/systemd/resolve")
 
-_TOO_WIDE_FOLDERS = (
-    "/etc",
-    "/var",
-    "/tmp",
-    "/run",
-    "/proc",
-    "/sys",
-    "/dev",
-    "/bin",
-    "/lib",
-    "/lib64",
-    "/opt",
-    "/mnt",
-    "/srv",
-)
+_TOO_WIDE_FOLDERS = "/etc /var /tmp /run /proc /sys /dev /bin /lib /lib64 /opt /mnt /srv".split()
 
 
 @dataclass(frozen=True)
@@ -213,7 +177,7 @@ def _system_arguments(sandbox: SandboxSpec) -> list[str]:
     tmp = ["--bind", str(sandbox.tmp)] if sandbox.tmp else memory
     return [
         *words,
-        *_repeat_option("--ro-bind", map(Path, _SYSTEM_FILES + (_NETWORK_FILES if sandbox.network else ()))),
+        *_repeat_option("--ro-bind", map(Path, (*_SYSTEM_FILES, *(_NETWORK_FILES if sandbox.network else ())))),
         "--proc",
         "/proc",
         *_repeat_option("--ro-bind", map(Path, _READ_ONLY_PROC)),
