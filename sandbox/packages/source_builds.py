@@ -29,7 +29,7 @@ from labwright.record.untrusted_files import (
     remove_path,
     remove_tree,
 )
-from labwright.sandbox.cluster.archives import unpack_archive
+from labwright.sandbox.archives import unpack_archive
 from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command
 from labwright.sandbox.isolation.interpreter import inspect_interpreter

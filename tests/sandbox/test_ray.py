@@ -23,7 +23,7 @@ from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
 from labwright.sandbox.cluster import executor as cluster_executor
-from labwright.sandbox.cluster.executor import RayExecutor
+from labwright.sandbox.cluster.executor import RayExecutor, build_bundle
 from labwright.sandbox.cluster.machines import check_address, describe_conditions, describe_machine, list_machines
 from labwright.sandbox.errors import ClusterDown, ClusterError, ExecutorError
 from labwright.sandbox.executor import LocalExecutor
@@ -281,16 +281,16 @@ async def _kill_all_actors(cluster: RayCluster) -> None:
         await asyncio.sleep(1.0)
 
 
-async def test_gpus_are_reserved_where_they_are(cluster: RayCluster, store: DatasetStore, tmp_path: Path) -> None:
+async def test_gpus_are_reserved_where_they_are(executor: RayExecutor) -> None:
     """No GPU is here, so only what Ray reserves is tested, not a kernel on it."""
-    settings = settings_for(cluster, store).model_copy(update={"device": "cuda", "gpu_wait": 1.0})
-    clusters = cluster_executor.Cluster(settings, (), (), tmp_path)
-    assert clusters.build_bundle(ResourceNeeds()) == {"CPU": 1.0, "GPU": 1}
-    assert clusters.build_bundle(ResourceNeeds(gpus=0)) == {"CPU": 1.0}
-    shared = replace(clusters, settings=settings.model_copy(update={"slots_per_gpu": 4}))
-    assert shared.build_bundle(ResourceNeeds(memory_gb=2.0)) == {"CPU": 1.0, "GPU": 0.25, "memory": 2e9}
+    settings = executor.config.settings.model_copy(update={"device": "cuda", "gpu_wait": 1.0})
+    assert build_bundle(settings, ResourceNeeds()) == {"CPU": 1.0, "GPU": 1}
+    assert build_bundle(settings, ResourceNeeds(gpus=0)) == {"CPU": 1.0}
+    shared = settings.model_copy(update={"slots_per_gpu": 4})
+    assert build_bundle(shared, ResourceNeeds(memory_gb=2.0)) == {"CPU": 1.0, "GPU": 0.25, "memory": 2e9}
+    runner = replace(executor.runner, config=replace(executor.config, settings=settings))
     with pytest.raises(ClusterDown, match=r"had room for .*GPU.* within 1 s"):
-        await clusters.claim(ResourceNeeds(gpus=7))
+        await runner.claim(ResourceNeeds(gpus=7))
 
 
 async def test_a_machine_that_fails_at_start_is_one_line(
