@@ -163,7 +163,8 @@ class RemoteRunner(CellRunner):
         """Wait for an answer of an actor. Raises `WorkerLost`, `ClusterDown`, `ExecutorError`."""
         failed = import_ray().exceptions
         try:
-            return await asyncio.wait_for(ref, seconds)
+            async with asyncio.timeout(seconds):  # `wait_for` loses a cancellation that comes with an answer
+                return await ref
         except failed.RayTaskError as error:
             raise ExecutorError(format_error(error)) from None
         except (failed.RayError, TimeoutError) as error:

@@ -38,7 +38,6 @@ ALLOWED = {
     "sandbox/cluster/actor.py": HOST,
     "sandbox/cluster/executor.py": HOST,
     "sandbox/cluster/machines.py": SYSTEM,
-    "sandbox/cluster/sent_folders.py": "an archive in a temporary file of the host",
     "sandbox/content_store.py": STORE,
     "sandbox/data/files.py": DATA,
     "sandbox/data/frames.py": DATA,
