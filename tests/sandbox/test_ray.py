@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -336,16 +337,23 @@ def test_a_machine_that_anyone_can_use_is_refused(address: str, has_token: bool,
         check_address(address, has_token)
 
 
-def test_ray_is_started_here_without_an_address(tmp_path: Path) -> None:
+def test_ray_is_started_here_without_an_address_and_ends_with_its_process() -> None:
     """In a process of its own, since a process joins one cluster."""
     code = (
+        "import time\n"
         "from labwright.sandbox.cluster.machines import list_machines\n"
         "from labwright.sandbox.settings import SandboxSettings\n"
-        "print(len(list_machines(SandboxSettings(executor='ray', isolation='none'))))\n"
+        "print(len(list_machines(SandboxSettings(executor='ray', isolation='none'))), flush=True)\n"
+        "time.sleep(300)\n"
     )
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    ran = subprocess.run([sys.executable, "-c", code], env=clean, capture_output=True, text=True, timeout=300)
-    assert ran.stdout == "1\n", ran.stderr[-2000:]
+    with subprocess.Popen([sys.executable, "-c", code], env=clean, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None and driver.stdout.readline() == "1\n"
+        started = psutil.Process(driver.pid).children(recursive=True)
+        driver.terminate()
+        assert driver.wait(60) == 128 + signal.SIGTERM
+    gone, alive = psutil.wait_procs(started, timeout=30)
+    assert gone and not alive
 
 
 def find_kernel_processes(cluster: RayCluster) -> list[psutil.Process]:
