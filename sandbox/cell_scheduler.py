@@ -681,11 +681,12 @@ class CellStream:
     async def _run_until_idle(self, *, alone: bool, apart: bool = False) -> None:
         """Run workers until none can start another cell."""
         cost = KERNEL_START_SECONDS if self.start_seconds is None else self.start_seconds
-        schedule = self.schedule
+        schedule, patience = self.schedule, 0.0
         tasks = {self._start_worker(alone=alone, apart=apart)}
         try:
             while tasks:
-                done, tasks = await asyncio.wait(tasks, timeout=cost / 4, return_when=asyncio.FIRST_COMPLETED)
+                done, tasks = await asyncio.wait(tasks, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                patience = cost / 4
                 for task in done:
                     task.result()
                 if not self._active_workers and not schedule.has_work(alone=apart):
