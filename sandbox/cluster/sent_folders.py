@@ -16,10 +16,12 @@ from labwright.sandbox.cluster.machines import import_ray
 
 _CHUNK_BYTES = 32 * 2**20
 """Bytes per object of Ray's object store."""
+_INLINE_BYTES = 2**16
+"""A smaller part travels in the message itself."""
 
 
 class SentFolder(NamedTuple):
-    """References to the parts of an archive in the object store, and the sha256 of the whole."""
+    """The parts of an archive, by reference to the object store unless they are small, and the sha256 of the whole."""
 
     parts: list[Any]
     sha256: str
@@ -33,7 +35,7 @@ def send_folder(folder: Path, scratch: Path, *, max_bytes: int = 2**60, **option
         pack_archive(folder, Path(archive.name), max_bytes=max_bytes, **options)
         while part := archive.read(_CHUNK_BYTES):
             digest.update(part)
-            parts.append(ray.put(part))
+            parts.append(part if len(part) < _INLINE_BYTES else ray.put(part))
     return SentFolder(parts, digest.hexdigest())
 
 
@@ -42,7 +44,7 @@ def receive_folder(sent: SentFolder, folder: Path, scratch: Path, *, max_bytes: 
     digest = hashlib.sha256()
     with tempfile.NamedTemporaryFile(dir=scratch) as archive:
         for reference in sent.parts:
-            part: bytes = import_ray().get(reference)
+            part: bytes = reference if isinstance(reference, bytes) else import_ray().get(reference)
             digest.update(part)
             archive.write(part)
         archive.flush()

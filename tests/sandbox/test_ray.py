@@ -23,9 +23,12 @@ from labwright.record.llm_calls import LLMBudgetSpent, LLMUnavailable
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
+from labwright.record.untrusted_files import BadFile
 from labwright.sandbox.cluster import executor as cluster_executor
 from labwright.sandbox.cluster.executor import RayExecutor, build_bundle
 from labwright.sandbox.cluster.machines import check_address, describe_conditions, describe_machine, list_machines
+from labwright.sandbox.cluster.sent_folders import receive_folder, send_folder
+from labwright.sandbox.content_store import compute_key
 from labwright.sandbox.errors import ClusterDown, ClusterError, ExecutorError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import CellResult, ExecutionProgress, Executor, Job
@@ -303,6 +306,18 @@ async def test_a_machine_that_fails_at_start_is_one_line(
     with pytest.raises(ExecutorError, match=r"^machine 127[\d.]+ of the Ray cluster cannot run cells: .*store'$"):
         await run_job(executor, celled(tmp_path / "a", 2, 0.0))
     await executor.close()
+
+
+def test_a_folder_arrives_whole_or_is_refused(cluster: RayCluster, store: DatasetStore, tmp_path: Path) -> None:
+    list_machines(settings_for(cluster, store))
+    (left := tmp_path / "left").mkdir()
+    (left / "large").write_bytes(bytes(2**25 + 1))
+    sent = send_folder(left, tmp_path)
+    assert len(sent.parts) == 2 and isinstance(sent.parts[1], bytes)
+    receive_folder(sent, tmp_path / "whole", tmp_path)
+    assert compute_key(tmp_path / "whole") == compute_key(left)
+    with pytest.raises(BadFile, match="damaged on the way"):
+        receive_folder(sent._replace(parts=sent.parts[:1]), tmp_path / "half", tmp_path)
 
 
 @pytest.mark.parametrize(
