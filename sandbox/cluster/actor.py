@@ -182,7 +182,6 @@ class MachineActor:
         finally:
             task.cancel()
             await asyncio.wait({task})
-            await asyncio.to_thread(remove_tree, slot.folder / "work", ignore_errors=True)
 
     async def call(self, number: int, method: str, *arguments: Any) -> None:
         """Call a method of the running cell in a slot: `stop` or `answer`."""
@@ -227,6 +226,8 @@ class MachineActor:
                 return WorkEnded(result, send_folder(folder, slot.folder, max_bytes=most, clock_shift=shift))
             except BadFile as error:
                 return WorkEnded(replace(result, failure=result.failure or failure_from_error(error)), None)
+            finally:
+                remove_tree(slot.folder / "work", ignore_errors=True)  # the head may use the slot again at once
 
         return await asyncio.to_thread(send)
 

@@ -182,6 +182,17 @@ async def test_twenty_cells_measure_what_they_do_on_one_machine(
     assert len(set(re.findall(r"under (\d+)", output))) > 1, "several kernels"
 
 
+async def test_a_slot_runs_one_cell_at_once_after_another(
+    cluster: RayCluster, store: DatasetStore, tmp_path: Path
+) -> None:
+    """Removing what a cell left does not remove the files of the next one."""
+    settings = settings_for(cluster, store)
+    executor = RayExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
+    outcome = await run_job(executor, celled(tmp_path / "a", 40, 0.0))
+    await executor.close()
+    assert {one.why for one in outcome.cells if one.outcome != "measured"} == set()
+
+
 @pytest.mark.parametrize("what", ["actor", "machine"])
 async def test_a_lost_actor_or_machine_loses_only_its_running_cells(
     what: str, cluster: RayCluster, executor: RayExecutor, tmp_path: Path
