@@ -9,9 +9,9 @@ for longer than a kernel takes to start, so a small study stays in one kernel.
 
 The time limit of a cell is reserved when it starts, so all cells together never exceed the compute time of the job, no
 matter how many run in parallel. While nothing is known about a cell's duration, its limit is an equal share of the time
-left: among the cells that run in parallel, and at least among the arms and datasets of unknown duration. A cell of known
-duration may take more than 1.5 times that long only if it leaves the waiting cells their expected time. So code that
-hangs does not use up the time of the others.
+left: among the cells that run in parallel, and at least among the arms and datasets of unknown duration. A cell of
+known duration may take more than 1.5 times that long only if it leaves the waiting cells their expected time. So code
+that hangs does not use up the time of the others.
 
 Cells go on while the consumer of the stream commits others. Only cells that read the artifacts of a cell, and a second
 execution of it, wait until it is committed.
