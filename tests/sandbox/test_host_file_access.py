@@ -51,8 +51,8 @@ from labwright.record.untrusted_files import (
     take_back_folder,
     write_file,
 )
+from labwright.sandbox.archives import pack_archive, unpack_archive
 from labwright.sandbox.cell_scheduler import CellOrder
-from labwright.sandbox.cluster.archives import pack_archive, unpack_archive
 from labwright.sandbox.errors import SandboxError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.file_clock import wait_for_next_time
