@@ -60,6 +60,9 @@ class ReadSentence(FrozenModel):
     label: SentenceLabel
     quote: str = Field(description="three to six consecutive words of the sentence, copied")
     claims: tuple[ReadClaim, ...] = Field(default=(), description="every claim of an outcome; empty for other labels")
+    also_setup: bool = Field(
+        default=False, description="an outcome that also says how the study was done, tuned, planned or scored"
+    )
 
 
 class SentenceReading(FrozenModel):
@@ -68,3 +71,37 @@ class SentenceReading(FrozenModel):
     sha256: str
     labels: tuple[SentenceLabel, ...] = Field(min_length=1, description="one for each reading")
     claims: tuple[ReadClaim, ...] = Field(default=(), description="claims that either reading found")
+    also_setup: bool = Field(
+        default=False, exclude_if=lambda value: not value, description="whether a reading found set-up in an outcome"
+    )
+
+    @property
+    def has_setup(self) -> bool:
+        """Whether the sentence says how the study was done."""
+        return self.also_setup or "setup" in self.labels
+
+
+SetupVerdict = Literal["supported", "contradicted", "not in the facts"]
+
+
+class ComparedSentence(FrozenModel):
+    """A sentence on the set-up, compared with numbered facts of the record."""
+
+    number: int
+    verdict: SetupVerdict
+    quote: str = Field(
+        description="two to eight consecutive words of the sentence, copied; if contradicted, the words that are wrong"
+    )
+    fact: int | None = Field(default=None, description="number of the fact that decides; null: not in the facts")
+    fact_quote: str = Field(default="", description="two to eight consecutive words of that fact, copied")
+    correction: str = Field(default="", description="if contradicted: what the record has, in one sentence")
+
+
+class SetupReading(FrozenModel):
+    """The comparison of a sentence with the facts, kept under the hash of both."""
+
+    sha256: str
+    verdict: SetupVerdict
+    fact: str = Field(default="", description="the fact that decides, or the quoted line of code")
+    quote: str = Field(default="", description="the wrong words of a contradicted sentence")
+    correction: str = Field(default="", description="what the record has instead")

@@ -61,6 +61,7 @@ from labwright.stages.paper.page_space import count_text_words, find_crowding_fi
 from labwright.stages.paper.preregistration import build_hypothesis_tables
 from labwright.stages.paper.required_statements import list_required_statements
 from labwright.stages.paper.result_tables import build_result_tables
+from labwright.stages.paper.study_facts import StudyFacts, list_study_facts
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
 from labwright.stages.settings import PaperSettings
@@ -306,6 +307,17 @@ class PaperContext:
         )
 
     @cached_property
+    def winner_code(self) -> dict[str, str]:
+        """The code of the reported program: path -> text."""
+        best = find_winner(self.state)
+        return select_code(read_source(self.folder.get_source_path(best))) if best is not None else {}
+
+    @cached_property
+    def facts(self) -> StudyFacts:
+        """What the record knows about how the study was done."""
+        return list_study_facts(self.state, self.claims.means, self.winner_code)
+
+    @cached_property
     def evidence(self) -> Evidence:
         """All evidence that a draft may refer to. Names from the plan and the data may contain numbers."""
         plan, facts = self.plan, self.state.datasets
@@ -366,7 +378,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         },
         context=format_statements(state.context),
         winner_plan=best.plan,
-        winner_code=select_code(read_source(material.folder.get_source_path(best.id))),
+        winner_code=material.winner_code,
         disclosures=material.disclosures,
         statements=material.statements,
     )

@@ -244,10 +244,10 @@ async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
     while True:
         version = select_best(context.state.drafts)
         await read_claims(context, version)
-        found, readings = find_claim_violations(context, version.draft), context.state.sentence_readings
-        draft, cuts = remove_claims(version.draft, found, readings)
+        found = find_claim_violations(context, version.draft)
+        draft, cuts = remove_claims(version.draft, found)
         if not cuts or made == MAX_CUTS:
-            return list_claim_obstacles(found, readings)
+            return list_claim_obstacles(found)
         context.recorder.append(await assess_edit(context, draft, *cuts, anew=True))
         made += 1
 

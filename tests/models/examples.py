@@ -70,6 +70,7 @@ from labwright.models.roles.paper_writing import (
     WriteInputs,
 )
 from labwright.models.roles.repository_patches import PatchingInputs, ShownArm, ShownRepository
+from labwright.models.roles.setup_reader import SetupReaderInputs
 from labwright.models.roles.study_plan import (
     AblationPlanInputs,
     CatalogueEntry,
@@ -739,6 +740,22 @@ INPUTS["claim_reader"] = INPUTS["second_claim_reader"] = ClaimReaderInputs(
                         ),
                     ),
                 ),
+            ),
+        ),
+    ),
+)
+INPUTS["setup_reader"] = SetupReaderInputs(
+    facts=(
+        "Hypotheses: 2, all registered in the data plan before test data were scored; 1 confirmatory, 1 exploratory.",
+        "Not tuned for themselves: margin of random size.",
+    ),
+    code="# experiment.py\nmodel = LogisticRegression(C=cell.setting['strength'])",
+    paragraphs=(
+        PrintedParagraph(
+            where="section 'Method'",
+            sentences=(
+                PrintedSentence(number=None, text="We train with few examples."),
+                PrintedSentence(number=2, text="Every arm was tuned for itself."),
             ),
         ),
     ),

@@ -704,7 +704,7 @@ def test_the_title_of_a_paragraph_is_a_sentence_that_can_be_cut(title: str) -> N
     readings = {first.sha256: reading, second.sha256: setup}
     paper = draft(body)
     [(at, violation)] = check_claims((first, second), readings, RECORD)
-    cut, lines = remove_claims(paper, [(at, violation)], readings)
+    cut, lines = remove_claims(paper, [(at, violation)])
     assert cut.sections[0].body == "Plain is slow." and len(lines) == 1
 
 

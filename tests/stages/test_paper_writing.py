@@ -12,6 +12,7 @@ from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
 from labwright.models.errors import BudgetSpent
 from labwright.models.offline.claim_reader import answer_claim_reader
+from labwright.models.offline.setup_reader import answer_setup_reader
 from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
 from labwright.models.roles.copy_editing import CopyEdits
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection, SectionEdit, TextEdit
@@ -23,6 +24,7 @@ from labwright.models.roles.paper_writing import (
     SectionInputs,
     Sections,
 )
+from labwright.models.roles.setup_reader import ComparedSentences, SetupReaderInputs
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import find_winner
@@ -147,6 +149,7 @@ def scripted(
     sections: Callable[[SectionInputs], Sections] = bodies,
     read: Callable[[ClaimReaderInputs], ReadSentences] = answer_claim_reader,
     read_again: Callable[[ClaimReaderInputs], ReadSentences] | None = None,
+    compare: Callable[[SetupReaderInputs], ComparedSentences] = answer_setup_reader,
 ) -> ScriptedModel:
     return ScriptedModel.from_role_functions(
         outline=outline,
@@ -154,6 +157,7 @@ def scripted(
         reflect=reflections,
         claim_reader=read,
         second_claim_reader=read_again or read,
+        setup_reader=compare,
         copy_edit=lambda _: CopyEdits(),
     )
 
@@ -244,19 +248,19 @@ async def test_without_room_for_the_writer_the_program_reports_what_is_recorded(
 
 
 @pytest.mark.parametrize(
-    "answered", [pytest.param(1, marks=pytest.mark.bench), 2, pytest.param(4, marks=pytest.mark.bench), 6]
+    "answered", [pytest.param(1, marks=pytest.mark.bench), 2, pytest.param(4, marks=pytest.mark.bench), 7]
 )
 async def test_cut_off_after_any_call_no_call_is_made_again(tmp_path: Path, answered: int) -> None:
     mends = answers_of(edit(UNTIED, ""), Reflection(done=True))
     whole = Desk(tmp_path / "whole", scripted(mends), sections_per_call=2)
     await write_draft(whole.bench)
     await reflect(whole.bench)
-    readers = ["claim_reader", "second_claim_reader"]
+    readers = ["claim_reader", "second_claim_reader", "setup_reader"]
     assert whole.roles() == ["outline", "write", "write", *readers, "reflect", *readers, "reflect"]
     kept = list(_until(whole.log, answered))
     left = Desk(
         tmp_path / "left",
-        scripted(answers_of(*[edit(UNTIED, "")] * (answered < 6), Reflection(done=True))),
+        scripted(answers_of(*[edit(UNTIED, "")] * (answered < 7), Reflection(done=True))),
         MemoryLog(kept),
         sections_per_call=2,
     )
