@@ -27,6 +27,8 @@ from labwright.stages.paper.study_facts import StudyFacts
 
 MAX_SETUP_SENTENCES = 60
 """Maximum number of sentences that one call compares."""
+MAX_FACT_CHARACTERS = 300
+"""Characters of a fact that a violation shows; of longer ones, and of code, it shows the quoted words."""
 
 
 def check_setup(
@@ -117,7 +119,7 @@ def _verify(one: ComparedSentence, sentence: PaperSentence, facts: StudyFacts) -
     if one.verdict == "contradicted" and not (stands and one.correction.strip()):
         return None
     verdict = "not in the facts" if one.verdict == "supported" and not stands else one.verdict
-    shown = one.fact_quote if fact == facts.code else fact
+    shown = one.fact_quote if len(fact) > MAX_FACT_CHARACTERS else fact
     return SetupReading(
         sha256=_hash_sentence(sentence, facts),
         verdict=verdict,

@@ -25,6 +25,7 @@ from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.data_plan import DataPlan, EvidenceGrade
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.record.source_tree import ENTRY_FILE
 from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.tuning_parity import build_tuning_report, compute_parity
 from labwright.record.tuning_results import compute_efforts, find_tuning_metric
@@ -306,13 +307,17 @@ def list_components(files: Mapping[str, str]) -> tuple[str, ...]:
 def condense_code(files: Mapping[str, str], limit: int = MAX_CODE_CHARACTERS) -> str:
     """Return a program without comments, docstrings, imports, constants, prints and logs.
 
-    Where it is longer than `limit` characters, whole definitions are left out and named: the longest first, but those
-    that make library objects last.
+    Where it is longer than `limit` characters, whole definitions are left out and named, as few as suffice; those that
+    make library objects, and the script that is run, last.
     """
     parts = _split_files(files)
     excess, left_out = sum(len(one.text) for one in parts) - limit, set[CodePart]()
-    for one in sorted(parts, key=lambda one: (bool(one.components), -len(one.text))):
-        if excess > 0:
+    for is_central in (False, True):
+        rest = [one for one in parts if (bool(one.components) or one.path == ENTRY_FILE) == is_central]
+        while excess > 0 and rest:
+            enough = [one for one in rest if len(one.text) >= excess]
+            one = min(enough, key=lambda one: len(one.text)) if enough else max(rest, key=lambda one: len(one.text))
+            rest.remove(one)
             left_out.add(one)
             excess -= len(one.text)
     lines: list[str] = []
@@ -335,6 +340,7 @@ def _split_files(files: Mapping[str, str]) -> list[CodePart]:
             kept = None if _is_silent(statement) else _Condenser().visit(statement)
             if kept is not None:
                 code = re.sub(r"\n\s*\n", "\n", ast.unparse(ast.fix_missing_locations(kept)))
+                code = re.sub(r"^ +", lambda spaces: " " * (len(spaces[0]) // 4), code, flags=re.MULTILINE)
                 name = str(getattr(statement, "name", code.partition("\n")[0][:60]))
                 found.append(CodePart(path, name, code, tuple(_list_components(kept, own))))
     return found
