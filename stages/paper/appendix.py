@@ -7,7 +7,7 @@ record states how many branches of a run were tried, or whether this one was cho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ from labwright.stages.paper.latex import format_longtable, format_recorded_row, 
 from labwright.stages.paper.latex_sources import LOGGED_NOTE
 from labwright.stages.paper.preregistration import render_in_full, render_plan_note
 from labwright.stages.paper.result_tables import CONSTANT_NOTE
+from labwright.stages.paper.study_facts import list_code_settings, list_settings
 from labwright.stages.paper.supplement_data import build_supplement_tables
 from labwright.stages.paper.tuning_effort import build_effort_context
 
@@ -81,12 +82,14 @@ def render_appendix(
     tables: Sequence[str] = (),
     used: Collection[str] = (),
     estimates: Sequence[RequestedEstimate] = (),
+    source: Mapping[str, str] | None = None,
     checklist: bool = False,
 ) -> str:
     """Render the appendix as TeX, bounded in length; the supplement has what it omits.
 
     `origin` states who wrote the paper, `isolation` what kept the code from the labels, `figures` and
-    `tables` are those of the appendix, `used` the keys of the comparisons that the text uses.
+    `tables` are those of the appendix, `used` the keys of the comparisons that the text uses, `source` is the code of
+    the reported program.
     """
     best = find_winner(state)
     shown = [one for one in _list_differences(claims) if one.key in used]
@@ -103,6 +106,7 @@ def render_appendix(
                 "plan_note": render_plan_note(state),
                 "isolation": isolation,
                 "estimates": estimates,
+                "configuration": [*list_code_settings(state, source or {}), *list_settings(state)],
                 "metric_name": state.data_plan.name_metric if state.data_plan is not None else str,
                 "dataset_name": partial(_name_dataset, state.data_plan),
                 "compared": len(_list_differences(claims)),

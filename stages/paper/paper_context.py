@@ -17,6 +17,7 @@ from labwright.models.roles.paper_writing import (
     ClaimLine,
     DecidedHypothesis,
     EstimateLine,
+    EstimateSign,
     ExploratoryComparison,
     RequiredStatement,
     WriteInputs,
@@ -210,6 +211,7 @@ class PaperContext:
                 subject=_describe_effect(one.plan, one.found.effect),
                 forms=self.collect_forms(one.key),
                 note=f"{one.request.purpose} (over {len(one.found.values)} seeds)",
+                sign=_find_sign(one.found.low, one.found.high),
             )
             for one in self.estimates
         )
@@ -240,6 +242,7 @@ class PaperContext:
                 forms=self.collect_forms(one.key),
                 note=f"over {one.n} seeds{' and the test examples' * one.examples}",
                 listed=one.key in self.primary_claims.differences,
+                sign=_find_sign(one.low, one.high),
             )
             for one in _select_claims(self.plan, self.claims.differences)
         )
@@ -269,6 +272,7 @@ class PaperContext:
                 subject=_describe_effect(self.plan, part.effect),
                 forms=self.collect_forms(key),
                 note=f"{note} (over {describe_units(one, part)})",
+                sign=_find_sign(part.low, part.high),
                 direction=part.direction,
                 verdict=part.verdict,
             )
@@ -346,7 +350,6 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
     """Build the writer's inputs: the whole record in bounded form, with ablations and replicate statistics."""
     state = material.state
     assert state.started is not None
-    best = state.nodes[find_winner(state) or ""]
     return WriteInputs(
         idea=state.started.idea,
         data_plan=build_effective_plan(state),
@@ -377,7 +380,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
             }
         },
         context=format_statements(state.context),
-        winner_plan=best.plan,
+        run_facts=material.facts.run,
         winner_code=material.winner_code,
         disclosures=material.disclosures,
         statements=material.statements,
@@ -431,6 +434,7 @@ def build_paper_parts(
             tables=[one.name for one in material.tables if one.placement == "appendix"],
             used=used,
             estimates=material.estimates,
+            source=material.winner_code,
             checklist=material.settings.checklist,
         ),
         supplement=render_supplement(
@@ -516,6 +520,12 @@ def _describe_claim(plan: DataPlan, claim: Claim) -> str:
 
 def _name_condition(plan: DataPlan, condition: str) -> str:
     return REFERENCE_ARM_TITLES.get(condition) or plan.name_condition(condition)
+
+
+def _find_sign(low: float | None, high: float | None) -> EstimateSign | None:
+    if low is None or high is None:
+        return None
+    return "positive" if low > 0 else "negative" if high < 0 else "open"
 
 
 def _describe_effect(plan: DataPlan, effect: Effect) -> str:

@@ -50,6 +50,7 @@ from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.outline import (
     build_report,
     build_section_inputs,
+    correct_claims,
     find_unexplained_effects,
     group_sections,
     match_sections,
@@ -152,7 +153,8 @@ async def _write_outline(
             break
     if outline is None:
         raise NoDraftError(OUTLINE, client)
-    return repair_outline(outline.model_copy(update={"estimates": material.requests}), inputs)[0], material
+    repaired = repair_outline(outline.model_copy(update={"estimates": material.requests}), inputs)[0]
+    return correct_claims(repaired, inputs), material
 
 
 async def release_paper(context: RunContext) -> None:

@@ -24,7 +24,6 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.data_plan import DataPlan, EvidenceGrade
 from labwright.record.schema.frozen_model import Scalar
-from labwright.record.schema.tuning import HyperparameterSetting
 from labwright.record.source_tree import ENTRY_FILE
 from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.tuning_parity import build_tuning_report, compute_parity
@@ -171,7 +170,7 @@ def _list_metric_facts(plan: DataPlan, claims: Sequence[Claim]) -> Iterator[str]
 
 
 def _list_tuning_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
-    report, settings = build_tuning_report(state), list_arm_settings(state)
+    report, settings = build_tuning_report(state), list_settings(state)
     if report is None:
         yield "The program tuned no arm: settings were chosen by whoever wrote the code."
         return
@@ -198,10 +197,9 @@ def _list_tuning_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
     yield (
         f"Not tuned for themselves: {'; '.join(untuned)}." if untuned else "Every arm of the plan was tuned for itself."
     )
-    shared = _group_arms(plan, {arm: format_setting(setting) for arm, setting in settings.items()})
-    for setting, arms in shared:
+    for arms, setting in settings:
         yield f"Setting of {arms}: {setting}."
-    if len(shared) > 1:
+    if len(settings) > 1:
         yield "Arms with different settings above differ in these settings as well as in what defines the arms."
     measured = {one.arm for node in state.test_measurements.values() for one in node}
     swapped = [plan.name_arm(arm) for arm in find_swapped_arms(plan) if arm in measured]
@@ -237,10 +235,7 @@ def _list_seed_facts(state: RunState, source: Mapping[str, str]) -> Iterator[str
     }
     for what, arms in _group_arms(plan, counted):
         yield f"Counted per run on the main dataset, over all models that it trains: {what or 'nothing'}, in {arms}."
-    if constants := format_setting(state.nodes[best].setups):
-        yield f"Constants of the code: {constants}."
-    if components := list_components(source):
-        yield f"Library objects that the code makes: {'; '.join(components)}."
+    yield from (f"{what}: {text}." for what, text in list_code_settings(state, source))
     tests = [one for one in decide_hypotheses(state) if one.hypothesis.confirmatory]
     if len(tests) > 1:
         yield f"Intervals of the {len(tests)} confirmatory hypotheses are corrected for multiple tests (Holm)."
@@ -269,19 +264,35 @@ def _group_arms(plan: DataPlan, notes: Mapping[str, str]) -> list[tuple[str, str
     return [(note, "; ".join(arms)) for note, arms in groups.items()]
 
 
-def list_arm_settings(state: RunState) -> dict[str, HyperparameterSetting]:
-    """Return the setting of every arm of the plan in the reported program, controls included; empty if nothing is
-    tuned."""
+def list_settings(state: RunState) -> list[tuple[str, str]]:
+    """Return the settings of the reported program, each with the arms that have it, controls included; empty if nothing
+    is tuned."""
     plan, best = state.data_plan, find_winner(state)
     if plan is None or best is None or not plan.space:
-        return {}
+        return []
     trials = state.nodes[best].trials
-    return {one.name: state.find_setting(one.name, trials.get(plan.find_tuned_arm(one.name), 0)) for one in plan.arms}
+    settings = {
+        one.name: format_setting(state.find_setting(one.name, trials.get(plan.find_tuned_arm(one.name), 0)))
+        or "no hyperparameters"
+        for one in plan.arms
+    }
+    return [(arms, setting) for setting, arms in _group_arms(plan, settings)]
+
+
+def list_code_settings(state: RunState, source: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return what the reported program has fixed in its code: constants, and objects of libraries such as layers and
+    optimizers."""
+    best = find_winner(state)
+    rows = (
+        ("Constants of the code", format_setting(state.nodes[best].setups) if best is not None else ""),
+        ("Library objects that the code makes", "; ".join(list_components(source))),
+    )
+    return [(what, text) for what, text in rows if text]
 
 
 def format_setting(setting: Mapping[str, Scalar]) -> str:
-    """Format settings or constants as `name value, name value`."""
-    return ", ".join(
+    """Format settings or constants as `name value; name value`."""
+    return "; ".join(
         f"{name} {f'{value:.4g}' if isinstance(value, float) else value}" for name, value in setting.items()
     )
 

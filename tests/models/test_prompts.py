@@ -337,7 +337,6 @@ def huge() -> dict[str, BaseModel]:
             "idea": idea,
             "results": claims,
             "setups": claims,
-            "winner_plan": LONG,
             "disclosures": (LONG,) * 500,
             "branch": (step,) * 99,
             "statements": (RequiredStatement(id="disclosure-1", text=LONG[:600]),) * 500,
