@@ -61,7 +61,7 @@ class ReadSentence(FrozenModel):
     quote: str = Field(description="three to six consecutive words of the sentence, copied")
     claims: tuple[ReadClaim, ...] = Field(default=(), description="every claim of an outcome; empty for other labels")
     also_setup: bool = Field(
-        default=False, description="an outcome that also says how the study was done, tuned, planned or scored"
+        default=False, description="for another label: it also says how the study was planned, done, tuned or scored"
     )
 
 
@@ -72,7 +72,9 @@ class SentenceReading(FrozenModel):
     labels: tuple[SentenceLabel, ...] = Field(min_length=1, description="one for each reading")
     claims: tuple[ReadClaim, ...] = Field(default=(), description="claims that either reading found")
     also_setup: bool = Field(
-        default=False, exclude_if=lambda value: not value, description="whether a reading found set-up in an outcome"
+        default=False,
+        exclude_if=lambda value: not value,
+        description="whether a reading found set-up in a sentence with another label",
     )
 
     @property

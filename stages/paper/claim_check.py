@@ -122,7 +122,7 @@ async def read_sentences(
                     sha256=sentences[at].sha256,
                     labels=tuple(one.label for one in read),
                     claims=tuple(dict.fromkeys(claim for one in outcomes for claim in one.claims)),
-                    also_setup=any(one.also_setup for one in outcomes),
+                    also_setup=any(one.also_setup for one in read),
                 )
             )
     return tuple(found)

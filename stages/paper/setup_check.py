@@ -1,7 +1,7 @@
 """Compare the sentences on the set-up of a study with facts of its record (role `setup_reader`).
 
-These are sentences that the claim reader labelled set-up, outcomes that also say how the study was done, and all of
-title, abstract and conclusion that is no background, question or citation. The program verifies that a comparison
+These are sentences that the claim reader labelled set-up, others that also say how the study was done, and the outcomes
+of title, abstract and conclusion. The program verifies that a comparison
 quotes the sentence, and the fact that decides; a sentence without a usable comparison is asked once more, and without
 one there is no release. A comparison is kept under the hash of the sentence and of all facts.
 
@@ -27,7 +27,9 @@ from labwright.stages.paper.study_facts import StudyFacts
 
 MAX_SETUP_SENTENCES = 60
 """Maximum number of sentences that one call compares."""
-MAX_FACT_CHARACTERS = 300
+MIN_SETUP_WORDS = 3
+"""Minimum number of words of a sentence that is compared."""
+MAX_FACT_CHARACTERS = 400
 """Characters of a fact that a violation shows; of longer ones, and of code, it shows the quoted words."""
 
 
@@ -80,11 +82,13 @@ async def read_setup(
 
 
 def _list_setup(sentences: Sequence[PaperSentence], readings: Mapping[str, SentenceReading]) -> list[int]:
-    """Return the indices of the sentences to compare. A sentence without a reading has a violation for that."""
+    """Return the indices of the sentences to compare: no heading of a word or two, and none without a reading, which
+    is a violation of its own."""
     found: list[int] = []
     for at, one in enumerate(sentences):
         reading = readings.get(one.sha256)
-        if reading is not None and (reading.has_setup or (one.read_twice and "outcome" in reading.labels)):
+        summarises = one.read_twice and reading is not None and "outcome" in reading.labels
+        if reading is not None and (reading.has_setup or summarises) and len(one.text.split()) >= MIN_SETUP_WORDS:
             found.append(at)
     return found
 

@@ -98,9 +98,11 @@ async def test_a_contradiction_names_the_wrong_words_the_fact_and_what_the_recor
 async def test_a_contradiction_whose_quotes_do_not_stand_is_asked_once_more_and_counts_for_nothing(
     broken: dict[str, object],
 ) -> None:
-    found, asked = await read("All arms were tuned.", refuse(**broken), refuse(**broken))
+    found, asked = await read(
+        "All arms were tuned.", refuse().model_copy(update=broken), refuse().model_copy(update=broken)
+    )
     assert found == () and len(asked) == 2
-    found, _ = await read("All arms were tuned.", refuse(**broken), refuse())
+    found, _ = await read("All arms were tuned.", refuse().model_copy(update=broken), refuse())
     assert [one.verdict for one in found] == ["contradicted"]
 
 
@@ -109,7 +111,7 @@ async def test_support_needs_a_quote_of_its_fact_which_may_be_the_code() -> None
         verdict="supported", quote="ridge regression", fact=3, fact_quote="Ridge(alpha=1)", correction=""
     )
     [reading], [asked] = await read("We used ridge regression.", supported)
-    assert (reading.verdict, reading.fact) == ("supported", "Ridge(alpha=1)")
+    assert (reading.verdict, reading.fact) == ("supported", FACTS.code)
     assert asked.facts == ("Hypotheses: 3.", "Not tuned for themselves: plain.") and asked.code == FACTS.code
     [reading], _ = await read("We used ridge regression.", supported.model_copy(update={"fact_quote": "Lasso(alpha"}))
     assert (reading.verdict, reading.fact) == ("not in the facts", "")
@@ -119,12 +121,13 @@ async def test_support_needs_a_quote_of_its_fact_which_may_be_the_code() -> None
 
 def test_compared_are_set_up_mixed_outcomes_and_what_a_summary_finds() -> None:
     sentences = [
-        sentence("We trained."),
+        sentence("We trained it."),
         sentence("With the same settings, A wins."),
         sentence("A wins."),
         sentence("A wins again.", where="abstract", twice=True),
         sentence("Is A better?", where="abstract", twice=True),
         sentence("Nobody read this."),
+        sentence("Tuning alike."),
     ]
     labels = [
         label("setup"),
@@ -132,10 +135,12 @@ def test_compared_are_set_up_mixed_outcomes_and_what_a_summary_finds() -> None:
         label("outcome"),
         label("outcome", "outcome"),
         label("question", "question"),
+        None,
+        label("setup"),
     ]
-    readings = {one.sha256: each for one, each in zip(sentences, labels, strict=False)}
+    readings = {one.sha256: each for one, each in zip(sentences, labels, strict=True) if each is not None}
     found = [one.text for one, _ in check_setup(sentences, readings, {}, FACTS)]
-    assert found == ["We trained.", "With the same settings, A wins.", "A wins again."]
+    assert found == ["We trained it.", "With the same settings, A wins.", "A wins again."]
 
 
 # --- whole papers -----------------------------------------------------------------------------------------------------
