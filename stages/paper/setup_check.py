@@ -82,13 +82,14 @@ async def read_setup(
 
 
 def _list_setup(sentences: Sequence[PaperSentence], readings: Mapping[str, SentenceReading]) -> list[int]:
-    """Return the indices of the sentences to compare: no heading of a word or two, and none without a reading, which
-    is a violation of its own."""
+    """Return the indices of the sentences to compare: no heading, and none without a reading, which is a violation of
+    its own."""
     found: list[int] = []
     for at, one in enumerate(sentences):
         reading = readings.get(one.sha256)
         summarises = one.read_twice and reading is not None and "outcome" in reading.labels
-        if reading is not None and (reading.has_setup or summarises) and len(one.text.split()) >= MIN_SETUP_WORDS:
+        heading = one.where.startswith("title of section ") or len(one.text.split()) < MIN_SETUP_WORDS
+        if reading is not None and (reading.has_setup or summarises) and not heading:
             found.append(at)
     return found
 

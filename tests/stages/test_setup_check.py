@@ -197,7 +197,7 @@ async def test_a_wrong_set_up_in_the_abstract_leaves_a_draft(tmp_path: Path) -> 
 
 @pytest.mark.slow
 async def test_a_later_round_compares_only_changed_sentences(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, scripted(answers_of(edit(UNTIED, "It ends."), Reflection(done=True))))
+    desk = Desk(tmp_path, scripted(answers_of(edit(UNTIED, "It ends here."), Reflection(done=True))))
     await write_draft(desk.bench)
     await reflect(desk.bench)
     first, second = (
@@ -205,7 +205,7 @@ async def test_a_later_round_compares_only_changed_sentences(tmp_path: Path) -> 
         for one in desk.model.requests
         if isinstance(one.inputs, SetupReaderInputs)
     )
-    assert "On method." in first and second == ["It ends.", "That is all."]
+    assert "It is open." in first and "Smoothing" not in first and second == ["It ends here.", "That is all."]
 
 
 @pytest.mark.slow
