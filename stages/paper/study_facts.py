@@ -29,7 +29,7 @@ from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.tuning_parity import build_tuning_report, compute_parity
 from labwright.record.tuning_results import compute_efforts, find_tuning_metric
 
-MAX_CODE_CHARACTERS = 5000
+MAX_CODE_CHARACTERS = 6000
 """Characters of code among the facts; of longer programs, whole definitions are left out and named."""
 GRADE_WORDS: dict[EvidenceGrade, str] = {
     "scored": "scored by the program, outside the experiment's code, on withheld labels",
@@ -234,7 +234,8 @@ def _list_seed_facts(state: RunState, source: Mapping[str, str]) -> Iterator[str
         for one in compute_parity(state)
     }
     for what, arms in _group_arms(plan, counted):
-        yield f"Counted per run on the main dataset, over all models that it trains: {what or 'nothing'}, in {arms}."
+        if what:
+            yield f"Counted per run on the main dataset, over all models that it trains: {what}, in {arms}."
     yield from (f"{what}: {text}." for what, text in list_code_settings(state, source))
     tests = [one for one in decide_hypotheses(state) if one.hypothesis.confirmatory]
     if len(tests) > 1:
@@ -309,6 +310,11 @@ class CodePart(NamedTuple):
     components: tuple[str, ...]
     """The calls in it that make library objects."""
 
+    @property
+    def is_central(self) -> bool:
+        """Whether it makes library objects, reads a setting, calls the sandbox, or is in the script that is run."""
+        return bool(self.components) or self.path == ENTRY_FILE or bool(re.search(r"\blab\.|\bsetting\b", self.text))
+
 
 def list_components(files: Mapping[str, str]) -> tuple[str, ...]:
     """Return the calls with which a program makes objects of libraries, such as layers and optimizers, each once."""
@@ -318,13 +324,13 @@ def list_components(files: Mapping[str, str]) -> tuple[str, ...]:
 def condense_code(files: Mapping[str, str], limit: int = MAX_CODE_CHARACTERS) -> str:
     """Return a program without comments, docstrings, imports, constants, prints and logs.
 
-    Where it is longer than `limit` characters, whole definitions are left out and named, as few as suffice; those that
-    make library objects, and the script that is run, last.
+    Where it is longer than `limit` characters, whole definitions are left out and named, as few as suffice; the
+    central ones last.
     """
     parts = _split_files(files)
     excess, left_out = sum(len(one.text) for one in parts) - limit, set[CodePart]()
     for is_central in (False, True):
-        rest = [one for one in parts if (bool(one.components) or one.path == ENTRY_FILE) == is_central]
+        rest = [one for one in parts if one.is_central == is_central]
         while excess > 0 and rest:
             enough = [one for one in rest if len(one.text) >= excess]
             one = min(enough, key=lambda one: len(one.text)) if enough else max(rest, key=lambda one: len(one.text))
