@@ -31,5 +31,5 @@ SETUP_READER = Role(
     temperature=0.0,
     max_tokens=16_384,
     prompt_tokens=20_000,
-    typical_tokens=(4500, 2000),
+    typical_tokens=(5000, 1500),
 )

@@ -65,15 +65,10 @@ def planned(inputs: OutlineInputs) -> PaperOutline:
     return PaperOutline(
         title="Smoothing",
         sections=tuple(
-            PlannedSection(
-                title=title,
-                claim="c",
-                share=share,
-                **(
-                    {"tells": told, "figures": ("loss",), "tables": record.tables, "keys": keys}
-                    if title == "Results"
-                    else {}
-                ),
+            PlannedSection(title=title, claim="c", share=share)
+            if title != "Results"
+            else PlannedSection(
+                title=title, claim="c", share=share, tells=told, figures=("loss",), tables=record.tables, keys=keys
             )
             for title in TITLES
         ),
