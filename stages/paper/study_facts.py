@@ -77,6 +77,8 @@ def _list_planned(state: RunState, plan: DataPlan) -> Iterator[str]:
     yield (
         f"Hypotheses: {total}, all registered in the data plan before test data were scored; {len(registered)} "
         f"confirmatory, {total - len(registered)} exploratory."
+        if total
+        else "No hypothesis was registered."
     )
     for one in plan.hypotheses:
         effects = "; and ".join(
@@ -98,13 +100,14 @@ def _list_planned(state: RunState, plan: DataPlan) -> Iterator[str]:
         names = ", ".join(plan.name_level(one.name) for one in plan.levels)
         yield f"Levels of {plan.factor or 'the varied factor'}: {names}."
     for data in state.datasets:
-        sizes = ", ".join(f"{split} {size}" for split, size in data.sizes.items())
-        shape = f", shape {' x '.join(map(str, data.shape))}" if data.shape else ""
-        yield (
-            f"Dataset {plan.name_dataset(data.name)} ({data.title or data.name}; {data.source}): {sizes} examples; "
-            f"{data.classes} classes, {data.features} features{shape}; {data.duplicates} validation or test examples "
-            f"also in train. {data.split_rule}"
-        )
+        about = [f"{split} {size} examples" for split, size in data.sizes.items() if size]
+        about += [f"{data.classes} classes"] * bool(data.classes) + [f"{data.features} features"] * bool(data.features)
+        about += [f"shape {' x '.join(map(str, data.shape))}"] * bool(data.shape)
+        about += [f"{data.duplicates} validation or test examples also in train"] * bool(data.sizes)
+        about += [f"splits: {data.split_rule}"] * bool(data.split_rule)
+        about += ["read by the experiment's code itself"] * (data.task == "none")
+        about += [f"each run calls `{data.command}`"] * bool(data.command)
+        yield f"Dataset {plan.name_dataset(data.name)} ({data.title or data.name}; {data.source}): {'; '.join(about)}."
     if plan.left_out:
         yield f"Left out on purpose, not measured: {'; '.join(map(str, plan.left_out))}."
     space = "; ".join(str(one) for one in plan.space)
@@ -222,8 +225,8 @@ def _list_seed_facts(state: RunState, source: Mapping[str, str]) -> Iterator[str
         early = " Stopping early at a look makes estimates optimistic." if len(state.looks) > 1 else ""
         yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{early}"
     yield (
-        f"Reported values are means over {len(find_trusted_replicates(state, best))} seeds; the seed that the search "
-        "looked at is left out."
+        f"Reported values of the plan's arms are means over {len(find_trusted_replicates(state, best))} seeds; the seed "
+        "that the search looked at is left out."
     )
     counted = {
         one.arm: ", ".join(
