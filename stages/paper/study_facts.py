@@ -225,8 +225,8 @@ def _list_seed_facts(state: RunState, source: Mapping[str, str]) -> Iterator[str
         early = " Stopping early at a look makes estimates optimistic." if len(state.looks) > 1 else ""
         yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{early}"
     yield (
-        f"Reported values of the plan's arms are means over {len(find_trusted_replicates(state, best))} seeds; the seed "
-        "that the search looked at is left out."
+        f"Reported values of the plan's arms are means over {len(find_trusted_replicates(state, best))} seeds, without "
+        "the seed that the search looked at."
     )
     counted = {
         one.arm: ", ".join(
