@@ -60,6 +60,7 @@ class ReadSentence(FrozenModel):
     label: SentenceLabel
     quote: str = Field(description="three to six consecutive words of the sentence, copied")
     claims: tuple[ReadClaim, ...] = Field(default=(), description="every claim of an outcome; empty for other labels")
+    points: tuple[str, ...] = Field(default=(), description="ids of the listed points that the sentence makes in full")
 
 
 class SentenceReading(FrozenModel):
@@ -68,3 +69,4 @@ class SentenceReading(FrozenModel):
     sha256: str
     labels: tuple[SentenceLabel, ...] = Field(min_length=1, description="one for each reading")
     claims: tuple[ReadClaim, ...] = Field(default=(), description="claims that either reading found")
+    points: tuple[str, ...] = Field(default=(), description="points that either reading found")

@@ -130,13 +130,15 @@ class RecordedComparison(NamedTuple):
 
 @dataclass(frozen=True)
 class ClaimRecord:
-    """The part of a record with which claims are compared. `estimates` are those of the outline, by name."""
+    """The part of a record with which claims are compared. `estimates` are those of the outline, by name; `points` are
+    what the paper must say, by id."""
 
     plan: DataPlan
     decisions: Sequence[HypothesisDecision] = ()
     means: Sequence[Claim] = ()
     differences: Sequence[ClaimDifference] = ()
     estimates: Mapping[str, EffectDecision] = field(default_factory=dict[str, EffectDecision])
+    points: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def arms(self) -> tuple[str, ...]:

@@ -18,12 +18,13 @@ from labwright.record.claims.estimates import Claim, find_replicates, find_winne
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.node_score import compute_node_score, describe_score_data
 from labwright.record.claims.requested_estimates import RequestedEstimate
+from labwright.record.claims.sentences import join_names
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.hours import build_hours_table
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RoleUsage, sum_usage
 from labwright.record.result_macros import MACRO_USE_PATTERN
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, parse_arm, to_words
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, OmittedCells, parse_arm, to_words
 from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import STAGES, Node, describe_limit_change, iterate_retries
 from labwright.record.schema.paper import JUDGING_ROLES
@@ -35,8 +36,8 @@ from labwright.stages.paper.result_tables import CONSTANT_NOTE
 from labwright.stages.paper.supplement_data import build_supplement_tables
 from labwright.stages.paper.tuning_effort import build_effort_context
 
-MAX_ITEMS, MAX_LINE_CHARS = 4, 170
-"""Limits of an incident list in the appendix: items, and characters per item. The supplement has the full lists."""
+MAX_ITEMS = 4
+"""Maximum number of items of an incident list in the appendix; the supplement has the full lists."""
 MAX_STEPS = 8
 """Maximum number of nodes on the path to the reported one that the appendix lists."""
 
@@ -54,8 +55,8 @@ BRANCH_NOTE = (
 GRADE_MEANINGS: dict[EvidenceGrade, str] = {
     "scored": "computed by the program from submitted predictions, on labels that the code could not see",
     "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
-    "computed": "computed by the program from submitted predictions, but the labels were within the reach of the "
-    "experiment's code, or the metric reads a column that the code made and submitted",
+    "computed": "computed by the program from submitted predictions, but the experiment's code could reach the labels, "
+    "or it made a column that the metric reads",
     "judged": "a language model's grading of what was submitted, as the program recorded it",
     "unattributed": "computed by the program from submitted predictions, on labels that the code could not see, in a "
     "cell that asked language models: that the predictions are theirs was not shown",
@@ -238,7 +239,7 @@ def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
         ),
         "compact": bool(limit),
         "listed": partial(_render_list, limit),
-        "item": partial(_render_item, limit, state.limit_reason or ""),
+        "item": partial(_render_item, state.limit_reason or ""),
         "paid": format_cost,
         "ablation_rows": list_ablation_rows,
         "cells": (cells := compute_all_cells(state)),
@@ -271,7 +272,7 @@ def _group_missing(cells: Iterable[CellStatus]) -> dict[str, list[str]]:
 def _render_list(most: int, head: str, *, caller: Callable[[], str]) -> str:
     items = [line for line in caller().split("\n") if line.strip()]
     if most and len(items) > most:
-        items[most:] = [_render_item(0, "", "...", caller=lambda: f"{len(items) - most} more in the supplement")]
+        items[most:] = [_render_item("", "...", caller=lambda: f"{len(items) - most} more in the supplement")]
     return (
         f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n" + "\n".join(items) + "\n\\end{description}\n\n"
         if items
@@ -283,11 +284,11 @@ RUN_LABEL = "the whole run"
 """Label of the item that prints the limit of the run; others refer to it."""
 
 
-def _render_item(most: int, limit_reason: str, name: str, *, caller: Callable[[], str]) -> str:
+def _render_item(limit_reason: str, name: str, *, caller: Callable[[], str]) -> str:
     text = caller()
     if limit_reason and name != RUN_LABEL:
         text = text.replace(shorten(limit_reason), "the limit of the whole run")
-    return rf"\item[{mark_recorded(name)}] {mark_recorded(shorten(text, MAX_LINE_CHARS) if most else text)}" + "\n"
+    return rf"\item[{mark_recorded(name)}] {mark_recorded(text)}" + "\n"
 
 
 def format_cost(used: RoleUsage, unit: str = "") -> str:
@@ -333,14 +334,18 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
     return tuple(line for line in lines if line)
 
 
-def _list_grades(state: RunState, claims: Sequence[Claim]) -> str:
-    """Return each grade with the metrics of the plan that have it: `scored: accuracy; computed: macro F1`."""
+def _list_grades(state: RunState, claims: Sequence[Claim]) -> list[str]:
+    """Return for each grade how the metrics of the plan that have it were computed."""
     plan = state.data_plan
-    found: dict[str, list[str]] = {}
+    found: dict[EvidenceGrade, list[str]] = {}
     for metric in plan.metrics if plan is not None else ():
         for grade in {one.grade: None for one in claims if one.name == metric.name}:
             found.setdefault(grade, []).append(metric.display_name)
-    return "; ".join(f"{grade}: {', '.join(names)}" for grade, names in found.items())
+    lines = (
+        f"{join_names(names)} {'was' if len(names) == 1 else 'were'} {GRADE_MEANINGS[grade]}."
+        for grade, names in found.items()
+    )
+    return [f"{line[:1].upper()}{line[1:]}" for line in lines]
 
 
 def _list_untested(state: RunState, claims: Sequence[Claim]) -> list[str]:
@@ -357,11 +362,16 @@ def _list_untested(state: RunState, claims: Sequence[Claim]) -> list[str]:
             for dataset, arm, level in measured
         )
     ]
-    return list(
-        {
-            text.rstrip(". ").casefold(): text for text in (*plan.untested, *map(str, (*plan.omitted, *left_out)))
-        }.values()
-    )
+    omitted = "; ".join(dict.fromkeys(_name_omission(plan, one) for one in (*plan.omitted, *left_out)))
+    return [*{text.rstrip(". ").casefold(): text for text in (*plan.untested, *filter(None, [omitted]))}.values()]
+
+
+def _name_omission(plan: DataPlan, one: OmittedCells) -> str:
+    """Return omitted cells as readers call them: `mixup at 20 % noise on Digits (reason)`."""
+    level = plan.name_level(one.level) if one.level else ""
+    parts = (plan.name_arm(one.arm) if one.arm else "", f"at {level}" if one.arm and level else level)
+    where = f"on {plan.name_dataset(one.dataset)}" if one.dataset else ""
+    return f"{' '.join(filter(None, (*parts, where if any(parts) else where.removeprefix('on '))))} ({one.reason})"
 
 
 def _list_unmeasured_arms(state: RunState, claims: Sequence[Claim]) -> list[str]:

@@ -184,7 +184,7 @@ def test_a_rung_that_beats_every_arm_is_reported_once_in_the_results_and_named_i
     draft = add_missing_statements(DRAFT, told, {})
     assert len(missing_statements(DRAFT, told, {})) == 2 and missing_statements(draft, told, {}) == ()
     assert add_missing_statements(draft, told, {}) == draft
-    clause = "the off-the-shelf reference, which is not part of the study, outperforms every arm at its best level."
+    clause = "the off-the-shelf reference, a model from outside the study, is better than every arm at its best level."
     assert draft.abstract == rf"{DRAFT.abstract.rstrip()} On \setup{{data.digits.title}}, {clause}"
     assert [told[0].text in one.body for one in draft.sections].count(True) == 1
     named = DRAFT.model_copy(update={"abstract": "The off-the-shelf reference is better."})
