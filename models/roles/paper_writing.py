@@ -135,7 +135,7 @@ class RequiredStatement(FrozenModel):
     named: str = Field(default="", description="a name that the abstract must contain")
     sentences: tuple[str, ...] = Field(
         default=(),
-        description="what the program adds if the paper does not report it: one sentence, or one for each key"
+        description="what the program adds if the paper does not report it: one sentence, or one for each key",
     )
 
 

@@ -31,6 +31,9 @@ class ReadClaim(FrozenModel):
         description="better or worse: subject than other; higher or lower: the value of subject; trend: of its values "
         "from the first level to the last",
     )
+    denied: bool = Field(
+        default=False, description="direction, trend or cause: the sentence says that it does not hold"
+    )
     certainty: Certainty = "observed"
     amount: Literal["small", "large", ""] = Field(default="", description="size: the judgement in words, if any")
     of_subject: str = Field(default="", description="ratio: the subject of the quantity that is divided by")

@@ -339,7 +339,7 @@ def _list_grades(state: RunState, claims: Sequence[Claim]) -> list[str]:
     plan = state.data_plan
     found: dict[EvidenceGrade, list[str]] = {}
     for metric in plan.metrics if plan is not None else ():
-        for grade in {one.grade: None for one in claims if one.name == metric.name}:
+        for grade in dict.fromkeys(one.grade for one in claims if one.name == metric.name):
             found.setdefault(grade, []).append(metric.display_name)
     lines = (
         f"{join_names(names)} {'was' if len(names) == 1 else 'were'} {GRADE_MEANINGS[grade]}."
@@ -362,8 +362,9 @@ def _list_untested(state: RunState, claims: Sequence[Claim]) -> list[str]:
             for dataset, arm, level in measured
         )
     ]
-    omitted = "; ".join(dict.fromkeys(_name_omission(plan, one) for one in (*plan.omitted, *left_out)))
-    return [*{text.rstrip(". ").casefold(): text for text in (*plan.untested, *filter(None, [omitted]))}.values()]
+    cells = "; ".join(dict.fromkeys(_name_omission(plan, one) for one in left_out))
+    every = (*plan.untested, *map(str, plan.omitted), *filter(None, [cells]))
+    return [*{text.rstrip(". ").casefold(): text for text in every}.values()]
 
 
 def _name_omission(plan: DataPlan, one: OmittedCells) -> str:

@@ -22,6 +22,7 @@ from labwright.models.roles import CLAIM_READER, SECOND_CLAIM_READER
 from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.models.roles.role import Role
+from labwright.record.claims.requested_estimates import list_separating_keys
 from labwright.record.events.paper_events import ClaimsRead, DraftAssessed
 from labwright.record.schema.claims import ReadSentence, SentenceReading
 from labwright.record.schema.paper import PaperDraft, Section
@@ -147,6 +148,7 @@ def build_claim_record(material: PaperContext) -> ClaimRecord:
         means=material.claims.means,
         differences=material.claims.differences,
         estimates={one.request.name: one.found for one in material.estimates},
+        separating=frozenset(list_separating_keys(material.state)),
         points={one.id: one.point for one in material.statements if one.point},
     )
 

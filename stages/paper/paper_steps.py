@@ -131,7 +131,12 @@ async def _ask_for_draft(
         answer = await client.ask_or_none(WRITE, given, instead="the reflector gets the abstract unchanged")
         abstract = answer.abstract if answer is not None and answer.abstract else abstract
     draft = PaperDraft(
-        title=outline.title, abstract=abstract, sections=tuple(written), captions=captions, estimates=outline.estimates
+        title=outline.title,
+        abstract=abstract,
+        sections=tuple(written),
+        captions=captions,
+        estimates=outline.estimates,
+        separating=tuple(dict.fromkeys(one.separated_by for one in outline.explanations if one.separated_by)),
     )
     return reduce_related_work(draft) if inputs.related_work_by_program else draft
 

@@ -14,6 +14,7 @@ from labwright.record.claims.setting_controls import find_agreeing_controls
 from labwright.record.estimands import list_main_arms
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.data_plan import DataPlan, MetricSpec, parse_arm
+from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.swapped_settings import find_swapped_arms
 from labwright.sandbox.scoring import AGREEMENT_SUFFIX
 from labwright.stages.paper.latex import format_row, mark_recorded
@@ -38,6 +39,7 @@ def build_result_tables(
     changes: Mapping[str, str] | None = None,
     differences: Sequence[ClaimDifference] = (),
     bold: Collection[str] = (),
+    decisions: Sequence[HypothesisDecision] = (),
 ) -> tuple[PaperTable, ...]:
     """Build the tables of claims of one split (test, or validation if there is no test split).
 
@@ -110,7 +112,7 @@ def build_result_tables(
         if one.name == plan.primary_metric.name and one.condition in set(ablated) and one.arm not in titles.main
         if one.arm in titles.swapped or parse_arm(one.other) == plan.find_tuned_arm(one.arm)
     ]
-    agreeing = {one.key for one in find_agreeing_controls(plan, differences)}
+    agreeing = {one.key for one in find_agreeing_controls(plan, differences, decisions)}
     variants = "each variant (with the part that it changes) from the whole method"
     controls = "an arm with the settings of another from that other (control)"
     for name, found, what in (
