@@ -252,7 +252,8 @@ class ClaimRecord:
         def list_values(dataset: str, arm: str, level: str) -> Mapping[int, float]:
             twins = (name for name in self.arms if self.unify_arm(name) == self.unify_arm(arm))
             places = ((metric, dataset, name, level) for name in (arm, *twins))
-            values = next((self.values[one] for one in places if one in self.values), {})
+            place = next((one for one in places if one in self.values), (metric, dataset, arm, level))
+            values = self.values.get(place, {})
             key = (metric, dataset, arm, "")
             fixed: Mapping[int, float] = self.values.get(key, {}) if arm in REFERENCE_ARM_TITLES else {}
             return dict.fromkeys(measured or fixed, fmean(fixed.values())) if fixed else values

@@ -336,16 +336,13 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
 
 def _list_grades(state: RunState, claims: Sequence[Claim]) -> list[str]:
     """Return for each grade how the metrics of the plan that have it were computed."""
-    plan = state.data_plan
-    found: dict[EvidenceGrade, list[str]] = {}
-    for metric in plan.metrics if plan is not None else ():
-        for grade in dict.fromkeys(one.grade for one in claims if one.name == metric.name):
-            found.setdefault(grade, []).append(metric.display_name)
-    lines = (
-        f"{join_names(names)} {'was' if len(names) == 1 else 'were'} {GRADE_MEANINGS[grade]}."
-        for grade, names in found.items()
-    )
-    return [f"{line[:1].upper()}{line[1:]}" for line in lines]
+    lines, graded = list[str](), {(one.name, one.grade) for one in claims}
+    for grade, meaning in GRADE_MEANINGS.items():
+        metrics = state.data_plan.metrics if state.data_plan is not None else ()
+        if names := [one.display_name for one in metrics if (one.name, grade) in graded]:
+            line = f"{join_names(names)} {'was' if len(names) == 1 else 'were'} {meaning}."
+            lines.append(f"{line[:1].upper()}{line[1:]}")
+    return lines
 
 
 def _list_untested(state: RunState, claims: Sequence[Claim]) -> list[str]:

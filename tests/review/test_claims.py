@@ -12,7 +12,7 @@ import pytest
 
 from labwright.models.prompt_renderer import PROMPTS_FOLDER
 from labwright.record.claims.differences import compute_differences
-from labwright.record.claims.estimates import compute_claims
+from labwright.record.claims.estimates import Claim, compute_claims
 from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
