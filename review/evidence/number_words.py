@@ -126,7 +126,7 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
     settings: dict[str, set[int]] = {}
     for key, value in evidence.setups.items():
         for word in re.findall(r"[a-z]{3,}", key.rpartition(".")[2].lower()):
-            settings.setdefault(word, set()).update([int(value.tex)] if value.tex.isdigit() else [])
+            settings.setdefault(word, set()).update([int(value.tex)] if value.tex.isdecimal() else [])
     counted = [(rf"{re.escape(word.removesuffix('s'))}s?", known, False) for word, known in sorted(settings.items())]
     return (
         *(
@@ -140,7 +140,7 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
 def _list_counts(text: str) -> Iterator[tuple[int, str]]:
     """Yield the counts of a text, each with the words after it that may be its noun: "two equal folds"."""
     for match in re.finditer(rf"(?<![\w.,-])\d+(?![\w%]|[.,]\d)|{NUMBER_WORDS_PATTERN.pattern}", text, re.IGNORECASE):
-        count = int(match[0]) if match[0].isdigit() else _parse_number_words(match[0])
+        count = int(match[0]) if match[0].isdecimal() else _parse_number_words(match[0])
         after = re.match(rf"(?:[\s-]+(?!{_STOP_WORDS})[a-z]{{3,}}){{1,3}}", text[match.end() :])
         if after and count is not None:
             yield from ((count, noun) for noun in re.findall("[a-z]+", after[0]))

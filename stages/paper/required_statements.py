@@ -43,7 +43,7 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
     decisions = decide_hypotheses(state)
     return (
         *list_reference_statements(state),
-        *list_stopping_statements(state, decisions),
+        *list_stopping_statements(decisions),
         *_list_setting_statements(state, differences),
         *list_metric_statements(state, decisions, differences),
         *_list_ablation_statements(state, differences),
@@ -77,15 +77,12 @@ def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
     return tuple(made)
 
 
-def list_stopping_statements(state: RunState, decisions: Sequence[HypothesisDecision]) -> Iterator[RequiredStatement]:
-    """Yield the bias of estimates if results ended the sampling of seeds before the last planned look."""
-    lock, last = state.current_lock, state.looks[-1] if state.looks else None
-    decided = any(one.hypothesis.confirmatory and one.verdict != "open" for one in decisions)
-    if lock is not None and last is not None and last.conclusive and last.look + 1 < len(lock.looks) and decided:
+def list_stopping_statements(decisions: Sequence[HypothesisDecision]) -> Iterator[RequiredStatement]:
+    """Yield the bias of decided estimates if sampling of seeds could stop early, and did."""
+    if any(part.optimistic for one in decisions if one.hypothesis.confirmatory for part in one.parts):
         sentence = (
-            "Seeds were added until each claim was decided or its effect was estimated precisely enough. Such a stop "
-            "does not raise the rate of false claims, but it makes the estimates of decided effects somewhat too large "
-            "on average."
+            "Seeds were added in steps, and sampling could stop as soon as the results were clear. This does not raise "
+            "the rate of false claims, but it makes the estimates of decided effects somewhat too large on average."
         )
         yield RequiredStatement(
             id="stopping",

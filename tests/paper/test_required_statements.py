@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events.paper_events import DraftAssessed
-from labwright.record.events.search_events import ConfirmationLocked, LookTaken
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.figures import FinalFigure
-from labwright.record.schema.hypotheses import Effect, EffectDirection, Hypothesis, HypothesisVerdict
+from labwright.record.schema.hypotheses import Effect, EffectDirection, Hypothesis
 from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
 from labwright.review.evidence import check_draft
 from labwright.stages.paper.draft_versions import select_best
@@ -207,23 +206,14 @@ def test_another_metric_with_a_clear_direction_where_the_registered_one_is_open_
     assert find("positive") == [] and len(find("negative")) == 1
 
 
-@pytest.mark.parametrize(
-    ("conclusive", "last", "verdict"), [(True, 1, "open"), (False, 0, "supported"), (True, 0, "supported")]
-)
-def test_an_early_stop_is_required_only_if_results_ended_the_sampling(
-    conclusive: bool, last: int, verdict: HypothesisVerdict
-) -> None:
-    run = called(TITLES[:17])
-    lock = ConfirmationLocked(
-        plan="p", amendments=0, winner="n0001", source="s", n=5, seeds=tuple(range(5)), looks=(5, 8)
-    )
-    run.locks.append((0, lock))
-    run.looks.append(LookTaken(look=last, seeds=tuple(range(5)), ends="decided", conclusive=conclusive))
-    decided = [one.model_copy(update={"verdict": verdict}) for one in decide_hypotheses(run)]
-    decided = [
-        one.model_copy(update={"hypothesis": one.hypothesis.model_copy(update={"confirmatory": True})})
-        for one in decided
-    ]
-    found = list(list_stopping_statements(run, decided))
-    assert bool(found) == (conclusive and last == 0 and verdict == "supported")
-    assert all("optimistic" in one.point and not one.keys and not is_disclosure(one) for one in found)
+def test_an_early_stop_is_required_where_it_makes_a_confirmatory_estimate_optimistic() -> None:
+    [decision] = decide_hypotheses(called(TITLES[:17]))
+    part = decision.parts[0].model_copy(update={"optimistic": True})
+
+    def find(*, confirmatory: bool, **fields: object) -> list[RequiredStatement]:
+        hypothesis = decision.hypothesis.model_copy(update={"confirmatory": confirmatory})
+        return list(list_stopping_statements([decision.model_copy(update={"hypothesis": hypothesis, **fields})]))
+
+    [item] = find(confirmatory=True, parts=(part,))
+    assert "optimistic" in item.point and not item.keys and not is_disclosure(item)
+    assert find(confirmatory=True) == [] == find(confirmatory=False, parts=(part,))
