@@ -358,7 +358,7 @@ async def test_of_a_round_that_is_too_long_the_edits_that_add_most_are_undone(
     async def assess(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:
         version = await real(context, draft, number=number)
         words = sum(len(one.body.split()) for one in draft.sections)
-        return version.model_copy(update={"over": 0.2 if words > 100 else 0.0})
+        return version.model_copy(update={"over": 0.05 if words > 100 else 0.0})
 
     monkeypatch.setattr(reflection, "assess_new_draft", assess)
     long = f"It is open{' and long' * 60}."
