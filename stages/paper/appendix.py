@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.cell_status import CellStatus, compute_all_cells, compute_cell_totals
+from labwright.record.claims.caveats import Caveat
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, find_replicates, find_winner, is_seed_ignored, nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
@@ -52,6 +53,11 @@ BRANCH_NOTE = (
     "Other branches of the same run may have been made, and this paper may have been chosen among theirs; the record "
     "of a run knows its ancestors and not its siblings, so no value here is corrected for such a choice."
 )
+CAVEAT_MEANINGS: dict[Caveat, str] = {
+    "tuned with fewer trials": "Tuned with fewer trials: a setting was tuned less on the final code than planned",
+    "tuning not converged": "Tuning not converged: the best setting of an arm was found late among its trials",
+    "unanchored": "Unanchored: the baseline is outside of a published value's tolerance",
+}
 GRADE_MEANINGS: dict[EvidenceGrade, str] = {
     "scored": "computed by the program from submitted predictions, on labels that the code could not see",
     "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
@@ -96,7 +102,7 @@ def render_appendix(
             "appendix.tex.jinja",
             _build_context(state, claims)
             | build_incident_context(state, limit=MAX_ITEMS)
-            | _build_comparison_context(shown)
+            | _build_comparison_context(state.data_plan, shown)
             | {
                 "figures": figures,
                 "tables": tables,
@@ -134,7 +140,7 @@ def render_supplement(
             "supplement.tex.jinja",
             _build_context(state, claims)
             | build_incident_context(state)
-            | _build_comparison_context(_list_differences(claims))
+            | _build_comparison_context(state.data_plan, _list_differences(claims))
             | {
                 "title": title,
                 "authors": authors,
@@ -178,8 +184,8 @@ def _list_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:
     return sorted(found, key=lambda one: places[one.dataset])
 
 
-def _build_comparison_context(differences: Sequence[ClaimDifference]) -> dict[str, Any]:
-    """Build the values for a table of these comparisons."""
+def _build_comparison_context(plan: DataPlan | None, differences: Sequence[ClaimDifference]) -> dict[str, Any]:
+    """Build the values for a table of these comparisons, with the names that readers see."""
     without_interval: dict[str, dict[str, None]] = {}
     for difference in differences:
         if difference.resampled_interval is not None and difference.resampled_interval.reason:
@@ -188,6 +194,12 @@ def _build_comparison_context(differences: Sequence[ClaimDifference]) -> dict[st
             ] = None
     return {
         "differences": differences,
+        "caveats": [
+            CAVEAT_MEANINGS[name] for name in CAVEAT_MEANINGS if any(name in one.caveats for one in differences)
+        ],
+        "name_metric": plan.name_metric if plan is not None else to_words,
+        "name_dataset": plan.name_dataset if plan is not None else str,
+        "name_condition": plan.name_condition if plan is not None else str,
         "over_examples": any(one.examples for one in differences),
         "forms": ["mean", "ci", "n"],
         "basis": "L{0.9in}" if any(one.caveats for one in differences) else "l",
@@ -410,8 +422,8 @@ def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewe
         )
         change = {
             "remove": f"{part} taken out",
-            "replace": f"{part} replaced by {result.ablation.replacement}",
-            "add": f"{result.ablation.replacement} added to {part}",
+            "replace": f"instead of {part}: {result.ablation.replacement.rstrip('.')}",
+            "add": f"added to {part}: {result.ablation.replacement.rstrip('.')}",
         }[result.ablation.action]
         if result.outcome == "measured":
             again = (
@@ -421,4 +433,4 @@ def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewe
         if result.surprise is not None:
             fate += f", exploratory: the control for a surprise in {' and '.join(result.surprise.conditions)}"
         if result.by == requested_by:
-            yield name, f"{change}: {fate}" + (f", {result.why}" if result.outcome != "measured" else "")
+            yield name, f"{change}; {fate}" + (f", {result.why}" if result.outcome != "measured" else "")

@@ -41,7 +41,7 @@ def render_plan_note(state: RunState) -> str:
     reason = f": {plan.objective_reason.rstrip('.')}" if plan.objective_reason else ""
     unread = f" {NO_PRIOR_WORK_NOTE}" if state.prior_work is None or state.prior_work.is_unread else ""
     return mark_recorded(
-        f"Data plan {state.plan_hash[:HASH_CHARS]}, made before any code was written. Objective of the search: "
+        f"Data plan {state.plan_hash[:HASH_CHARS]}, made before any code was written. The search was to "
         f"{plan.objective}{reason}.{unread}"
     )
 

@@ -107,8 +107,8 @@ def test_the_grade_of_each_metric_is_disclosed():
     graded = [one.model_copy(update={"grade": "scored"}) if one.name == "ece" else one for one in CLAIMS]
     lines = [one for one in list_disclosures(STATE, graded) if "by the program from submitted" in one]
     assert [one.partition(" by ")[0] for one in lines] == [
-        "Log loss and accuracy were computed",
         "Calibration error was computed",
+        "Log loss and accuracy were computed",
     ]
 
 
