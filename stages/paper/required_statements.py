@@ -22,10 +22,10 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import find_open_settings
-from labwright.record.estimands import find_effect_metric
+from labwright.record.estimands import CellRef, find_effect_metric
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
-from labwright.record.registered_pairs import find_registered_pair, list_registered_sides
+from labwright.record.registered_pairs import find_registered_pair, list_registered_pairs, list_registered_sides
 from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
@@ -98,7 +98,7 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
     if plan is None:
         return
     for one in find_open_settings(state, differences):
-        arm, other = (f"\\setup{{arm.{name}.title}}" for name in (one.arm, one.other))
+        arm, other = map(_name_arm, (one.arm, one.other))
         names = f"{plan.name_arm(one.arm)} and {plan.name_arm(one.other)}"
         control, known = one.control, one.registered
         if control is None:
@@ -146,28 +146,36 @@ def list_metric_statements(
 ) -> Iterator[RequiredStatement]:
     """Yield, for each confirmatory hypothesis, the first difference of a pair that it is about whose direction in
     another metric of the plan is clear, and open or opposite in the metric of the hypothesis."""
-    plan, found = state.data_plan, dict[str, tuple[str, str]]()
+    plan = state.data_plan
+    if plan is None:
+        return
+    found = dict[str, tuple[str, str]]()
+    known = {
+        (one, frozenset(map(_place, pair))): (key, pair) for key, (one, *pair) in list_registered_pairs(plan).items()
+    }
     for decision, part in ((one, part) for one in decisions if one.hypothesis.confirmatory for part in one.parts):
-        pair = find_registered_pair(part.effect, plan) if plan is not None else None
-        if plan is None or pair is None or part.mean is None:
+        pair, metric = find_registered_pair(part.effect, plan), find_effect_metric(part.effect, plan)
+        if pair is None or part.mean is None:
             continue
-        metric, sides = find_effect_metric(part.effect, plan), {(one.dataset, one.condition) for one in pair}
         sign = {"positive": 1, "negative": -1}.get(part.direction, 0) * (1 if metric.higher_is_better else -1)
-        better = pair[sign < 0] if sign else None
+        better, sides = pair[sign < 0] if sign else None, frozenset(map(_place, pair))
         names = {one.name for one in plan.metrics} - {metric.name}
         for one in differences:
-            same = {(one.dataset, one.condition), (one.dataset, one.other)} == sides
+            same = sides == frozenset([(one.dataset, one.condition), (one.dataset, one.other)])
             if same and one.name in names and one.excludes_zero and (better is None or one.better != better.condition):
-                arm, other = (f"\\setup{{arm.{name}.title}}" for name in (one.arm, parse_arm(one.other)))
-                first, second = (arm, other) if one.better == one.condition else (other, arm)
-                usual = f"{second} is better" if better else "the sign of their difference is open"
+                arms = [one.arm, parse_arm(one.other)]
+                first, second = arms if one.better == one.condition else reversed(arms)
+                key, ordered = known.get((one.name, sides), (one.key, []))
+                minus = " minus ".join(map(_name_arm, [place.arm for place in ordered] or arms))
+                level = f"\\result{{{key}.confidence}}" if ordered else "95"
+                usual = f"{_name_arm(second)} is better" if better else "the sign of their difference is open"
                 here, there = (_name_metric(name, plan) for name in (metric.name, one.name))
                 sentence = (
-                    f"The metrics disagree on {_format_place(one)}: in {there}, {first} is better than {second} ({arm} "
-                    f"minus {other}: \\result{{{one.key}.mean}}, 95\\% interval \\result{{{one.key}.ci}}, "
-                    f"{one.basis_text}), whereas in {here} {usual}."
+                    f"The metrics disagree on {_format_place(one)}: in {there}, {_name_arm(first)} is better than "
+                    f"{_name_arm(second)} ({minus}: \\result{{{key}.mean}}, {level}\\% interval \\result{{{key}.ci}}"
+                    f"{'' if ordered else f', {one.basis_text}'}), whereas in {here} {usual}."
                 )
-                found.setdefault(decision.hypothesis.id, (one.key, sentence))
+                found.setdefault(decision.hypothesis.id, (key, sentence))
     for key, sentence in dict(found.values()).items():
         yield RequiredStatement(
             id=f"metric-{key.removeprefix('diff/').replace('/', '-')}",
@@ -176,6 +184,14 @@ def list_metric_statements(
             text=sentence,
             sentences=(sentence,),
         )
+
+
+def _place(one: CellRef) -> tuple[str, str]:
+    return one.dataset, one.condition
+
+
+def _name_arm(name: str) -> str:
+    return f"\\setup{{arm.{name}.title}}"
 
 
 def _name_metric(name: str, plan: DataPlan) -> str:
