@@ -18,7 +18,7 @@ every measured dataset, unless its section title or paragraph has named one befo
 - cause: a supported hypothesis about it, or an estimate of an ablation; an ablation that nobody registered suggests it,
   and so does a requested estimate, or a number of an ablation, in its paragraph whose interval excludes zero.
 - denied ("not better", "not because of"): the interval ends below zero or below a difference that matters; for a cause,
-  the arm without it is not worse than the method or still better than a baseline, or an estimate separates them.
+  the arm without it is not worse than the method or, where that is open, still better than a baseline.
 - measured: the cells of these arms, datasets and levels exist; a count is that of the arms measured there.
 - generality: a supported hypothesis whose unit is datasets, or a claim that holds on every named dataset and level.
 """
@@ -251,7 +251,8 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
                 _check_direction(observed if claim.certainty == "shown" else resolved, other)
             except RefusedClaim as refusal:
                 raise RefusedClaim(f"{refusal}; or name the dataset for which it holds") from None
-    return _check_turns(resolved, record) if claim.kind == "trend" and resolved.sign else None
+    turns = claim.kind == "trend" and resolved.sign and not claim.denied
+    return _check_turns(resolved, record) if turns else None
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -689,9 +690,10 @@ def _check_cause(one: ResolvedClaim, numbers: Sequence[NumberReference], record:
             isolates = any(_reads_ablation(number, record) for number in read if number is not None)
             excluded = rival is not None and decision.rival_sign == rival.ours
             if (excluded or (isolates and not hinted)) and (claim.certainty != "shown" or decision.confirmed):
+                if claim.denied:
+                    raise RefusedClaim(f"hypothesis {claim.hypothesis}, which states it, is {decision.verdict}")
                 return
-    soft = ("suggested", "observed") if claim.denied else ("suggested",)
-    if claim.certainty in soft and any(_separates(one, each, record) for each in numbers):
+    if claim.certainty == "suggested" and any(_separates(one, each, record) for each in numbers):
         return
     if claim.denied:
         return _check_denied_cause(one, record)

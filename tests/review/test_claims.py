@@ -766,6 +766,10 @@ def test_a_denied_cause_needs_an_arm_without_it_that_keeps_the_effect() -> None:
     refused = check("Not because of mixing.", claim("cause", subject="no-mixing", **fields))
     assert "no arm without this cause keeps the effect" in refused, "without mixing the gain is lost"
     assert "none was measured" in check("Not because of it.", claim("cause", **fields))
+    assert "is supported" in check("Mixing does not do it.", claim("cause", hypothesis="why", denied=True))
+    falls = claim("trend", subject="plain", metric="accuracy", datasets=("digits",), direction="higher", denied=True)
+    assert check("It does not grow.", falls) == ""
+    assert "opposite" in check("It does not fall.", falls.model_copy(update={"direction": "lower"}))
     as_good = replace(RECORD, means=[give_values(one, "no-mixing", "mixup") for one in RECORD.means], decisions=())
     as_good = replace(as_good, differences=())
     assert check("Not because of mixing.", claim("cause", subject="no-mixing", **fields), record=as_good) == ""
