@@ -204,6 +204,6 @@ def test_rungs_are_lines_of_the_main_table_alone_and_nothing_is_called_of_them(r
     assert not any({one.arm, one.other.partition("@")[0]} & REFERENCE_ARM_TITLES.keys() for one in claims.differences)
     main, *others = build_result_tables(claims.means, PLAN, (), None, claims.differences)
     lines = [line for line in main.tabular.splitlines() if line.startswith("References")]
-    assert len(lines) == 2 and "References: models of the program's own" in main.caption
+    assert len(lines) == 2 and "References: models from outside the study" in main.caption
     assert all("trivial" in line and "off-the-shelf" in line for line in lines)
     assert not any(name in table.tabular for table in others for name in REFERENCE_ARM_TITLES)
