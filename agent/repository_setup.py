@@ -18,6 +18,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.repository_source import OVERRIDES_PLACEHOLDER, RepositoryProgram, parse_arm_code, parse_program
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan, parse_arm
+from labwright.record.schema.nodes import StudyKind
 from labwright.record.source_tree import format_arm_path
 from labwright.sandbox.isolation.mounts import KernelConfig
 from labwright.sandbox.isolation.probe import determine_isolation
@@ -42,9 +43,12 @@ def open_mirror(folder: RunFolder) -> GitMirror:
     return GitMirror(folder.root / "code" / "mirror")
 
 
-def check_code(settings: Settings) -> None:
+def check_code(settings: Settings, kind: StudyKind = "paper") -> None:
     """Refuse settings with which the repository cannot be run. Raises `UsageError`."""
     code = settings.code
+    if kind != "paper":
+        _check_repository_study(settings)
+        return
     if code.repository is None:
         if code.command or code.metric or code.predictions or code.truth:
             raise UsageError("--command, --metric, --predictions and --truth require --code")
@@ -104,6 +108,19 @@ def parse_hidden_output(settings: Settings) -> OutputRedactor:
         raise UsageError(f"--hide: invalid regular expression {error.pattern!r}: {error}") from None
 
 
+def _check_repository_study(settings: Settings) -> None:
+    """Refuse an ablation or a question whose code cannot be imported or read. Raises `UsageError`."""
+    code = settings.code
+    assert code.repository is not None
+    if code.metric:
+        parse_metric(code.metric)
+    if code.expect:
+        parse_expected(code.expect)
+    if code.truth is not None:
+        check_truth(code.truth, code.repository, list(code.mounts.values()))
+    GitMirror.check_importable(code.repository, dirty=code.dirty)
+
+
 def _check_predictions(settings: Settings) -> None:
     """Refuse predictions and labels that cannot be scored. Raises `UsageError`, `RepositoryError`."""
     code = settings.code
@@ -137,24 +154,28 @@ def copy_repository(settings: Settings, folder: RunFolder) -> Settings:
     )
 
 
-def import_repository(settings: Settings, folder: RunFolder) -> Settings:
+def import_repository(settings: Settings, folder: RunFolder, kind: StudyKind = "paper") -> Settings:
     """Copy the repository and check that its environment can be opened. Raises `RepositoryError`, `ExecutorError`."""
     settings = copy_repository(settings, folder)
     if settings.code.repository is None:
+        return settings
+    if kind != "paper":  # its log has the packages, with how they deviate from what the repository requires
+        open_repository(settings, folder)
         return settings
     packages = dict(open_repository(settings, folder).environment.packages)
     return settings.model_copy(update={"code": settings.code.model_copy(update={"packages": packages})})
 
 
-def open_repository(settings: Settings, folder: RunFolder) -> StudyRepository:
+def open_repository(settings: Settings, folder: RunFolder, state: RunState | None = None) -> StudyRepository:
     """Open the repository for running its cells. Raises `RepositoryError`, `ExecutorError`."""
+    built = state.repository_state.environment if state is not None else None
     code, mirror = settings.code, open_mirror(folder)
     environment = build_environment(
         mirror.read_texts(code.tree),
         settings.sandbox,
         python=code.python,
         mounts={name: Path(path) for name, path in code.mounts.items()},
-        installed_before=code.packages,
+        installed_before=built.packages if built is not None else code.packages,
     )
     check_command_environment(
         environment.command_environment,
@@ -165,7 +186,9 @@ def open_repository(settings: Settings, folder: RunFolder) -> StudyRepository:
     )
 
 
-def user_repository(settings: Settings, folder: RunFolder, environment: str = "") -> StudiedRepository | None:
+def user_repository(
+    settings: Settings, folder: RunFolder, opened: StudyRepository | None = None
+) -> StudiedRepository | None:
     """Return the stages' view of the repository; None if experiments are written from scratch."""
     code = settings.code
     if code.repository is None:
@@ -178,12 +201,13 @@ def user_repository(settings: Settings, folder: RunFolder, environment: str = ""
             name="",
             test_metric=code.test_metric,
             predictions=code.predictions,
-            environment=environment,
+            environment=opened.environment.digest if opened is not None else "",
         ),
         open_mirror(folder),
         parse_expected(code.expect) if code.expect else None,
         code.frozen,
         code.space,
+        opened.environment if opened is not None else None,
     )
 
 

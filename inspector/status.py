@@ -49,6 +49,10 @@ PHASE_TEXT: Mapping[Phase, str] = {
     "missing": "run the ablations requested by the draft's reviewer",
     "release": "build and release the paper",
     "judge": "judge the paper",
+    "reproduce": "run the repository and check its result",
+    "ablate": "measure the result without each part of the repository",
+    "answer": "design, run and conclude the experiment that answers the question",
+    "report": "write the report",
     "done": "nothing (finished)",
 }
 

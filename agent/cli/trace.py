@@ -18,7 +18,7 @@ from labwright.inspector.provenance import NumberTrace, TraceCandidate
 from labwright.inspector.safe_text import to_plain
 from labwright.record.errors import UsageError
 from labwright.record.line_store import EVENTS_FILE
-from labwright.record.log_reader import is_study, read_events
+from labwright.record.log_reader import read_events
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.repository import format_command_line
@@ -31,10 +31,10 @@ MAX_LOCATIONS = 4
 
 
 def trace_number(args: Trace) -> int:
-    if is_study(args.run, "ablation"):
-        return _trace_ablation_number(args)
     folder = open_run_folder(args.run)
     state, value = read_paper_state(folder), parse_number(args.number)
+    if state.kind == "ablation":
+        return _trace_ablation_number(args)
     if value is None:
         raise UsageError(f"{args.number!r} is not a number: give it as printed in the paper, such as 0.873 or -0.021")
     if state.data_plan is None:
@@ -77,7 +77,7 @@ def _trace_ablation_number(args: Trace) -> int:
         )
     runs = {one.run.id: one.run for one in code.runs.values()}
     base = code.baseline.tree if code.baseline is not None else ""
-    git = f"git --git-dir {shlex.quote(str(args.run / 'mirror'))} diff --no-ext-diff --no-textconv {base}"
+    git = f"git --git-dir {shlex.quote(str(args.run / 'code' / 'mirror'))} diff --no-ext-diff --no-textconv {base}"
 
     def format_run(name: str) -> dict[str, Any]:
         run = runs[name]

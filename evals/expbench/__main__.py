@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from labwright.agent.question import ANSWER_FILE, answer_question, build_work_record
+
 from labwright.agent.budget import open_budgeted_models
 from labwright.agent.campaign import CONFIG_FILE
 from labwright.agent.cli.errors import INTERRUPTED, print_to_stderr, report_error, saving_traceback
-from labwright.agent.question import ANSWER_FILE, answer_question, build_work_record
 from labwright.agent.settings import Settings, compose_settings, override_settings, settings_from_assignments
 from labwright.evals.expbench.answer_judge import AnswerVerdicts, judge_by_model, judge_by_script
 from labwright.evals.expbench.answers import SCRIPT_FILE as SUBMITTED_SCRIPT_FILE

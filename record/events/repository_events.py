@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -37,10 +37,6 @@ class RepositoryImported(FrozenModel):
     files: int
     bytes: int
     faults: tuple[str, ...] = Field(default=(), description="content that git does not have: submodules, files in LFS")
-    settings: dict[str, Any] = Field(default_factory=dict)
-    version: str = ""
-    model: str = ""
-    isolation: str = ""
 
 
 class EnvironmentBuilt(FrozenModel):

@@ -88,15 +88,13 @@ class GitMirror:
                 with tempfile.TemporaryDirectory(dir=self.folder) as place:
                     tree = source.write_snapshot(self.folder / "objects", Path(place) / "index")
                 commit = self.commit(tree, commit, "uncommitted changes")
-        listed = self.list_files(tree)
-        return ImportedTree(
-            commit,
-            tree,
-            bool(changed),
-            len(listed),
-            sum(file.size for file in listed.values()),
-            self._find_faults(tree, listed),
-        )
+        return self.describe_import(commit, tree)
+
+    def describe_import(self, commit: str, tree: str) -> ImportedTree:
+        """Describe what `import_head` imported."""
+        listed, head = self.list_files(tree), self._git("rev-parse", "refs/heads/taken").strip()
+        size = sum(file.size for file in listed.values())
+        return ImportedTree(commit, tree, head != commit, len(listed), size, self._find_faults(tree, listed))
 
     def import_commit(self, source: Path, commit: str = "") -> str:
         """Copy one commit (by default HEAD) of a folder, bare repository or bundle and return its tree id.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from labwright.record.printed_value import PrintedValue, escape_tex, print_count, print_signed, print_significant
+from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RepositoryState
 from labwright.record.result_macros import ResultMacroUse, render_results, to_plain_text
 from labwright.record.run_folder import write_file
@@ -26,10 +27,13 @@ _NON_TEX_CHARACTERS = re.compile(r"[^\w.:@+-]+", re.ASCII)
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"
 
 
-def write_report(code: RepositoryState, folder: Path) -> None:
+def write_report(state: RunState, folder: Path) -> None:
     """Write all files, each atomically."""
+    code = state.repository_state
     write_file(folder / JSON_FILE, json.dumps(to_json(code), indent=1) + "\n")
-    write_file(folder / REPORT_FILE, "\n".join(_render_report(code)) + "\n")
+    write_file(
+        folder / REPORT_FILE, "\n".join(_render_report(code, given=bool(state.read_setting("code.metric")))) + "\n"
+    )
     if code.ablation_results is not None:
         values = build_printed_values(code)
         write_file(
@@ -172,7 +176,8 @@ def to_json(code: RepositoryState) -> dict[str, Any]:
     }
 
 
-def _render_report(code: RepositoryState) -> Iterator[str]:
+def _render_report(code: RepositoryState, *, given: bool) -> Iterator[str]:
+    """Render the report; `given`: the user named the metric."""
     assert code.imported is not None
     yield f"# {Path(code.imported.repository).name}: reproduced and ablated"
     yield f"\nCommit `{code.imported.commit[:12]}`{', with uncommitted work' * code.imported.snapshot}."
@@ -189,7 +194,7 @@ def _render_report(code: RepositoryState) -> Iterator[str]:
             if ran == found.command.argv
             else f"Replaces `{format_command_line(found.command.argv)}`, named by the {source}, which does not run"
         ) + (f": {found.why.rstrip('.')}." if found.why else ".")
-        metric_source = source if not code.imported.settings.get("metric") else "user"
+        metric_source = "user" if given else source
         better = "higher" if found.command.direction == "max" else "lower"
         yield f"Metric `{found.command.metric}` ({better} is better), named by the {metric_source}."
         if not any("{seed}" in word for word in ran):

@@ -13,13 +13,21 @@ predictions are scored, is reported but not ranked. Source: AblateCell, ablation
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import TypeVar
 
+from labwright.record.baseline_check import parse_expected
 from labwright.record.claims.estimates import MIN_REPLICATES
-from labwright.record.events.repository_events import AblationsConcluded, CommandPurpose, MutationTried, PartsFound
+from labwright.record.events.repository_events import (
+    AblationsConcluded,
+    CommandFound,
+    CommandPurpose,
+    MutationTried,
+    PartsFound,
+)
 from labwright.record.schema.repository import (
     CommandRun,
     MutationOutcome,
@@ -29,6 +37,7 @@ from labwright.record.schema.repository import (
     UnexaminedPart,
 )
 from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.trace import CallTrace, build_no_training_variables, read_trace
 from labwright.search.ablation_bandit import (
@@ -57,6 +66,12 @@ from labwright.stages.repository.ablation_stats import (
     exceeds_sum,
     is_at_floor,
 )
+from labwright.stages.repository.baseline_reproduction import (
+    BASELINE_SEEDS,
+    RepositoryReproduction,
+    choose_command,
+    to_command_found,
+)
 from labwright.stages.repository.command_runs import CommandRunner, CommandSetup
 from labwright.stages.repository.component_discovery import (
     LOSS_TERM,
@@ -65,8 +80,74 @@ from labwright.stages.repository.component_discovery import (
     is_strength,
 )
 from labwright.stages.repository.model_queries import ModelQueries
+from labwright.stages.run_context import RunContext
 
 T = TypeVar("T")
+
+
+async def reproduce(context: RunContext) -> None:
+    """Find the command of the repository, repair it if needed, and check its result."""
+    await _open_reproduction(context, await _find_command(context)).reproduce()
+
+
+async def ablate(context: RunContext) -> None:
+    """Ablate the components of the repository if its baseline is accepted."""
+    code, options = context.state.repository_state, context.ablation
+    found, baseline = code.command, code.baseline
+    if found is None or baseline is None or options.reproduce_only:
+        return
+    accepted = baseline.verdict in ("reproduced", "unchecked")
+    if not accepted and not (baseline.verdict == "differs" and options.accept_baseline):
+        return
+    work = _open_reproduction(context, found)
+    words = tuple(shlex.split(options.proxy))
+    proxy = work.setup.command.model_copy(update={"argv": words}) if words else None
+    await RepositoryAblation(
+        work.runs, work.setup, BASELINE_SEEDS, options.top, options.budget_runs, proxy, work.queries
+    ).ablate()
+
+
+def _open_reproduction(context: RunContext, found: CommandFound) -> RepositoryReproduction:
+    repository, executor = context.repository, context.executor
+    assert repository is not None and repository.environment is not None and isinstance(executor, LocalExecutor)
+    runs = CommandRunner(
+        context.recorder,
+        executor,
+        repository.mirror,
+        context.folder.root,
+        context.node_seconds,
+        context.sandbox.device,
+        tuple(shlex.split(context.code.resume)),
+        context.signals,
+    )
+    setup = CommandSetup(context.code.tree, found.command, repository.environment)
+    return RepositoryReproduction(
+        runs, context.sandbox, setup, found.expected, queries=ModelQueries(context.models, context.recorder)
+    )
+
+
+async def _find_command(context: RunContext) -> CommandFound:
+    if (known := context.state.repository_state.command) is not None:
+        return known
+    code, repository = context.code, context.repository
+    assert repository is not None
+    texts = repository.mirror.read_texts(code.tree)
+    given = code.command_record if code.command else None
+    found = choose_command(texts, given, code.metric, direction=code.direction, scale=code.scale)
+    if found is None:
+        asking = ModelQueries(context.models, context.recorder)
+        found = to_command_found(await asking.choose_command(texts, given, code.metric), code.scale)
+    context.recorder.append(
+        found.model_copy(
+            update={
+                "expected": parse_expected(code.expect) if code.expect else found.expected,
+                "command": found.command.model_copy(update={"env": found.command.env | code.env}),
+            }
+        )
+    )
+    assert context.state.repository_state.command is not None
+    return context.state.repository_state.command
+
 
 MAX_WAYS_PER_PART = 3
 """Maximum number of mutations tried per component."""

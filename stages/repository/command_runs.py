@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import Recorder
 from labwright.record.events.repository_events import CommandEnded, CommandPurpose
 from labwright.record.reducers.state_fields import RepositoryState
 from labwright.record.repository_source import OUTPUT_FOLDER, build_command_line
-from labwright.record.run_folder import create_draft_folder, seal_folder
+from labwright.record.run_folder import RunFolder, create_draft_folder, seal_folder
 from labwright.record.schema.repository import CommandRun, RepositoryCommand
 from labwright.record.untrusted_files import make_folder, remove_path, remove_tree, write_file
 from labwright.sandbox.file_clock import wait_for_next_time
@@ -31,6 +31,7 @@ from labwright.sandbox.repository.metric import (
     read_metric,
 )
 from labwright.sandbox.repository.predictions import score_predictions
+from labwright.search.run_control import RunControl
 
 MAX_TAIL_CHARS = 4000
 
@@ -58,7 +59,7 @@ class CommandSetup:
 class CommandRunner:
     """Executes and records runs; a recorded run is not repeated."""
 
-    recorder: EventLog
+    recorder: Recorder
     executor: CommandExecutor
     mirror: GitMirror
     folder: Path
@@ -67,12 +68,13 @@ class CommandRunner:
     device: str = "cpu"
     resume: tuple[str, ...] = ()
     """Command that resumes an interrupted run, for programs that save their state."""
+    signals: RunControl = field(default_factory=RunControl)
     _running: dict[str, asyncio.Task[CommandRun]] = field(default_factory=dict[str, "asyncio.Task[CommandRun]"])
 
     @property
     def labels_folder(self) -> Path:
         """Folder of the labels for scoring predictions; no command can read it."""
-        return self.folder / "labels"
+        return RunFolder(self.folder).labels
 
     @property
     def running_count(self) -> int:
@@ -145,6 +147,8 @@ class CommandRunner:
     async def _run_new(
         self, setup: CommandSetup, run: CommandRun, purpose: CommandPurpose, parts: tuple[str, ...], traced: bool
     ) -> CommandRun:
+        if not await self.signals.wait_to_continue():
+            await asyncio.Event().wait()  # the process ends within its grace period and cancels this task
         place = self.folder / "work" / run.id
         await asyncio.to_thread(remove_tree, place, ignore_errors=True)
         kept = await asyncio.to_thread(self.mirror.checkout, setup.tree, place)

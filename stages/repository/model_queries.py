@@ -32,7 +32,7 @@ from labwright.models.roles.repository import (
     TriedRepair,
 )
 from labwright.record.baseline_check import ExpectedError, parse_expected
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import Recorder
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.repository import (
     CommandRun,
@@ -74,7 +74,7 @@ class ModelQueries:
     """Asks models about one repository. Questions are numbered, so a resumed run does not repeat any."""
 
     models: Models
-    recorder: EventLog
+    recorder: Recorder
 
     async def choose_command(
         self, texts: Mapping[str, str], given_command: RepositoryCommand | None, metric: str

@@ -8,6 +8,7 @@ Every model call and every run is logged, so a killed process repeats neither wh
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -31,9 +32,11 @@ from labwright.models.roles.questions import (
 )
 from labwright.models.roles.repository import ShownFile
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import Recorder
 from labwright.record.events.repository_events import QuestionAnswered, QuestionDesigned, QuestionRunEnded
+from labwright.record.reducers.run_state import RunState
 from labwright.record.repository_source import OUTPUT_FOLDER
+from labwright.record.run_folder import write_file as write_file_whole
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.research_question import ExperimentDesign, QuestionRun, ResearchQuestion
 from labwright.record.source_edits import apply_edits
@@ -48,11 +51,13 @@ from labwright.record.untrusted_files import (
 )
 from labwright.review.evidence.number_words import CountedThings, find_number_words, find_ratio_words
 from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.file_clock import wait_for_next_time
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import parse_metric, prepare_checkout, read_metric
+from labwright.search.run_control import RunControl
 from labwright.stages.repository.claim_support import (
     ArmComparison,
     direction_support,
@@ -62,14 +67,16 @@ from labwright.stages.repository.claim_support import (
 )
 from labwright.stages.repository.repository_context import RepositoryContext, build_context, read_requested
 from labwright.stages.repository.result_files import (
+    MAX_SAME_SHARE,
     build_comparisons,
     list_counts,
     list_result_files,
     read_result,
     to_numbers,
 )
-from labwright.stages.run_context import decision_number
+from labwright.stages.run_context import RunContext, decision_number
 
+REPORT_FILE, ANSWER_FILE, PATCH_FILE, RECORD_FILE = ("report.md", "answer.json", "change.patch", "record.json")
 RESULTS_FILE = f"{OUTPUT_FOLDER}/results.json"
 SCRIPT_FILE = "reproduce.sh"
 MAX_TRIES, MAX_TURNS, MAX_REQUESTS = 5, 3, 3
@@ -78,12 +85,39 @@ MIN_TRY_SECONDS = 5.0
 """Minimum time left, in seconds, for another attempt."""
 
 
+async def answer(context: RunContext) -> None:
+    """Answer the question of the study, and write the change that did it."""
+    repository, executor = context.repository, context.executor
+    assert context.question is not None and repository is not None and repository.environment is not None
+    assert isinstance(executor, LocalExecutor)
+    working = QuestionStudy(
+        context.question,
+        context.recorder,
+        context.models,
+        repository.mirror,
+        context.code.tree,
+        repository.environment,
+        context.folder.root / "work",
+        executor.run_command,
+        context.packages,
+        signals=context.signals,
+    )
+    files = await working.answer()
+    write_files(context.state, files, repository.mirror.read_texts(context.code.tree), context.folder.root)
+
+
+def write_answer(state: RunState, folder: Path) -> None:
+    """Write the report."""
+    if state.repository_state.question_answer is not None:
+        write_file_whole(folder / REPORT_FILE, format_report(state))
+
+
 @dataclass
 class QuestionStudy:
     """The study of one question; `run` executes a command in a folder."""
 
     question: ResearchQuestion
-    log: EventLog
+    log: Recorder
     models: Models
     mirror: GitMirror
     tree: str
@@ -92,6 +126,7 @@ class QuestionStudy:
     run: Callable[[CommandJob], Awaitable[CommandOutcome]]
     packages: Sequence[str] = ()
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    signals: RunControl = field(default_factory=RunControl)
 
     async def answer(self) -> dict[str, str]:
         """Continue until there is a conclusion, or a reason why there is none, and log it. Return the files of the last
@@ -498,3 +533,92 @@ def hash_files(folder: Path) -> dict[str, str]:
     return {
         name: hash_regular(folder, name) for name, status in iterate_entries(folder) if stat.S_ISREG(status.st_mode)
     }
+
+
+# --- output ---
+
+
+def write_files(state: RunState, files: dict[str, str], texts: dict[str, str], folder: Path) -> None:
+    """Write the answer, the patch of the repository, the script, the record of the work and the report."""
+    code = state.repository_state
+    done = code.question_answer
+    assert done is not None
+    if code.question_design is not None and done.conclusion:
+        answer = {"design": list(code.question_design.design.statements), "conclusion": done.conclusion}
+        write_file_whole(folder / ANSWER_FILE, json.dumps(answer, indent=1, ensure_ascii=False) + "\n")
+    write_file_whole(
+        folder / PATCH_FILE, format_change({path: text for path, text in files.items() if path != SCRIPT_FILE}, texts)
+    )
+    if SCRIPT_FILE in files:
+        write_file_whole(folder / SCRIPT_FILE, files[SCRIPT_FILE])
+    write_file_whole(folder / RECORD_FILE, json.dumps(build_work_record(state), indent=1) + "\n")
+    write_file_whole(folder / REPORT_FILE, format_report(state))
+
+
+def build_work_record(state: RunState) -> dict[str, Any]:
+    """Build the record of executions and output files, in the format of EXP-Bench's monitor."""
+    tries = sorted((number, run) for number, run in state.repository_state.question_runs.items() if number)
+    last = tries[-1][1] if tries else None
+    return {
+        "commands": [{"argv": ["bash", SCRIPT_FILE], "exit": run.exit} for _, run in tries],
+        "reads": [],
+        "result_files": [
+            {"path": path, "sha256": digest, "written_by_run": True, "same_as_base": False}
+            for path, digest in (last.files.items() if last is not None and not last.why else ())
+        ],
+    }
+
+
+def format_report(state: RunState) -> str:
+    """Format the report as Markdown; a model wrote only the design and the conclusion."""
+    code, lines = state.repository_state, list[str]()
+    taken, designed, done = code.imported, code.question_design, code.question_answer
+    assert taken is not None and done is not None
+    question = ResearchQuestion.model_validate(state.read_setting("question"))
+    lines += [
+        "# A question about a repository",
+        "",
+        question.question,
+        "",
+        "## Answer",
+        "",
+        done.conclusion or f"None: {done.why}.",
+    ]
+    if done.conclusion and done.why:
+        lines += ["", f"({done.why}.)"]
+    tries = sorted((number, run) for number, run in code.question_runs.items() if number)
+    good = next((run for _, run in tries if not run.why), None)
+    if good is not None:
+        lines += [
+            "",
+            "## Measurements",
+            "",
+            *(f"- {line}" for line in format_measured(good.results)),
+            "",
+            "Arms are paired by seed. An arm is lower or higher if the 95 % interval of the differences excludes zero, "
+            f"otherwise the same if the means differ by at most {MAX_SAME_SHARE:.0%}.",
+            "",
+            *(f"- {line}" for line in format_comparisons(build_comparisons([good.results]))),
+        ]
+    if designed is not None:
+        lines += [
+            "",
+            "## Design (recorded before any file was changed)",
+            "",
+            *(f"- {line}" for line in designed.design.statements),
+        ]
+    lines += [
+        "",
+        "## Runs",
+        "",
+        *(
+            f"- {'the unmodified repository' if not number else f'attempt {number}'}: {run.why or 'measured'} "
+            f"({run.seconds:.1f} s)"
+            for number, run in sorted(code.question_runs.items())
+        ),
+        "",
+        f"Commit {taken.commit}" + (", with uncommitted changes" if taken.snapshot else "") + "; "
+        f"`{PATCH_FILE}` is the change, `{SCRIPT_FILE}` runs everything from the repository's root. Values were "
+        "read by this program from the files that the script wrote.",
+    ]
+    return "\n".join(lines) + "\n"

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from labwright.agent.ablation import AblationRequest, ablate_repository
+
 from labwright.agent.cli import main
 from labwright.agent.settings import Settings
 from labwright.record.log_reader import read_events

@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from labwright.agent.question import read_question
 
 from labwright.agent import budget, question
 from labwright.agent.cli import main
-from labwright.agent.question import read_question
 from labwright.models.backend import ModelRequest
 from labwright.models.roles.questions import (
     CodeAnswer,
