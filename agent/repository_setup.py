@@ -13,6 +13,7 @@ from labwright.models.roles.repository_patches import ARM_PATCH
 from labwright.models.roles.study_plan import REPOSITORY_PLAN
 from labwright.record.baseline_check import parse_expected
 from labwright.record.claims.estimates import find_winner
+from labwright.record.claims.question_results import EXPERIMENT_ARM
 from labwright.record.errors import UsageError
 from labwright.record.reducers.run_state import RunState
 from labwright.record.repository_source import OVERRIDES_PLACEHOLDER, RepositoryProgram, parse_arm_code, parse_program
@@ -220,6 +221,7 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
     """
     split, _, rest = key.partition("/")
     arm = parse_arm(rest.split("/")[2].partition(".")[0].partition("~")[0]) if rest.count("/") >= 2 else ""
+    arm = EXPERIMENT_ARM if state.kind == "question" else arm
     node = next(
         (one.id for one in reversed(state.nodes.values()) if arm in one.arms and one.status == "good"),
         find_winner(state),
@@ -238,18 +240,19 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
             file=f"nodes/{node}/source/{format_arm_path(arm, '.diff')}", line=1, text=f"changes {', '.join(files)}"
         ),
     )
-    metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
-    words = (
-        [re.split(r"[(\[\\]", metric.name)[0].strip()]
-        if metric.kind == "stdout"
-        else [metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
-    )
+    if code.results is not None:
+        kind, words = "json", [rest.split("/")[1], PurePosixPath(code.results.file).name]
+    else:
+        metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
+        kind, words = metric.kind, [metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
+        if kind == "stdout":
+            words = [re.split(r"[(\[\\]", metric.name)[0].strip()]
     for word in filter(None, words):
         found = [
             SourceLocation(file=f"{code.commit[:12]}:{path}", line=number, text=line.strip())
             for path, lines in texts.items()
             for number, line in enumerate(lines, 1)
-            if word in line and (metric.kind == "stdout" or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))
+            if word in line and (kind == "stdout" or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))
         ]
         if found:
             return (*(patch if made.patch else ()), *found[:MAX_LOCATIONS])

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from labwright.inspector.paper_text import PaperSources
+from labwright.inspector.paper_text import AnswerSources, PaperSources
 from labwright.inspector.provenance import NumberTrace, ProvenanceLookup, TraceCandidate, TracedEffect
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.question_results import find_question_results
 from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
 from labwright.record.claims.sentences import list_outcome_words
 from labwright.record.printed_value import PrintedValue
@@ -59,17 +60,22 @@ class NumberTracer:
 
     def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:
         """`run` is the run's folder as shown in commands."""
-        self._state, found = state, compute_paper_claims(state)
-        self._known = {
-            one.key: one for one in (*found, *compute_differences(state, found), *compute_reference_claims(state))
-        }
-        plan = state.data_plan
-        self._texts = [
-            (claim, {key: to_plain_text(text) for key, text in format_claims([claim], plan).items()})
-            for claim in self._known.values()
-        ]
+        self._state, plan, results = state, state.data_plan, find_question_results(state)
+        if results is None:
+            found = compute_paper_claims(state)
+            found = (*found, *compute_differences(state, found), *compute_reference_claims(state))
+            printed, settings = format_claims(found, plan), format_setups(state)
+        else:
+            found = (*results.claims, *(one.difference for one in results.comparisons))
+            printed = {key: value for key, (value, _) in results.printed.items()}
+            settings = {key: value for key, value in printed.items() if key.startswith("setting/")}
+        self._known = {one.key: one for one in found}
+        texts: dict[str, dict[str, str]] = {key: {} for key in self._known}
+        for key, value in printed.items():
+            texts.get(strip_form(key), {})[key] = to_plain_text(value)
+        self._texts = [(claim, texts[key]) for key, claim in self._known.items()]
         """Claim, and the printed text of each of its keys."""
-        self._setups = {key: to_plain_text(value) for key, value in format_setups(state).items()}
+        self._setups = {key: to_plain_text(value) for key, value in settings.items()}
         self._printed = {key: text for _, texts in self._texts for key, text in texts.items()} | self._setups
         self._effects: dict[str, TracedEffect] = {}
         """Effects of hypotheses, and estimates that the paper asked for, by key with form."""
@@ -79,7 +85,7 @@ class NumberTracer:
             self._add_effects(effects, format_decisions([one], plan))
         for one in compute_requested_estimates(state, list_requests(state))[0]:
             self._add_effects({one.key: TracedEffect("exploratory estimate", one.found)}, one.printed)
-        self._sources = PaperSources(folder, self._printed)
+        self._sources = (PaperSources if results is None else AnswerSources)(folder, self._printed)
         self._provenance = ProvenanceLookup(state, folder, self._known, run)
 
     def _add_effects(self, effects: Mapping[str, TracedEffect], values: Mapping[str, PrintedValue]) -> None:

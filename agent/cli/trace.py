@@ -16,6 +16,7 @@ from labwright.agent.repository_setup import find_writing_lines
 from labwright.inspector.number_tracer import NumberTracer, parse_number
 from labwright.inspector.provenance import NumberTrace, TraceCandidate
 from labwright.inspector.safe_text import to_plain
+from labwright.record.claims.question_results import find_question_results
 from labwright.record.errors import UsageError
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.log_reader import read_events
@@ -37,8 +38,8 @@ def trace_number(args: Trace) -> int:
         return _trace_ablation_number(args)
     if value is None:
         raise UsageError(f"{args.number!r} is not a number: give it as printed in the paper, such as 0.873 or -0.021")
-    if state.data_plan is None:
-        raise UsageError(f"{args.run} has no data plan yet: there is nothing to trace")
+    if state.data_plan is None and find_question_results(state) is None:
+        raise UsageError(f"{args.run} has no results yet: there is nothing to trace")
     found = NumberTracer(state, RunFolder(folder, state.paper_version), run=shlex.quote(str(args.run))).trace_number(
         value
     )

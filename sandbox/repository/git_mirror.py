@@ -207,7 +207,7 @@ class GitMirror:
 
     def replace_files(self, tree: str, files: Mapping[str, str]) -> str:
         """Return a tree in which the given files are replaced or added."""
-        modes = {path: file.mode for path, file in self.list_files(tree).items()}
+        modes = {path: file.mode for path, file in self.list_files(tree).items() if file.mode != "120000"}
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
             self._git("read-tree", tree, **index)
