@@ -219,12 +219,15 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
     expression before its number. The lines are those of the tree that ran.
     """
     split, _, rest = key.partition("/")
-    arm = parse_arm(rest.split("/")[2].partition(".")[0].partition("~")[0]) if rest.count("/") >= 2 else ""
-    node = next(
-        (one.id for one in reversed(state.nodes.values()) if arm in one.arms and one.status == "good"),
-        find_winner(state),
-    )
-    if node is None or (code := parse_program(source := read_source(RunFolder(run).get_source_path(node)))) is None:
+    conditions = rest.split("/")[2].partition(".")[0].split("~") if rest.count("/") >= 2 else [""]
+    arm, node, source = "", None, dict[str, str]()
+    for arm in map(parse_arm, conditions):  # of a difference, the arm that a patch changes
+        good = (one.id for one in reversed(state.nodes.values()) if arm in one.arms and one.status == "good")
+        node = next(good, find_winner(state))
+        source = read_source(RunFolder(run).get_source_path(node)) if node is not None else {}
+        if parse_arm_code(source, arm).patch:
+            break
+    if node is None or (code := parse_program(source)) is None:
         return ()
     mirror, made = GitMirror(run / "code" / "mirror"), parse_arm_code(source, arm)
     texts = {

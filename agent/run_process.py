@@ -61,7 +61,8 @@ from labwright.stages.missing_ablations import run_missing_ablations
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.paper import paper_steps
 from labwright.stages.repository.ablation_report import write_report
-from labwright.stages.repository.ablation_study import ablate, reproduce
+from labwright.stages.repository.ablation_study import ablate
+from labwright.stages.repository.baseline_reproduction import reproduce
 from labwright.stages.repository.preparation import prepare_repository
 from labwright.stages.repository.question import answer, write_answer
 from labwright.stages.run_context import (

@@ -48,6 +48,11 @@ class RepositoryProgram(FrozenModel):
     )
     test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search ends")
     environment: str = Field(default="", description="sha256 of interpreter, packages and mounted data")
+    traced: bool = Field(
+        default=False,
+        exclude_if=lambda value: not value,
+        description="whether runs record the functions that are called (`sandbox.repository.trace`)",
+    )
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")
     dimensions: dict[str, str] = Field(
         default_factory=dict, description="hyperparameter -> the word that sets it, containing {value}"
