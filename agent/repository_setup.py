@@ -26,22 +26,19 @@ from labwright.sandbox.isolation.probe import determine_isolation
 from labwright.sandbox.repository.command import check_command_environment
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.repository.environment import build_environment
-from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.git_mirror import GitMirror, open_mirror
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
 from labwright.sandbox.repository.output_redaction import OutputRedactor
 from labwright.sandbox.repository.predictions import check_truth
+from labwright.stages.repository import ablation_report
 from labwright.stages.repository.code_index import index_code
 from labwright.stages.repository.command_discovery import find_missing_script
+from labwright.stages.repository.question import build_answer_files
 from labwright.stages.repository.study_planning import find_repository_faults
 from labwright.stages.run_context import StudiedRepository
 
 MAX_LOCATIONS = 4
 """Maximum lines of a repository that are shown for one number."""
-
-
-def open_mirror(folder: RunFolder) -> GitMirror:
-    """Return the run's copy of the repository."""
-    return GitMirror(folder.root / "code" / "mirror")
 
 
 def check_code(settings: Settings, kind: StudyKind = "paper") -> None:
@@ -187,6 +184,13 @@ def open_repository(settings: Settings, folder: RunFolder, state: RunState | Non
     )
 
 
+def build_report_files(state: RunState, folder: RunFolder) -> dict[str, str]:
+    """Return the files of the report of an ablation or a question, by name."""
+    if state.kind == "ablation":
+        return ablation_report.build_report_files(state)
+    return build_answer_files(state, folder)
+
+
 def user_repository(
     settings: Settings, folder: RunFolder, opened: StudyRepository | None = None
 ) -> StudiedRepository | None:
@@ -220,15 +224,18 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
     expression before its number. The lines are those of the tree that ran.
     """
     split, _, rest = key.partition("/")
-    arm = parse_arm(rest.split("/")[2].partition(".")[0].partition("~")[0]) if rest.count("/") >= 2 else ""
-    arm = EXPERIMENT_ARM if state.kind == "question" else arm
-    node = next(
-        (one.id for one in reversed(state.nodes.values()) if arm in one.arms and one.status == "good"),
-        find_winner(state),
-    )
-    if node is None or (code := parse_program(source := read_source(RunFolder(run).get_source_path(node)))) is None:
+    conditions = rest.split("/")[2].partition(".")[0].split("~") if rest.count("/") >= 2 else [""]
+    conditions = [EXPERIMENT_ARM] if state.kind == "question" else conditions
+    arm, node, source = "", None, dict[str, str]()
+    for arm in map(parse_arm, conditions):  # of a difference, the arm that a patch changes
+        good = (one.id for one in reversed(state.nodes.values()) if arm in one.arms and one.status == "good")
+        node = next(good, find_winner(state))
+        source = read_source(RunFolder(run).get_source_path(node)) if node is not None else {}
+        if parse_arm_code(source, arm).patch:
+            break
+    if node is None or (code := parse_program(source)) is None:
         return ()
-    mirror, made = GitMirror(run / "code" / "mirror"), parse_arm_code(source, arm)
+    mirror, made = open_mirror(RunFolder(run)), parse_arm_code(source, arm)
     texts = {
         path: text.splitlines()
         for path, text in mirror.read_texts(mirror.apply_patch(code.tree, made.patch)).items()

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from labwright.inspector.safe_text import shorten, to_plain
 from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.part_effects import compute_part_effects
 from labwright.record.claims.question_results import find_question_results
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.repository import format_command_line
+from labwright.record.schema.repository import PartResult, format_command_line
 
 REPORT_FILES = (
     "report.md",
@@ -77,7 +78,16 @@ def list_effects(state: RunState) -> list[FoundEffect]:
             FoundEffect(f"{one.difference.name}: {one.difference.condition} - {one.difference.other}", *one)
             for one in results.pairs
         ]
-    return []
+    called = {one.node: one.called for one in _list_part_results(state)}
+    return [
+        FoundEffect(f"without {state.nodes[node].varies}", one.effect, called.get(node, "not settled yet"))
+        for node, one in compute_part_effects(state).items()
+    ]
+
+
+def _list_part_results(state: RunState) -> tuple[PartResult, ...]:
+    found = state.repository_state.ablation_results
+    return found.results if found is not None else ()
 
 
 def format_effect(one: FoundEffect) -> str:

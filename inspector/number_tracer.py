@@ -7,6 +7,7 @@ found.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from labwright.inspector.paper_text import AnswerSources, PaperSources
@@ -15,6 +16,7 @@ from labwright.record.claims.differences import ClaimDifference, compute_differe
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.part_effects import format_report_claims, list_measured_claims, list_report_claims
 from labwright.record.claims.question_results import find_question_results
 from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
 from labwright.record.claims.sentences import list_outcome_words
@@ -25,6 +27,8 @@ from labwright.record.result_macros import strip_form, to_plain_text
 from labwright.record.run_folder import RunFolder
 
 MAX_NEAREST = 5
+REPORT_FILES = ("section.tex", "report.md")
+"""The files of an ablation that print numbers."""
 FORM_NAMES = {
     "mean": "mean",
     "sd": "standard deviation",
@@ -34,7 +38,8 @@ FORM_NAMES = {
     "n": "replicates",
     "pm": "mean and standard deviation",
     "ci_examples": "interval over test examples",
-    "p": "p of the paired t test",
+    "p": "p of the t test, corrected for the other parts",
+    "relative": "per cent of the baseline",
     "confidence": "confidence of the interval, per cent",
     "percent": "mean in per cent",
     "percent_ci": "interval in per cent",
@@ -61,19 +66,23 @@ class NumberTracer:
     def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:
         """`run` is the run's folder as shown in commands."""
         self._state, plan, results = state, state.data_plan, find_question_results(state)
-        if results is None:
-            found = compute_paper_claims(state)
-            found = (*found, *compute_differences(state, found), *compute_reference_claims(state))
-            printed, settings = format_claims(found, plan), format_setups(state)
+        settings, sources = format_setups(state), PaperSources
+        if state.kind == "ablation":
+            claims, printed = list_report_claims(state), format_report_claims(state)
+            self._known = {one.key: one for one in (*list_measured_claims(state), *claims)}
+            files = REPORT_FILES
+        elif results is not None:
+            claims = [*results.claims, *(one.difference for one in results.comparisons)]
+            printed, settings = {key: value for key, (value, _) in results.printed.items()}, results.settings
+            self._known, files, sources = {one.key: one for one in claims}, REPORT_FILES[1:], AnswerSources
         else:
-            found = (*results.claims, *(one.difference for one in results.comparisons))
-            printed = {key: value for key, (value, _) in results.printed.items()}
-            settings = {key: value for key, value in printed.items() if key.startswith("setting/")}
-        self._known = {one.key: one for one in found}
-        texts: dict[str, dict[str, str]] = {key: {} for key in self._known}
-        for key, value in printed.items():
-            texts.get(strip_form(key), {})[key] = to_plain_text(value)
-        self._texts = [(claim, texts[key]) for key, claim in self._known.items()]
+            found = compute_paper_claims(state)
+            claims = [*found, *compute_differences(state, found), *compute_reference_claims(state)]
+            self._known, printed, files = {one.key: one for one in claims}, format_claims(claims, plan), ()
+        forms = defaultdict[str, dict[str, str]](dict)
+        for key, text in printed.items():
+            forms[key.rpartition(".")[0]][key] = to_plain_text(text)
+        self._texts = [(claim, forms[key]) for key, claim in {one.key: one for one in claims}.items()]
         """Claim, and the printed text of each of its keys."""
         self._setups = {key: to_plain_text(value) for key, value in settings.items()}
         self._printed = {key: text for _, texts in self._texts for key, text in texts.items()} | self._setups
@@ -85,7 +94,7 @@ class NumberTracer:
             self._add_effects(effects, format_decisions([one], plan))
         for one in compute_requested_estimates(state, list_requests(state))[0]:
             self._add_effects({one.key: TracedEffect("exploratory estimate", one.found)}, one.printed)
-        self._sources = (PaperSources if results is None else AnswerSources)(folder, self._printed)
+        self._sources = sources(folder, self._printed, files)
         self._provenance = ProvenanceLookup(state, folder, self._known, run)
 
     def _add_effects(self, effects: Mapping[str, TracedEffect], values: Mapping[str, PrintedValue]) -> None:

@@ -122,8 +122,9 @@ class ProvenanceLookup:
         self, claim: Claim, what: str, text: str, places: tuple[SourceLocation, ...], *, only: str | None = None
     ) -> TraceCandidate:
         """Trace a claim that is printed as `text`; with `only`, only the values of that node."""
-        parts, code = [claim], list[SourceLocation]()
+        parts, code, used = [claim], list[SourceLocation](), {*claim.nodes}
         if isinstance(claim, ClaimDifference):
+            used |= {*claim.others}
             keys = [format_key(claim.split, claim.dataset, claim.name, one) for one in (claim.condition, claim.other)]
             parts = [self._known[key] for key in keys if key in self._known]
             what = ", ".join((what, *claim.caveats))
@@ -142,7 +143,7 @@ class ProvenanceLookup:
             )
             for part in parts
             for node, seed, value in zip(part.nodes, part.seeds, part.values, strict=True)
-            if only in (None, node)
+            if node in used and only in (None, node)
         )
         return TraceCandidate(
             kind="claim",

@@ -62,6 +62,11 @@ class RepositoryProgram(FrozenModel):
         exclude_if=lambda value: value is None,
         description="what the command measures, instead of metrics",
     )
+    traced: bool = Field(
+        default=False,
+        exclude_if=lambda value: not value,
+        description="whether runs record the functions that are called (`sandbox.repository.trace`)",
+    )
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")
     dimensions: dict[str, str] = Field(
         default_factory=dict, description="hyperparameter -> the word that sets it, containing {value}"

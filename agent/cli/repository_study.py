@@ -69,7 +69,7 @@ def ablate(args: Ablate) -> int:
         return code
     state = read_state(folder)
     if args.json:
-        print(json.dumps({"folder": str(folder), **to_json(state.repository_state)}, indent=1))
+        print(json.dumps({"folder": str(folder), **to_json(state)}, indent=1))
     else:
         print_lines(_format_findings(state.repository_state))
     return code

@@ -12,12 +12,19 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, cast
 
 from labwright.evals.ablatecell import published_numbers
 from labwright.evals.ablatecell.recovery import chance_recovery, compute_recovery
 from labwright.record.baseline_check import ExpectedError, check_baseline, parse_expected
-from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, adjust_p_values
+from labwright.record.claims.estimates import (
+    MIN_REPLICATES,
+    SIGNIFICANCE_LEVEL,
+    adjust_p_values,
+    compute_p_value,
+    compute_t_interval,
+)
 from labwright.record.schema.repository import ExpectedResult
 from labwright.sandbox.repository.metric import parse_metric, read_metric
 from labwright.search import ablation_bandit
@@ -64,20 +71,22 @@ def _compute_effect(given: Case) -> CaseResult:
 
 
 def _compute_critical_value(given: Case) -> CaseResult:
-    return ablation_stats.find_critical(given["baseline_mean"], given["effects"], given["share"])._asdict()
+    effects: Mapping[str, float] = given["effects"]
+    order = sorted(effects, key=lambda name: (-abs(effects[name]), name))
+    level, share = given["baseline_mean"], given["share"]
+    return {
+        "critical": [name for name in order if ablation_stats.reaches_share(effects[name], level, share)],
+        "harmful": [name for name in order if effects[name] < 0],
+    }
 
 
 def _compute_paired(given: Case) -> CaseResult:
-    found = ablation_stats.compute_paired_interval(given["effects"])
-    return {
-        "n": found.n,
-        "mean": found.mean,
-        "sd": found.sd,
-        "low": found.low,
-        "high": found.high,
-        "p": found.p,
-        "called": found.verdict,
-    }
+    effects = [one for one in given["effects"] if one is not None]
+    sd, low, high = compute_t_interval(effects)
+    p = compute_p_value(effects)
+    is_unknown = len(effects) < MIN_REPLICATES or p is None
+    found = {"n": len(effects), "mean": fmean(effects) if effects else None, "sd": sd, "low": low, "high": high, "p": p}
+    return {**found, "called": "unknown" if is_unknown else None}
 
 
 def _compute_holm(given: Case) -> CaseResult:

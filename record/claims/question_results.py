@@ -69,6 +69,12 @@ class QuestionResults:
             one for one in self.comparisons if order.index(one.difference.condition) > order.index(one.difference.other)
         ]
 
+    @property
+    def settings(self) -> dict[str, PrintedValue]:
+        """Key -> value of each setting of the design."""
+        settings = (*self.design.constants, *self.design.varied)
+        return {format_key("setting", one.name): print_name(one.value) for one in settings}
+
     def _print_values(self) -> dict[str, tuple[PrintedValue, str]]:
         found: dict[str, tuple[PrintedValue, str]] = {}
         means = {(one.name, one.condition): one.mean for one in self.claims}
@@ -82,9 +88,7 @@ class QuestionResults:
                 value = values.get(f"{claim.key}.{form}")
                 if value is not None and (claim.sd is not None or form not in ("sd", "ci")):
                     found[f"{claim.key}.{form}"] = value, f"{text}: {what}"
-        for one in (*self.design.constants, *self.design.varied):
-            found[format_key("setting", one.name)] = print_name(one.value), f"setting: {one.name}"
-        return found
+        return found | {key: (value, f"setting {key[8:]}") for key, value in self.settings.items()}
 
     def print_text(self, text: str) -> str:
         """Return a text with its keys replaced by the values that they print."""

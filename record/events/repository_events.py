@@ -9,7 +9,6 @@ from pydantic import Field
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.repository import (
     BaselineVerdict,
-    CommandRun,
     EnvironmentDeviation,
     ExpectedResult,
     MutationOutcome,
@@ -22,8 +21,6 @@ from labwright.record.schema.repository import (
     UnexaminedPart,
 )
 from labwright.record.schema.research_question import ExperimentDesign
-
-CommandPurpose = Literal["repair", "baseline", "trace", "search", "joint", "confirm"]
 
 
 class RepositoryImported(FrozenModel):
@@ -82,7 +79,8 @@ class BaselineChecked(FrozenModel):
 
     type: Literal["baseline_checked"] = "baseline_checked"
     tree: str
-    runs: tuple[str, ...]
+    node: str = Field(default="", description="node of the unmodified repository, with its repairs, in an ablation")
+    seeds: tuple[int, ...] = Field(default=(), description="seeds of that node and its replicates")
     mean: float | None
     spread: float | None
     verdict: BaselineVerdict
@@ -107,18 +105,9 @@ class MutationTried(FrozenModel):
     type: Literal["patched"] = "patched"
     part: str
     way: int = Field(ge=0, description="index of the part's mutation")
-    tree: str
+    node: str = Field(default="", description="node that ran it; empty: it could not be run")
     gate: MutationOutcome
     why: str = ""
-
-
-class CommandEnded(FrozenModel):
-    """A run of the command ended."""
-
-    type: Literal["command_ended"] = "command_ended"
-    run: CommandRun
-    purpose: CommandPurpose
-    parts: tuple[str, ...] = Field(default=(), description="ablated parts")
 
 
 class AblationsConcluded(FrozenModel):
@@ -160,7 +149,6 @@ RepositoryEvent = (
     | BaselineChecked
     | PartsFound
     | MutationTried
-    | CommandEnded
     | AblationsConcluded
     | QuestionDesigned
     | QuestionAnswered

@@ -113,8 +113,6 @@ def _apply_repository(state: RunState, event: repository_events.RepositoryEvent)
             code.parts = event
         case repository_events.MutationTried():
             code.tried_mutations[event.part, event.way] = event
-        case repository_events.CommandEnded():
-            code.runs[event.run.key] = event
         case repository_events.AblationsConcluded():
             code.ablation_results = event
         case repository_events.QuestionDesigned():

@@ -56,9 +56,12 @@ class RunState(RunStateFields):
         return setting if name in (arm, method) else plan.find_defaults(method) | setting
 
     def find_cell_setting(self, cell: Cell) -> HyperparameterSetting:
-        """Return the hyperparameters of a cell: its arm's, with those that a swapped setting replaces."""
-        own, plan = self.find_setting(cell.arm, cell.trial), self.data_plan
-        assert plan is not None
+        """Return the hyperparameters of a cell: its arm's, with those that a swapped setting replaces; none without a
+        plan."""
+        plan = self.data_plan
+        if plan is None:
+            return {}
+        own = self.find_setting(cell.arm, cell.trial)
         if not cell.setting_of:
             return own
         shared = {one.name for one in plan.find_space(cell.arm)}

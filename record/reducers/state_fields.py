@@ -141,8 +141,6 @@ class RepositoryState:
         default_factory=dict[tuple[str, int], repository_events.MutationTried]
     )
     """Outcome of each mutation by part and index."""
-    runs: dict[str, repository_events.CommandEnded] = field(default_factory=dict[str, repository_events.CommandEnded])
-    """Every run of the command by its key, in the order of their ends."""
     ablation_results: repository_events.AblationsConcluded | None = None
     question_design: repository_events.QuestionDesigned | None = None
     question_answer: repository_events.QuestionAnswered | None = None

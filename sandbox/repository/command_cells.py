@@ -30,7 +30,15 @@ from labwright.record.repository_source import (
 from labwright.record.schema.cell import Cell, format_place_name
 from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, Measurement
 from labwright.record.schema.nodes import Failure
-from labwright.record.untrusted_files import BadFile, list_names, open_regular, remove_tree, write_file
+from labwright.record.untrusted_files import (
+    BadFile,
+    list_names,
+    make_folder,
+    open_regular,
+    remove_path,
+    remove_tree,
+    write_file,
+)
 from labwright.sandbox.cell_runner import CellRunner
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
@@ -51,6 +59,7 @@ from labwright.sandbox.repository.metric import (
 )
 from labwright.sandbox.repository.output_redaction import OutputRedactor
 from labwright.sandbox.repository.predictions import submit_predictions
+from labwright.sandbox.repository.trace import HOOK_FOLDER, TRACE_FOLDER, add_hook, build_trace_variables, copy_trace
 from labwright.sandbox.results import AttemptMeasurements, measure_attempt
 from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
@@ -140,23 +149,29 @@ class CommandWorker:
         argv = build_command_line(
             code.command, cell.seed, code.build_words(arm, cell, order.task.setting), device=self.repository.device
         )
-        resume = self.repository.resume
+        resume, env = self.repository.resume, code.command.env
+        if code.traced:
+            remove_path(checkout, TRACE_FOLDER)
+            make_folder(checkout, TRACE_FOLDER)
+            env |= build_trace_variables()
         began = await asyncio.to_thread(wait_for_next_time, checkout)
         ran = await self.runner.run_repository_command(
             CommandJob(
                 name=f"{self.job.name} {cell.name}",
                 folder=checkout,
                 argv=tuple(argv),
-                env=code.command.env,
+                env=add_hook(env),
                 timeout=order.limit / 2 if resume else order.limit,  # shared by both runs
                 environment=self.repository.environment.command_environment,
-                readable=(large_files,),
+                readable=(large_files, HOOK_FOLDER),
                 resume=resume,
             ),
             order.task.needs,
             alone=order.alone,
             on_start=lambda: running.mark_started(time.monotonic()),
         )
+        if code.traced:
+            copy_trace(checkout, folder)
         finished = FinishedCommand(ran, checkout, folder, began)
         if code.results is not None:
             return await asyncio.to_thread(self._record_script_results, cell, code.results, finished)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.repository import RepositoryEdit
 from labwright.record.untrusted_files import BadFile, open_regular
 from labwright.sandbox.errors import RepositoryError
@@ -63,6 +64,11 @@ class ImportedTree:
     files: int
     bytes: int
     faults: tuple[str, ...] = ()
+
+
+def open_mirror(folder: RunFolder) -> GitMirror:
+    """Return the copy of the repository in the folder of a study."""
+    return GitMirror(folder.root / "code" / "mirror")
 
 
 class GitMirror:

@@ -114,15 +114,23 @@ def _select_registered(cells: Sequence[Cell], plan: DataPlan, reads: Mapping[str
     return [cell for cell in cells if (cell.dataset, cell.arm, cell.level) in places]
 
 
-def list_arms(node: Node, plan: DataPlan) -> tuple[str, ...]:
+def list_arms(node: Node, plan: DataPlan | None) -> tuple[str, ...]:
     """Return all arms that a node's program may have a file for."""
-    return tuple(dict.fromkeys((*(arm.name for arm in plan.arms), *node.arms)))
+    return tuple(dict.fromkeys((*(arm.name for arm in (plan.arms if plan is not None else ())), *node.arms)))
 
 
 def compute_cell_keys(
-    cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str], context: RunContext, view: StageSnapshot
+    cells: Iterable[Cell],
+    source: Mapping[str, str],
+    *,
+    arms: Iterable[str],
+    context: RunContext,
+    view: StageSnapshot | None = None,
 ) -> dict[Cell, str]:
-    """Return the key of each cell, a hash of its visible source, data, artifacts, models, scorer and environment."""
+    """Return the key of each cell, a hash of its visible source, data, artifacts, models, scorer and environment.
+
+    Without a `view`, no artifact is visible.
+    """
     arms, cells = tuple(arms), tuple(cells)
     reads = collect_reads(source.get(ENTRY_FILE, "")) or {}
     places = {(cell.place_name, cell.seed): cell for cell in reversed(cells)}
@@ -130,7 +138,7 @@ def compute_cell_keys(
     scorers = {one.dataset: one.sha256 for one in context.state.scorers}
     words = {word for text in source.values() for word in collect_strings(text)}
     known = list_node_artifacts(
-        context.state, context.folder, (one for name, one in view.nodes.items() if name in words)
+        context.state, context.folder, (one for name, one in (view.nodes if view else {}).items() if name in words)
     )
     artifacts = {f"{node}/{name}": one.sha256 for node, files in known.items() for name, one in files.items()}
 
@@ -144,7 +152,7 @@ def compute_cell_keys(
             "data": facts.get(cell.dataset, ""),
             "scorer": scorers.get(cell.dataset, ""),
             "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in seen.items()},
-            **build_subject_key(context.plan, context.subjects),
+            **build_subject_key(context.state.data_plan, context.subjects),
             "artifacts": artifacts,
             "pretrained": context.pretrained_models,
             "network": context.network,
@@ -158,9 +166,9 @@ def compute_cell_keys(
     return {cell: key(cell) for cell in cells}
 
 
-def build_subject_key(plan: DataPlan, subjects: Mapping[str, SubjectSettings]) -> dict[str, object]:
+def build_subject_key(plan: DataPlan | None, subjects: Mapping[str, SubjectSettings]) -> dict[str, object]:
     """Return the part of a key for the language models that code may query; empty if it may query none."""
-    known = {name: subjects[name].definition for name in plan.subjects if name in subjects}
+    known = {name: subjects[name].definition for name in (plan.subjects if plan else ()) if name in subjects}
     return {"subjects": known} if known else {}
 
 
@@ -285,7 +293,7 @@ class NodeCells:
         return replace(
             job,
             cells={cell: task(cell, one) for cell, one in job.cells.items()},
-            arms=list_arms(self._node, self._context.plan),
+            arms=list_arms(self._node, self._context.state.data_plan),
             may_skip_cells=timed,
         )
 

@@ -18,7 +18,13 @@ async def prepare_repository(context: RunContext) -> None:
     if code.truth is not None:
         truth = read_truth(code.truth).without_splits
         facts = DatasetFacts(
-            name="labels", source=str(code.truth), features=0, classes=0, sizes={}, fingerprint="", seed=0
+            name=next(iter(context.sources)),
+            source=str(code.truth),
+            features=0,
+            classes=0,
+            sizes={},
+            fingerprint="",
+            seed=0,
         )
         write_labels(truth, truth.add_facts(facts), context.folder.labels)
     if known.imported is None:

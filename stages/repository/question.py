@@ -13,11 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import unified_diff
 from fnmatch import fnmatch
-from pathlib import Path
 from statistics import fmean
 from typing import Any
-
-from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
 
 from labwright.models.roles.questions import (
     QUESTION_CODE,
@@ -46,15 +43,16 @@ from labwright.record.repository_source import (
     parse_arm_code,
 )
 from labwright.record.result_macros import to_plain_text
-from labwright.record.run_folder import RunFolder, hash_texts, read_source, write_file
+from labwright.record.run_folder import RunFolder, hash_texts, read_source
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.repository import RepositoryCommand
 from labwright.record.schema.research_question import ExperimentDesign, ResearchQuestion
 from labwright.record.source_edits import apply_edits
 from labwright.record.source_tree import SourceTreeError
-from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.git_mirror import open_mirror
 from labwright.stages.nodes.repository_program import BaselineError
+from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
 from labwright.stages.repository.question_conclusion import find_conclusion_faults, summarize_results
 from labwright.stages.repository.repository_context import build_context, read_requested
 from labwright.stages.run_context import RunContext, decision_number
@@ -334,22 +332,24 @@ def find_change_faults(files: Mapping[str, str], question: ResearchQuestion) -> 
 # --- output ---------------------------------------------------------------------------------------------------------
 
 
-def write_answer(state: RunState, root: Path) -> None:
-    """Write the answer, the patch of the repository, the script, the record of the work and the report."""
-    code, folder = state.repository_state, RunFolder(root)
-    done, tree = code.question_answer, state.read_setting("code.tree")
-    texts = GitMirror(root / "code" / "mirror").read_texts(tree)
-    files = read_changed_files(state, folder)
+def build_answer_files(state: RunState, folder: RunFolder) -> dict[str, str]:
+    """Return the content of every file of the answer by name: the answer, the patch of the repository, the script, the
+    record of the work and the report."""
+    code = state.repository_state
+    done, changed = code.question_answer, read_changed_files(state, folder)
+    texts = open_mirror(folder).read_texts(state.read_setting("code.tree"))
+    patch = {path: text for path, text in changed.items() if path != SCRIPT_FILE}
+    files = {
+        PATCH_FILE: format_change(patch, texts),
+        RECORD_FILE: json.dumps(build_work_record(state), indent=1) + "\n",
+        REPORT_FILE: "\n".join(_render_report(state)) + "\n",
+    }
+    if SCRIPT_FILE in changed:
+        files[SCRIPT_FILE] = changed[SCRIPT_FILE]
     if code.question_design is not None and done is not None and done.conclusion:
         answer = {"design": list(code.question_design.design.statements), "conclusion": done.conclusion}
-        write_file(root / ANSWER_FILE, json.dumps(answer, indent=1, ensure_ascii=False) + "\n")
-    write_file(
-        root / PATCH_FILE, format_change({path: text for path, text in files.items() if path != SCRIPT_FILE}, texts)
-    )
-    if SCRIPT_FILE in files:
-        write_file(root / SCRIPT_FILE, files[SCRIPT_FILE])
-    write_file(root / RECORD_FILE, json.dumps(build_work_record(state), indent=1) + "\n")
-    write_file(root / REPORT_FILE, "\n".join(_render_report(state)) + "\n")
+        files[ANSWER_FILE] = json.dumps(answer, indent=1, ensure_ascii=False) + "\n"
+    return files
 
 
 def read_changed_files(state: RunState, folder: RunFolder) -> dict[str, str]:
@@ -357,7 +357,7 @@ def read_changed_files(state: RunState, folder: RunFolder) -> dict[str, str]:
     tries = list_experiment_nodes(state)
     if not tries:
         return {}
-    mirror, tree = GitMirror(folder.root / "code" / "mirror"), state.read_setting("code.tree")
+    mirror, tree = open_mirror(folder), state.read_setting("code.tree")
     patch = parse_arm_code(read_source(folder.get_source_path(tries[-1].id)), EXPERIMENT_ARM).patch
     before = mirror.read_texts(tree)
     return {

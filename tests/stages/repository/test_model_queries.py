@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from labwright.stages.repository.command_runs import CommandSetup
 
 from labwright.models.client import Models
 from labwright.models.roles.repository import (
@@ -34,7 +35,6 @@ from labwright.sandbox.repository.command import CommandEnvironment
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.trace import CalledFunction, CallTrace
 from labwright.stages.repository.code_index import index_code
-from labwright.stages.repository.command_runs import CommandSetup
 from labwright.stages.repository.component_discovery import ComponentInventory
 from labwright.stages.repository.model_queries import ModelQueries, check_repair, check_scope, find_named_places
 from tests.repositories import FILES
