@@ -38,6 +38,10 @@ SHOWN_NAMES = frozenset(
         "packages.lock",
         "manifest.json",
         "library.bib",
+        "report.md",
+        "section.tex",
+        "results.tex",
+        "ablations.json",
     }
 )
 """Names in a run's folder that may be shown."""
