@@ -13,6 +13,7 @@ from labwright.models.roles.repository_patches import ARM_PATCH
 from labwright.models.roles.study_plan import REPOSITORY_PLAN
 from labwright.record.baseline_check import parse_expected
 from labwright.record.claims.estimates import find_winner
+from labwright.record.claims.question_results import EXPERIMENT_ARM
 from labwright.record.errors import UsageError
 from labwright.record.reducers.run_state import RunState
 from labwright.record.repository_source import OVERRIDES_PLACEHOLDER, RepositoryProgram, parse_arm_code, parse_program
@@ -25,22 +26,19 @@ from labwright.sandbox.isolation.probe import determine_isolation
 from labwright.sandbox.repository.command import check_command_environment
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.repository.environment import build_environment
-from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.git_mirror import GitMirror, open_mirror
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
 from labwright.sandbox.repository.output_redaction import OutputRedactor
 from labwright.sandbox.repository.predictions import check_truth
+from labwright.stages.repository import ablation_report
 from labwright.stages.repository.code_index import index_code
 from labwright.stages.repository.command_discovery import find_missing_script
+from labwright.stages.repository.question import build_answer_files
 from labwright.stages.repository.study_planning import find_repository_faults
 from labwright.stages.run_context import StudiedRepository
 
 MAX_LOCATIONS = 4
 """Maximum lines of a repository that are shown for one number."""
-
-
-def open_mirror(folder: RunFolder) -> GitMirror:
-    """Return the run's copy of the repository."""
-    return GitMirror(folder.root / "code" / "mirror")
 
 
 def check_code(settings: Settings, kind: StudyKind = "paper") -> None:
@@ -186,6 +184,13 @@ def open_repository(settings: Settings, folder: RunFolder, state: RunState | Non
     )
 
 
+def build_report_files(state: RunState, folder: RunFolder) -> dict[str, str]:
+    """Return the files of the report of an ablation or a question, by name."""
+    if state.kind == "ablation":
+        return ablation_report.build_report_files(state)
+    return build_answer_files(state, folder)
+
+
 def user_repository(
     settings: Settings, folder: RunFolder, opened: StudyRepository | None = None
 ) -> StudiedRepository | None:
@@ -220,6 +225,7 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
     """
     split, _, rest = key.partition("/")
     conditions = rest.split("/")[2].partition(".")[0].split("~") if rest.count("/") >= 2 else [""]
+    conditions = [EXPERIMENT_ARM] if state.kind == "question" else conditions
     arm, node, source = "", None, dict[str, str]()
     for arm in map(parse_arm, conditions):  # of a difference, the arm that a patch changes
         good = (one.id for one in reversed(state.nodes.values()) if arm in one.arms and one.status == "good")
@@ -229,7 +235,7 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
             break
     if node is None or (code := parse_program(source)) is None:
         return ()
-    mirror, made = GitMirror(run / "code" / "mirror"), parse_arm_code(source, arm)
+    mirror, made = open_mirror(RunFolder(run)), parse_arm_code(source, arm)
     texts = {
         path: text.splitlines()
         for path, text in mirror.read_texts(mirror.apply_patch(code.tree, made.patch)).items()
@@ -241,18 +247,19 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
             file=f"nodes/{node}/source/{format_arm_path(arm, '.diff')}", line=1, text=f"changes {', '.join(files)}"
         ),
     )
-    metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
-    words = (
-        [re.split(r"[(\[\\]", metric.name)[0].strip()]
-        if metric.kind == "stdout"
-        else [metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
-    )
+    if code.results is not None:
+        kind, words = "json", [rest.split("/")[1], PurePosixPath(code.results.file).name]
+    else:
+        metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
+        kind, words = metric.kind, [metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
+        if kind == "stdout":
+            words = [re.split(r"[(\[\\]", metric.name)[0].strip()]
     for word in filter(None, words):
         found = [
             SourceLocation(file=f"{code.commit[:12]}:{path}", line=number, text=line.strip())
             for path, lines in texts.items()
             for number, line in enumerate(lines, 1)
-            if word in line and (metric.kind == "stdout" or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))
+            if word in line and (kind == "stdout" or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))
         ]
         if found:
             return (*(patch if made.patch else ()), *found[:MAX_LOCATIONS])

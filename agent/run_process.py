@@ -19,7 +19,7 @@ from functools import partial
 from labwright.agent.budget import build_cost_table, open_studied_llms
 from labwright.agent.data import fetch_models, list_sources
 from labwright.agent.environment import describe_isolation_for_readers, format_environment, list_packages, paper_notice
-from labwright.agent.repository_setup import open_repository, user_repository
+from labwright.agent.repository_setup import build_report_files, open_repository, user_repository
 from labwright.agent.run_commands import CommandHandler
 from labwright.agent.settings import Settings, override_settings, read_credentials
 from labwright.agent.state_machine import Step, run_state_machine
@@ -40,7 +40,6 @@ from labwright.record.reducers.state_fields import RepositoryState
 from labwright.record.retention import delete_unreferenced
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.nodes import PHASES, STAGES, Phase, StageName
-from labwright.record.untrusted_files import remove_tree
 from labwright.record.whole_numbers import parse_whole_number
 from labwright.sandbox.content_store import ContentStore, default_store_root, share_run
 from labwright.sandbox.datasets import list_source_files
@@ -60,11 +59,10 @@ from labwright.stages.measuring import TooLate
 from labwright.stages.missing_ablations import run_missing_ablations
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.paper import paper_steps
-from labwright.stages.repository.ablation_report import write_report
 from labwright.stages.repository.ablation_study import ablate
 from labwright.stages.repository.baseline_reproduction import reproduce
 from labwright.stages.repository.preparation import prepare_repository
-from labwright.stages.repository.question import answer, write_answer
+from labwright.stages.repository.question import answer
 from labwright.stages.run_context import (
     RepeatedFaultError,
     RunContext,
@@ -165,7 +163,6 @@ class RunProcess:
                 await executor.close()
                 if repository is not None:
                     repository.mirror.forget_checkouts()
-                    remove_tree(self.folder.root / "work", ignore_errors=True)
             if not done and self.log.state.phase != "done":
                 return self._record_end(INTERRUPTED, f"{self.stop_reason}; continue with 'scientist resume'")
             return self._record_end(*find_ending(self.log.state))
@@ -252,8 +249,8 @@ class RunProcess:
             return not self.signals.stop_event.is_set()
 
         async def report(context: RunContext) -> None:
-            write = write_report if context.state.kind == "ablation" else write_answer
-            await asyncio.to_thread(write, context.state, context.folder.root)
+            for name, text in build_report_files(context.state, context.folder).items():
+                write_file(context.folder.root / name, text)
 
         steps: dict[Phase, Callable[[RunContext], Awaitable[None]]] = {
             "prepare": prepare_repository,

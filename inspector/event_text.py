@@ -55,9 +55,6 @@ def _describe_code_event(event: repository_events.RepositoryEvent) -> str | None
         case repository_events.QuestionDesigned():
             arms = ", ".join(one.name for one in event.design.arms)
             return f"designed: {arms}; {event.design.seeds} seeds; {shorten(event.design.hypothesis, 160)}"
-        case repository_events.QuestionRunEnded():
-            name = "the unmodified repository" if not event.number else f"attempt {event.number}"
-            return f"{name}: {event.run.why or 'measured'} ({event.run.seconds:.1f}s)"
         case repository_events.QuestionAnswered():
             return f"answered: {shorten(event.conclusion, 300)}" if event.conclusion else f"no answer: {event.why}"
         case repository_events.AblationsConcluded():

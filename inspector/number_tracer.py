@@ -10,13 +10,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from labwright.inspector.paper_text import PaperSources
+from labwright.inspector.paper_text import AnswerSources, PaperSources
 from labwright.inspector.provenance import NumberTrace, ProvenanceLookup, TraceCandidate, TracedEffect
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.part_effects import format_report_claims, list_measured_claims, list_report_claims
+from labwright.record.claims.question_results import find_question_results
 from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
 from labwright.record.claims.sentences import list_outcome_words
 from labwright.record.printed_value import PrintedValue
@@ -64,17 +65,21 @@ class NumberTracer:
 
     def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:
         """`run` is the run's folder as shown in commands."""
-        self._state, plan = state, state.data_plan
+        self._state, plan, results = state, state.data_plan, find_question_results(state)
         self._line_starts: dict[str, str] = {}
         """Key -> start of the line of an ablation's report that prints it."""
+        settings, sources = format_setups(state), PaperSources
         if state.kind == "ablation":
             claims, printed = list_report_claims(state), format_report_claims(state)
             self._known = {one.key: one for one in (*list_measured_claims(state), *claims)}
-            files, results = REPORT_FILES, state.repository_state.ablation_results
-            self._line_starts |= {
-                row.key: f"| {row.part} |" for row in (results.results if results is not None else ())
-            }
+            files = REPORT_FILES
+            found = state.repository_state.ablation_results
+            self._line_starts |= {row.key: f"| {row.part} |" for row in (found.results if found is not None else ())}
             self._line_starts |= {one.key: "**" for one in claims if not isinstance(one, ClaimDifference)}
+        elif results is not None:
+            claims = [*results.claims, *(one.difference for one in results.comparisons)]
+            printed, settings = {key: value for key, (value, _) in results.printed.items()}, results.settings
+            self._known, files, sources = {one.key: one for one in claims}, REPORT_FILES[1:], AnswerSources
         else:
             found = compute_paper_claims(state)
             claims = [*found, *compute_differences(state, found), *compute_reference_claims(state)]
@@ -84,7 +89,7 @@ class NumberTracer:
             forms[key.rpartition(".")[0]][key] = to_plain_text(text)
         self._texts = [(claim, forms[key]) for key, claim in {one.key: one for one in claims}.items()]
         """Claim, and the printed text of each of its keys."""
-        self._setups = {key: to_plain_text(value) for key, value in format_setups(state).items()}
+        self._setups = {key: to_plain_text(value) for key, value in settings.items()}
         self._printed = {key: text for _, texts in self._texts for key, text in texts.items()} | self._setups
         self._effects: dict[str, TracedEffect] = {}
         """Effects of hypotheses, and estimates that the paper asked for, by key with form."""
@@ -94,7 +99,7 @@ class NumberTracer:
             self._add_effects(effects, format_decisions([one], plan))
         for one in compute_requested_estimates(state, list_requests(state))[0]:
             self._add_effects({one.key: TracedEffect("exploratory estimate", one.found)}, one.printed)
-        self._sources = PaperSources(folder, self._printed, files)
+        self._sources = sources(folder, self._printed, files)
         self._provenance = ProvenanceLookup(state, folder, self._known, run)
 
     def _add_effects(self, effects: Mapping[str, TracedEffect], values: Mapping[str, PrintedValue]) -> None:

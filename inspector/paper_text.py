@@ -133,5 +133,18 @@ class PaperSources:
         )
 
 
+class AnswerSources(PaperSources):
+    """Maps the printed values of a question to lines of its report, where each value has its key."""
+
+    @cached_property
+    def uses(self) -> dict[str, tuple[SourceLocation, ...]]:
+        found: dict[str, list[SourceLocation]] = {}
+        for file, number, line in self._lines:
+            for key in re.findall(r"`([^`]+)`", line):
+                if key in self._printed:
+                    found.setdefault(key, []).append(SourceLocation(file=file, line=number, text=_shorten(line)))
+        return {key: tuple(places) for key, places in found.items()}
+
+
 def _shorten(text: str, width: int = 140) -> str:
     return text if len(text) <= width else f"{text[:width].rstrip()}..."

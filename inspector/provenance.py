@@ -20,6 +20,7 @@ from labwright.record.cell_status import compute_node_cells
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, find_winner
 from labwright.record.claims.hypothesis_tests import find_deciding_nodes
+from labwright.record.claims.question_results import EXPERIMENT_ARM
 from labwright.record.claims.sentences import list_effect_datasets
 from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.python_syntax import parse_python
@@ -214,6 +215,10 @@ class ProvenanceLookup:
         )
 
     def format_reproduce_command(self, nodes: Iterable[str]) -> str:
+        if self._state.kind != "paper":
+            return f"git apply {self._run}/change.patch && bash {self._run}/reproduce.sh" * (
+                self._state.kind == "question"
+            )
         chosen = " ".join(f"--node {name}" for name in dict.fromkeys(nodes))
         return f"scientist reproduce {self._run} {chosen}".strip()
 
@@ -232,7 +237,8 @@ class ProvenanceLookup:
         """Return the fields of an origin that identify the cell in which a node measured a claim's value."""
         for one in compute_node_cells(self._state, node):
             cell = one.cell
-            if (cell.dataset, cell.condition) == (claim.dataset, claim.condition) and one.run is not None:
+            here = cell.arm == EXPERIMENT_ARM or (cell.dataset, cell.condition) == (claim.dataset, claim.condition)
+            if here and one.run is not None:
                 return {
                     "cell": str(self._folder.get_cell_path(one.run.id).relative_to(self._folder.root)),
                     "measured_by": one.node,

@@ -189,6 +189,8 @@ def format_status(status: RunStatus) -> list[Text]:
         lines.append(_format_pair("paused", status.paused))
     lines.append(_format_pair("phase", status.phase))
     lines.append(_format_pair("next", status.next))
+    lines += [_format_pair(name, shorten(text, 400)) for name, text in status.findings]
+    lines += [_format_pair("effects" * (not at), one) for at, one in enumerate(status.effects)]
     lines += [_format_pair("commands", shorten(one, 120)) for one in status.steering]
     lines += [_format_pair("answers", shorten(one, 200)) for one in status.answers]
     lines += [_format_pair("prior work", shorten(status.prior_work, 200))] * bool(status.prior_work)
@@ -357,4 +359,4 @@ def format_phases(phases: Sequence[PhaseSpending]) -> str:
 
 
 def _format_pair(name: str, value: str) -> Text:
-    return Text(f"{name:<12}", style="cyan") + Text(value)
+    return Text(f"{name:<12}" if len(name) < 12 else f"{name} ", style="cyan") + Text(value)

@@ -18,6 +18,7 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import (
     SEARCH_KINDS,
     STAGES,
+    STUDY_STAGES,
     Node,
     NodeKind,
     NodeStatus,
@@ -203,7 +204,7 @@ def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
                 compared=tuple(_find_close_calls(state, name)),
                 nodes=tuple(row(node, depth) for node, depth in _walk_stage(state, name)),
             )
-            for name in STAGES
+            for name in STUDY_STAGES[state.kind]
         ),
     )
 
@@ -223,9 +224,9 @@ def _find_close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
 
 
 def find_node_limit(state: RunState, stage: StageName) -> int | None:
-    """Return the current node limit of a stage; None if the record does not have it."""
+    """Return the current node limit of a stage; None if the record has none."""
     found = state.read_setting(f"search.{stage}.nodes")
-    return found if isinstance(found, int) else None
+    return found if isinstance(found, int) and state.kind == "paper" else None
 
 
 def stage_fields(state: RunState, stage: StageName) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from labwright.record.log_reader import RecordError, read_state
 from labwright.record.reducers.state_fields import RepositoryState
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import StudyKind
+from labwright.record.schema.research_question import ResearchQuestion
 from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND
 from labwright.stages.repository.ablation_report import to_json
@@ -82,8 +83,9 @@ def run_question(args: Run, settings: Settings) -> int:
     for name, given in (("--idea", args.idea), ("--plan", args.plan), ("--space", args.space)):
         if given is not None:
             raise UsageError(f"{name} cannot be combined with --task")
-    idea = question_to_idea(args.task)
-    settings = settings.model_copy(update={"question": read_question(args.task)})
+    question = read_question(args.task)
+    idea = build_question_idea(question, to_slug(args.task.stem))
+    settings = settings.model_copy(update={"question": question})
     slug = f"task_{to_slug(args.task.stem)}"
     folder = args.runs / check_name(args.name) if args.name else choose_folder(args.runs, slug, settings, "question")
     code = _run_study(idea, settings, "question", folder)
@@ -93,13 +95,12 @@ def run_question(args: Run, settings: Settings) -> int:
     return code
 
 
-def question_to_idea(task: Path) -> Idea:
-    """Convert a question to the idea of a study. Raises `UsageError`."""
-    question = read_question(task)
+def build_question_idea(question: ResearchQuestion, name: str) -> Idea:
+    """Convert a question to the idea of a study."""
     steps = [text for text in (question.method, question.instructions) if text] or [question.question]
     return Idea.model_validate(
         {
-            "Name": to_slug(task.stem),
+            "Name": name,
             "Title": question.question.splitlines()[0][:300],
             "Experiments": steps,
             "Short Hypothesis": question.question,
@@ -107,12 +108,12 @@ def question_to_idea(task: Path) -> Idea:
     )
 
 
-def apply_question(task: Path, settings: Settings) -> Settings:
-    """Return the settings of a full study of a question. Raises `UsageError`."""
+def plan_full_study(task: Path, settings: Settings) -> tuple[Idea, Settings]:
+    """Return the idea of a full study of a question, and its settings. Raises `UsageError`."""
     question = read_question(task)
     if settings.code.repository is None or not question.run:
         raise UsageError("--paper requires --code, and `run` and `measure` in the --task file")
-    return override_settings(
+    return build_question_idea(question, to_slug(task.stem)), override_settings(
         settings.model_dump(mode="json"),
         {
             "code.command": shlex.join(question.run),

@@ -24,7 +24,7 @@ from labwright.agent.cli.preflight import (
     removing_new_folder_on_refusal,
     settings_here,
 )
-from labwright.agent.cli.repository_study import apply_question, question_to_idea, run_question
+from labwright.agent.cli.repository_study import plan_full_study, run_question
 from labwright.agent.cli.run_view import run_with_view
 from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import add_idea_data
@@ -66,7 +66,7 @@ def run(args: Run) -> int:
     if args.task is not None:
         if not args.paper:
             return run_question(args, settings)
-        settings, chosen = apply_question(args.task, settings), question_to_idea(args.task)
+        chosen, settings = plan_full_study(args.task, settings)
     else:
         assert args.idea is not None
         chosen = written or read_idea_from_text(args.idea, settings)

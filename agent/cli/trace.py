@@ -15,6 +15,7 @@ from labwright.agent.repository_setup import find_writing_lines
 from labwright.inspector.number_tracer import NumberTracer, parse_number
 from labwright.inspector.provenance import NumberTrace, TraceCandidate
 from labwright.inspector.safe_text import to_plain
+from labwright.record.claims.question_results import find_question_results
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import RunFolder
 from labwright.record.zips import open_run_folder
@@ -29,7 +30,7 @@ def trace_number(args: Trace) -> int:
     state, value = read_paper_state(folder), parse_number(args.number)
     if value is None:
         raise UsageError(f"{args.number!r} is not a number: give it as printed in the paper, such as 0.873 or -0.021")
-    if state.data_plan is None and state.repository_state.ablation_results is None:
+    if state.data_plan is None and state.repository_state.baseline is None and find_question_results(state) is None:
         raise UsageError(f"{args.run} has no data plan or results yet: there is nothing to trace")
     found = NumberTracer(state, RunFolder(folder, state.paper_version), run=shlex.quote(str(args.run))).trace_number(
         value

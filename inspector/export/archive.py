@@ -23,6 +23,7 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import IO, NamedTuple
 
+from labwright.inspector.findings import REPORT_FILES
 from labwright.record import llm_calls
 from labwright.record.line_store import EVENTS_FILE, write_rows
 from labwright.record.log_reader import read_rows
@@ -31,6 +32,7 @@ from labwright.record.zips import INNER, NAME
 
 ARCHIVED_NAMES = frozenset(
     {
+        *REPORT_FILES,
         "nodes",
         "cells",
         "paper",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -11,8 +11,6 @@ from labwright.models.roles.role import Role
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.research_question import ExperimentDesign, ResearchQuestion
 from labwright.record.source_edits import SourceEdit, WholeFile
-
-Sentence = Annotated[str, Field(min_length=1, max_length=600)]
 
 
 class QuestionInputs(FrozenModel):
@@ -61,47 +59,37 @@ class CodeAnswer(FrozenModel):
     script: str = Field(default="", max_length=4000, description="bash: runs all of it from the repository's root")
 
 
+class ListedValue(FrozenModel):
+    """A value that a conclusion may print by its key."""
+
+    key: str
+    text: str = Field(description="as it will be printed")
+    what: str
+
+
 class QuestionConclusionInputs(FrozenModel):
     asked: ResearchQuestion
     design: ExperimentDesign
-    measured: tuple[str, ...] = Field(description="one line per arm and metric: mean, spread and n")
-    compared: tuple[str, ...] = Field(description="one line per two arms and metric: the direction of the second")
+    values: tuple[ListedValue, ...]
+    compared: tuple[str, ...] = Field(description="one line per two arms and metric: the direction of the first")
     complaints: tuple[str, ...] = ()
 
 
 class StatedDirection(FrozenModel):
     metric: Word
-    first: Word
-    second: Word
-    second_is: str = Field(pattern="^(lower|higher|same|unclear)$", description="compared with the first")
-
-
-class StatedNumber(FrozenModel):
-    text: Word = Field(description="the number as the conclusion prints it, with its % if any")
-    what: Literal["mean", "sd", "value", "difference", "ratio", "percent"] = Field(
-        description=(
-            "the mean, standard deviation or one value of `arm`; or its mean minus that of `against`, divided by it, "
-            "or the difference as a percentage of it"
-        )
-    )
-    metric: Word
     arm: Word
-    against: str = Field(default="", max_length=200)
+    against: Word
+    is_: Literal["higher", "lower", "the same", "open"] = Field(
+        alias="is", description="`arm` compared with `against`; open: the interval of the difference contains zero"
+    )
 
 
 class ConclusionAnswer(FrozenModel):
-    """The conclusion of a study, with the numbers and directions that it states."""
+    """The conclusion of a study, with the directions that it states."""
 
-    conclusion: str = Field(min_length=1, max_length=2400)
-    numbers: tuple[StatedNumber, ...] = Field(
-        default=(),
-        max_length=40,
-        description=("every number in the conclusion, except numbers of the question and counts of arms and seeds"),
-    )
+    conclusion: str = Field(min_length=1, max_length=2400, description="numbers are written as {key}")
     directions: tuple[StatedDirection, ...] = Field(
-        default=(),
-        max_length=20,
-        description=("every direction that the conclusion states, with the names of arms and metrics"),
+        default=(), max_length=20, description="every direction that the conclusion states"
     )
 
 

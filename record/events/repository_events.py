@@ -20,7 +20,7 @@ from labwright.record.schema.repository import (
     SameSeed,
     UnexaminedPart,
 )
-from labwright.record.schema.research_question import ExperimentDesign, QuestionRun, ResearchQuestion
+from labwright.record.schema.research_question import ExperimentDesign
 
 
 class RepositoryImported(FrozenModel):
@@ -129,24 +129,15 @@ class QuestionDesigned(FrozenModel):
     """The experiment for a question was designed, before any file is changed."""
 
     type: Literal["question_designed"] = "question_designed"
-    question: ResearchQuestion
     design: ExperimentDesign
 
 
-class QuestionRunEnded(FrozenModel):
-    """An attempt at the experiment was run; number 0: the unmodified repository."""
-
-    type: Literal["question_ran"] = "question_ran"
-    number: int = Field(ge=0)
-    run: QuestionRun
-
-
 class QuestionAnswered(FrozenModel):
-    """The conclusion. `bound`: whether each of its numbers and directions follows from the measurements."""
+    """The conclusion, whose numbers the program printed."""
 
     type: Literal["question_answered"] = "question_answered"
     conclusion: str = Field(description="empty: there is no answer")
-    bound: bool = False
+    source: str = Field(default="", description="the conclusion with the keys of its numbers")
     why: str = ""
 
 
@@ -160,6 +151,5 @@ RepositoryEvent = (
     | MutationTried
     | AblationsConcluded
     | QuestionDesigned
-    | QuestionRunEnded
     | QuestionAnswered
 )

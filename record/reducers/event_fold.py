@@ -117,7 +117,5 @@ def _apply_repository(state: RunState, event: repository_events.RepositoryEvent)
             code.ablation_results = event
         case repository_events.QuestionDesigned():
             code.question_design = event
-        case repository_events.QuestionRunEnded():
-            code.question_runs[event.number] = event.run
         case repository_events.QuestionAnswered():
             code.question_answer = event

@@ -143,10 +143,6 @@ class RepositoryState:
     """Outcome of each mutation by part and index."""
     ablation_results: repository_events.AblationsConcluded | None = None
     question_design: repository_events.QuestionDesigned | None = None
-    question_runs: dict[int, repository_events.QuestionRun] = field(
-        default_factory=dict[int, repository_events.QuestionRun]
-    )
-    """Runs of an experiment that answers a question, by number; 0: the unmodified repository."""
     question_answer: repository_events.QuestionAnswered | None = None
 
 

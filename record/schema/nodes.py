@@ -43,6 +43,12 @@ PHASES: Mapping[StudyKind, tuple[Phase, ...]] = {
     "question": ("prepare", "answer", "report", "done"),
 }
 """The phases of each kind of study, in order."""
+STUDY_STAGES: Mapping[StudyKind, tuple[StageName, ...]] = {
+    "paper": STAGES,
+    "ablation": ("preliminary", "ablation"),
+    "question": ("preliminary",),
+}
+"""The stages of the nodes of each kind of study."""
 NodeKind = Literal["draft", "debug", "improve", "trial", "tune", "ablate", "replicate", "aggregate", "rung"]
 """`trial`: the parent's program with settings of one arm to try; `tune`: with the chosen setting of each arm;
 `replicate`: with another seed; `rung`: reference models (`record.reference_baselines`). No model writes code for these

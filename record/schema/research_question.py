@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from labwright.record.schema.frozen_model import FrozenModel
@@ -67,14 +65,3 @@ class ExperimentDesign(FrozenModel):
             f"hypothesis: {self.hypothesis}",
             f"rule: {self.rule}",
         )
-
-
-class QuestionRun(FrozenModel):
-    """One execution of the script, or of the unmodified command."""
-
-    seconds: float
-    exit: int | None = Field(default=None, description="exit code; None: it reached its limit")
-    why: str = Field(default="", description="reason why its output cannot be used")
-    tail: str = ""
-    results: dict[str, Any] = Field(default_factory=dict, description="metric -> arm -> values by seed")
-    files: dict[str, str] = Field(default_factory=dict, description="result file -> sha256")

@@ -15,18 +15,35 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
 
-from labwright.record.repository_source import OUTPUT_FOLDER, build_command_line, parse_arm_code, parse_program
+from pydantic import AllowInfNan, Strict, TypeAdapter, ValidationError
+
+from labwright.record.repository_source import (
+    OUTPUT_FOLDER,
+    ScriptResults,
+    build_command_line,
+    parse_arm_code,
+    parse_program,
+)
 from labwright.record.schema.cell import Cell, format_place_name
 from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, Measurement
 from labwright.record.schema.nodes import Failure
-from labwright.record.untrusted_files import list_names, make_folder, open_regular, remove_path, remove_tree, write_file
+from labwright.record.untrusted_files import (
+    BadFile,
+    list_names,
+    make_folder,
+    open_regular,
+    remove_path,
+    remove_tree,
+    write_file,
+)
 from labwright.sandbox.cell_runner import CellRunner
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
 from labwright.sandbox.file_clock import wait_for_next_time
-from labwright.sandbox.job import MEASUREMENTS, CellResult, Job
+from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS, CellResult, Job
 from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
@@ -47,6 +64,8 @@ from labwright.sandbox.results import AttemptMeasurements, measure_attempt
 from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
+MAX_RESULT_BYTES = 5_000_000
+_VALUES = TypeAdapter(tuple[Annotated[float, Strict(), AllowInfNan(False)], ...])
 SEALED_TEST_PREFIX = "test_metric"
 """Prefix of the names of sealed files with one value each."""
 
@@ -154,6 +173,8 @@ class CommandWorker:
         if code.traced:
             copy_trace(checkout, folder)
         finished = FinishedCommand(ran, checkout, folder, began)
+        if code.results is not None:
+            return await asyncio.to_thread(self._record_script_results, cell, code.results, finished)
         if predictions:
             return await asyncio.to_thread(self._score_predictions, cell, metrics[0].place, finished)
         readings = [
@@ -190,6 +211,26 @@ class CommandWorker:
         outcome = self._build_outcome(cell, ran, failure, hidden, folder)
         return outcome.model_copy(
             update={"measurements": measured.final, "sealed": measured.sealed, "curves_sha256": measured.curves_sha256}
+        )
+
+    def _record_script_results(self, cell: Cell, wanted: ScriptResults, finished: FinishedCommand) -> CellResult:
+        """Return the outcome of a script that measures several arms, and keep its file of results as an artifact."""
+        ran, folder, found, failure = finished.outcome, finished.folder, list[Measurement](), finished.outcome.failure
+        artifacts = dict[str, str]()
+        if failure is None:
+            try:
+                found, content = read_script_results(finished.checkout, wanted, cell.dataset)
+                name = PurePosixPath(wanted.file).name
+                write_file(folder, f"{ARTIFACTS}/{name}", content)
+                artifacts[name] = hashlib.sha256(content).hexdigest()
+            except RepositoryError as error:
+                failure = Failure(kind="no measurement", message=str(error))
+        lines = "".join(f"{one.model_dump_json()}\n" for one in found).encode()
+        write_file(folder, MEASUREMENTS, lines)
+        outcome = self._build_outcome(cell, ran, failure, self.repository.redactor, folder)
+        digest = hashlib.sha256(lines).hexdigest()
+        return outcome.model_copy(
+            update={"measurements": tuple(found), "artifacts": artifacts, "curves_sha256": digest if found else None}
         )
 
     def _record_readings(
@@ -237,6 +278,45 @@ class CommandWorker:
             resumed=ran.resumed,
             peak_host_bytes=ran.peak_host_bytes,
         )
+
+
+def read_script_results(checkout: Path, wanted: ScriptResults, dataset: str) -> tuple[list[Measurement], bytes]:
+    """Return the value of every arm, metric and seed, and the file. Raises `RepositoryError` if one is missing."""
+    try:
+        with open_regular(checkout, wanted.file, MAX_RESULT_BYTES) as file:
+            content = file.read()
+        results: Any = json.loads(content)
+    except (BadFile, OSError, ValueError, RecursionError):
+        raise RepositoryError(f"the script left no {wanted.file} in the required format") from None
+    found, lacking = list[Measurement](), list[str]()
+    for metric in wanted.metrics:
+        arms: Any = results.get(metric) if isinstance(results, dict) else None  # pyright: ignore
+        for arm in wanted.arms:
+            values: Any = arms.get(arm) if isinstance(arms, dict) else None  # pyright: ignore
+            try:
+                numbers = _VALUES.validate_python(values)
+            except ValidationError:
+                numbers = ()
+            if len(numbers) < wanted.seeds or any(abs(one) > MAX_ABSOLUTE_VALUE for one in numbers):
+                lacking.append(f"{metric} of {arm}")
+            found += [
+                Measurement(
+                    name=metric,
+                    value=value,
+                    condition=arm,
+                    dataset=dataset,
+                    split="validation",
+                    seed=seed,
+                    grade="logged",
+                )
+                for seed, value in enumerate(numbers)
+                if abs(value) <= MAX_ABSOLUTE_VALUE
+            ]
+    if lacking:
+        raise RepositoryError(
+            f"{wanted.file} lacks values for {', '.join(lacking[:6])}: {wanted.seeds} finite numbers are needed of each"
+        )
+    return found, content
 
 
 def _find_failure(reading: MetricReading) -> Failure | None:

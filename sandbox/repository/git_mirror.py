@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.repository import RepositoryEdit
 from labwright.record.untrusted_files import BadFile, open_regular
 from labwright.sandbox.errors import RepositoryError
@@ -63,6 +64,11 @@ class ImportedTree:
     files: int
     bytes: int
     faults: tuple[str, ...] = ()
+
+
+def open_mirror(folder: RunFolder) -> GitMirror:
+    """Return the copy of the repository in the folder of a study."""
+    return GitMirror(folder.root / "code" / "mirror")
 
 
 class GitMirror:
@@ -207,7 +213,7 @@ class GitMirror:
 
     def replace_files(self, tree: str, files: Mapping[str, str]) -> str:
         """Return a tree in which the given files are replaced or added."""
-        modes = {path: file.mode for path, file in self.list_files(tree).items()}
+        modes = {path: file.mode for path, file in self.list_files(tree).items() if file.mode != "120000"}
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
             self._git("read-tree", tree, **index)

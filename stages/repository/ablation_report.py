@@ -17,7 +17,6 @@ from labwright.record.printed_value import escape_tex
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RepositoryState
 from labwright.record.result_macros import ResultMacroUse, render_results, to_plain_text
-from labwright.record.run_folder import write_file
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.repository import PartResult, format_command_line
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND
@@ -25,16 +24,19 @@ from labwright.sandbox.repository.metric import PREDICTIONS_KIND
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"
 
 
-def write_report(state: RunState, folder: Path) -> None:
-    """Write all files, each atomically."""
+def build_report_files(state: RunState) -> dict[str, str]:
+    """Return the content of every file by name."""
     values = format_report_claims(state)
     texts = {key: to_plain_text(value) for key, value in values.items()}
-    write_file(folder / JSON_FILE, json.dumps(to_json(state), indent=1) + "\n")
-    write_file(folder / REPORT_FILE, "\n".join(_render_report(state, texts)) + "\n")
+    files = {
+        JSON_FILE: json.dumps(to_json(state), indent=1) + "\n",
+        REPORT_FILE: "\n".join(_render_report(state, texts)) + "\n",
+    }
     if state.repository_state.ablation_results is not None:
         uses = {ResultMacroUse("result", key): value for key, value in values.items()}
-        write_file(folder / RESULTS_FILE, render_results(uses))
-        write_file(folder / SECTION_FILE, "\n".join(_render_section(state, texts)) + "\n")
+        files[RESULTS_FILE] = render_results(uses)
+        files[SECTION_FILE] = "\n".join(_render_section(state, texts)) + "\n"
+    return files
 
 
 def _render_section(state: RunState, values: Mapping[str, str]) -> Iterator[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from labwright.evals.expbench.result_files import build_comparisons
 from labwright.models.roles.questions import ConclusionAnswer, StatedDirection, StatedNumber
 from labwright.stages.repository.question import find_unsupported
-from labwright.stages.repository.result_files import build_comparisons
 
 RESULTS = {
     "accuracy": {"plain": [0.66, 0.68, 0.67, 0.69, 0.65], "wide_net": [0.86, 0.88, 0.87, 0.89, 0.85]},
