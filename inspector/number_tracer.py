@@ -66,11 +66,16 @@ class NumberTracer:
     def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:
         """`run` is the run's folder as shown in commands."""
         self._state, plan, results = state, state.data_plan, find_question_results(state)
+        self._line_starts: dict[str, str] = {}
+        """Key -> start of the line of an ablation's report that prints it."""
         settings, sources = format_setups(state), PaperSources
         if state.kind == "ablation":
             claims, printed = list_report_claims(state), format_report_claims(state)
             self._known = {one.key: one for one in (*list_measured_claims(state), *claims)}
             files = REPORT_FILES
+            found = state.repository_state.ablation_results
+            self._line_starts |= {row.key: f"| {row.part} |" for row in (found.results if found is not None else ())}
+            self._line_starts |= {one.key: "**" for one in claims if not isinstance(one, ClaimDifference)}
         elif results is not None:
             claims = [*results.claims, *(one.difference for one in results.comparisons)]
             printed, settings = {key: value for key, (value, _) in results.printed.items()}, results.settings
@@ -151,6 +156,9 @@ class NumberTracer:
             forms = [key for key, text in texts.items() if _is_in_text(number, text)]
             if forms:
                 places = tuple(place for key in forms for place in uses.get(key, ()))
+                if (start := self._line_starts.get(claim.key)) is not None:
+                    lines = self._sources.find_lines(start, lambda line: _is_in_text(number, line))
+                    places = (*places, *lines)
                 chosen = next((key for key in forms if key in uses), forms[0])
                 form = chosen.rpartition(".")[2]
                 yield self._provenance.trace_claim(claim, FORM_NAMES.get(form, form), texts[chosen], places)

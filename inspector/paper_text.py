@@ -112,6 +112,12 @@ class PaperSources:
                 if fits(text):
                     yield SourceLocation(file=file, line=line_number, text=_shorten(text))
 
+    def find_lines(self, start: str, fits: Callable[[str], bool]) -> Iterator[SourceLocation]:
+        """Yield the lines of plain text that start with a text."""
+        for file, line_number, line in self._lines:
+            if line.startswith(start) and fits(line):
+                yield SourceLocation(file=file, line=line_number, text=_shorten(line))
+
     def _to_text(self, line: str) -> str:
         return "".join(bit.text for bit in split_text(line.replace(r"\allowbreak{}", ""), self._printed)).strip()
 

@@ -1,8 +1,8 @@
 """Effects of the parts of a repository: the paired difference between its result with a part and without it.
 
 The arms are nodes: the unmodified repository, and its children without a part; every further seed of an arm is a
-replicate. Once an arm has fresh seeds, which influenced no choice, its effect is over these alone. An effect is positive
-if the part helps, for either direction of the metric. Runs of a command without a seed are compared unpaired.
+replicate. Once an arm has fresh seeds, which influenced no choice, its effect is over these alone. An effect is
+positive if the part helps, for either direction of the metric. Runs of a command without a seed are compared unpaired.
 
 Source of the unpaired interval: Welch 1947, with Satterthwaite's degrees of freedom.
 """

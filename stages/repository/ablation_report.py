@@ -1,8 +1,8 @@
 r"""Write the report of a repository's reproduction and ablation.
 
-The files are `ablations.json` for programs, `report.md` for readers, and `section.tex` for a paper. Every number of the
-report and the section is a claim of the record in its printed form (`record.claims.part_effects`); the section prints it
-by `\result{KEY}`, defined in `results.tex`, with the macros of the LaTeX templates (`record.result_macros`).
+The files are `ablations.json` for programs, `report.md` for readers, and `section.tex` for a paper. Every result in the
+report and the section is a claim of the record in its printed form (`record.claims.part_effects`); the section prints
+it by `\result{KEY}`, defined in `results.tex`, with the macros of the LaTeX templates (`record.result_macros`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ no effect on the run, or removes the whole model, the next mutation is tried. A 
 predictions are scored, is reported but not ranked.
 
 Every choice is a function of the recorded runs, and interrupted runs are completed before any new choice, so a resumed
-study repeats no run and asks no model twice. Source: AblateCell, ablation phase; the policy is `search.ablation_bandit`.
+study repeats no run and asks no model twice. Source: AblateCell, ablation phase; the policy is
+`search.ablation_bandit`.
 """
 
 from __future__ import annotations
@@ -442,9 +443,13 @@ class RepositoryAblation:
 
     async def _separate_top(self, found: PartsFound) -> None:
         """Spend runs on separating the k-th component from the next, until they are separated or only runs reserved for
-        confirmation are left.
+        confirmation are left. If fresh seeds are affordable for all components, these separate them.
         """
-        kept = CONFIRM_SEEDS * (1 + len(self._select_to_confirm(found)))
+        sets = self._select_to_confirm(found)
+        kept = CONFIRM_SEEDS * (1 + len(sets))
+        others = sum((one.name,) not in sets for one in self._list_ranked())
+        if self._runs_spent + kept + CONFIRM_SEEDS * others <= found.budget:
+            return
         waiting: set[asyncio.Task[None]] = set()
         under_way: list[str] = []
         while True:
@@ -602,7 +607,7 @@ class RepositoryAblation:
         return max(CONFIRM_SEEDS, min(known + 1, MAX_FRESH_SEEDS))
 
     async def _measure_affordable(self, found: PartsFound, wanted: Sequence[tuple[Sequence[str], int]]) -> bool:
-        """Measure sets on numbers of fresh seeds, those of them in order for which the whole number fits into the budget.
+        """Measure sets on numbers of fresh seeds, in order, those for which the whole number fits into the budget.
 
         Return whether any run was missing.
         """

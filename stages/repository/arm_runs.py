@@ -227,8 +227,8 @@ class ArmRuns:
         return state.nodes[node]
 
     async def _finish(self, node: str) -> None:
-        """Complete a node, or wait until it is completed. If a limit of the study prevents that, it stays unfinished and
-        a resumed study completes it.
+        """Complete a node, or wait until it is completed. If a limit of the study prevents that, it stays unfinished
+        until the study is resumed.
         """
         context = self.context
         while not context.state.nodes[node].is_finished and context.state.limit_reason is None:
