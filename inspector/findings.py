@@ -11,19 +11,8 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.part_effects import compute_part_effects
 from labwright.record.claims.question_results import find_question_results
 from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import REPORT_FILES
 from labwright.record.schema.repository import PartResult, format_command_line
-
-REPORT_FILES = (
-    "report.md",
-    "answer.json",
-    "change.patch",
-    "reproduce.sh",
-    "record.json",
-    "ablations.json",
-    "section.tex",
-    "results.tex",
-)
-"""Files that the last phase of such a study writes."""
 
 
 class FoundEffect(NamedTuple):

@@ -103,7 +103,8 @@ def format_metric(metric: TreeMetric) -> str:
 def format_stage(stage: StageRows) -> Text:
     """Format a stage in one line: name, progress, node states, best node, reason for its end."""
     line = Text(stage.stage, style="bold")
-    line.append(f"  {stage.searched_count}/{stage.node_limit or '?'} nodes", style="not bold")
+    limit = f"/{stage.node_limit}" if stage.node_limit is not None else ""
+    line.append(f"  {stage.searched_count}{limit} nodes", style="not bold")
     extra = Counter(row.kind for row in stage.nodes if row.kind not in SEARCH_KINDS)
     for kind, number in sorted(extra.items(), reverse=True):
         line.append(f" + {number} {kind}{'s' if number > 1 else ''}", style="not bold")
@@ -198,7 +199,8 @@ def format_status(status: RunStatus) -> list[Text]:
     lines += [_format_pair("protocol", shorten(one, 300)) for one in status.protocol]
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
-        line = f"{stage.searched}/{stage.node_limit or '?'} nodes ({counts or 'none'})"
+        limit = f"/{stage.node_limit}" if stage.node_limit is not None else ""
+        line = f"{stage.searched}{limit} nodes ({counts or 'none'})"
         line += f", best {stage.best}" if stage.best else ""
         line += f"; pending: {', '.join(stage.pending)}" if stage.pending else ""
         line += f"; {shorten(stage.limited, 80)}" if stage.limited else ""

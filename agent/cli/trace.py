@@ -71,7 +71,7 @@ def _format_candidate(one: TraceCandidate) -> Iterator[Text]:
     if len(one.places) > MAX_LOCATIONS:
         yield _format_row("", f"... and on {len(one.places) - MAX_LOCATIONS} more lines", "dim")
     if not one.places:
-        yield _format_row("printed", "nowhere in the paper", "yellow")
+        yield _format_row("printed", "nowhere", "yellow")
     for origin in one.origins:
         yield _format_row("node", f"{origin.node}, seed {origin.seed}: {origin.value:.6g} of {origin.condition}")
         if origin.cell:

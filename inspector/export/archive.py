@@ -23,10 +23,10 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import IO, NamedTuple
 
-from labwright.inspector.findings import REPORT_FILES
 from labwright.record import llm_calls
 from labwright.record.line_store import EVENTS_FILE, write_rows
 from labwright.record.log_reader import read_rows
+from labwright.record.run_folder import REPORT_FILES
 from labwright.record.untrusted_files import open_plain_file
 from labwright.record.zips import INNER, NAME
 

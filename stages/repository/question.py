@@ -98,7 +98,7 @@ class QuestionStudy:
             await self._conclude(QuestionResults(self.state, node, design))
             return
         why = "no usable design" if design is None else "no usable code change"
-        failure = node.failure.message if node is not None and node.failure is not None else why
+        failure = why if node is None else find_failure(self.state, node) or why
         self.context.recorder.append(QuestionAnswered(conclusion="", why=failure))
 
     # --- runs ---------------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class QuestionStudy:
             design=design,
             seconds=self._compute_seconds_left(number),
             requests_left=MAX_REQUESTS,
-            failed=before.failure.message if before is not None and before.failure is not None else "",
+            failed="" if before is None else find_failure(self.state, before),
             output=before.attempts[-1].stdout_tail[-6000:] if before is not None and before.attempts else "",
             written=tuple(ShownFile(path=path, text=text) for path, text in files.items()),
         )
@@ -300,6 +300,13 @@ class QuestionStudy:
                 break
             inputs = inputs.model_copy(update={"complaints": wrong})
         self.context.recorder.append(QuestionAnswered(conclusion=results.print_text(source), source=source, why=why))
+
+
+def find_failure(state: RunState, node: Node) -> str:
+    """Return why the command of a node failed; empty if it did not."""
+    runs = state.cells.list_node_runs(node.id)
+    failure = runs[-1].failure if runs else node.failure
+    return failure.message if failure is not None else ""
 
 
 # --- validation -------------------------------------------------------------------------------------------------------
@@ -411,9 +418,7 @@ def _render_report(state: RunState) -> Iterator[str]:
         yield from (f"- {line}" for line in designed.design.statements)
     yield "\n## Runs\n"
     for node in state.nodes.values():
-        failure = (
-            node.failure.message if node.failure is not None else "measured" if node.is_finished else "not finished"
-        )
+        failure = find_failure(state, node) or ("measured" if node.is_finished else "not finished")
         seconds = f" ({node.attempts[-1].seconds:.1f} s)" if node.attempts else ""
         yield f"- {node.id}, {node.title}, seed {node.seed}: {failure}{seconds}"
     yield (
