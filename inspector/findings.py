@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 from labwright.inspector.safe_text import shorten, to_plain
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.part_effects import compute_part_effects
-from labwright.record.claims.question_results import find_question_results
+from labwright.record.claims.question_results import UNMODIFIED_ARM, find_question_results
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import REPORT_FILES
-from labwright.record.schema.repository import PartResult, format_command_line
+from labwright.record.schema.repository import format_command_line
 
 
 class FoundEffect(NamedTuple):
@@ -45,6 +46,11 @@ def list_findings(state: RunState) -> Iterator[tuple[str, str]]:
             + (f", expected {expected.value:g} ± {expected.tolerance:g}" if expected is not None else "")
             + (f"; {to_plain(check.why)}" if check.why else ""),
         )
+    values = [
+        one.measurements[0].value for one in state.nodes.values() if UNMODIFIED_ARM in one.arms and one.measurements
+    ]
+    if values:
+        yield "baseline", f"mean {fmean(values):.6g} over {len(values)} seeds"
     if code.question_design is not None:
         design = code.question_design.design
         arms = ", ".join(f"{one.name} ({to_plain(one.what)})" for one in design.arms)
@@ -67,16 +73,13 @@ def list_effects(state: RunState) -> list[FoundEffect]:
             FoundEffect(f"{one.difference.name}: {one.difference.condition} - {one.difference.other}", *one)
             for one in results.pairs
         ]
-    called = {one.node: one.called for one in _list_part_results(state)}
+    found = state.repository_state.ablation_results
+    called = {one.node: one.called for one in found.results} if found is not None else {}
     return [
         FoundEffect(f"without {state.nodes[node].varies}", one.effect, called.get(node, "not settled yet"))
         for node, one in compute_part_effects(state).items()
+        if found is None or node in called
     ]
-
-
-def _list_part_results(state: RunState) -> tuple[PartResult, ...]:
-    found = state.repository_state.ablation_results
-    return found.results if found is not None else ()
 
 
 def format_effect(one: FoundEffect) -> str:

@@ -94,6 +94,8 @@ def format_metric(metric: TreeMetric) -> str:
     """Describe the metric shown in the tree."""
     unit = f" in {to_plain(metric.unit)}" if metric.unit else ""
     better = "higher" if metric.higher_is_better else "lower"
+    if not metric.dataset:
+        return f"{to_plain(metric.title)} of one run ({better} is better)"
     return (
         f"{to_plain(metric.title)}{unit} on {to_plain(metric.dataset)}, validation, mean over the method's conditions "
         f"({better} is better; the best node is chosen over all datasets)"

@@ -13,7 +13,6 @@ from pathlib import Path
 from labwright.record.source_tree import check_source
 from labwright.record.untrusted_files import remove_tree
 
-
 REPORT_FILES = (
     "report.md",
     "answer.json",

@@ -20,8 +20,8 @@ from labwright.record.result_macros import format_key, to_plain_text
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.research_question import ExperimentDesign
 
-EXPERIMENT_ARM = "experiment"
-"""Name of the arm of the script that measures every arm of the design."""
+UNMODIFIED_ARM, EXPERIMENT_ARM = "unmodified", "experiment"
+"""Names of the repository as it is, and of the script that measures every arm of the design."""
 FORMS = {
     "mean": "mean",
     "sd": "standard deviation over seeds",

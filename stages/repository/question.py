@@ -28,6 +28,7 @@ from labwright.models.roles.questions import (
 from labwright.models.roles.repository import ShownFile
 from labwright.record.claims.question_results import (
     EXPERIMENT_ARM,
+    UNMODIFIED_ARM,
     QuestionResults,
     find_question_results,
     list_experiment_nodes,
@@ -60,7 +61,6 @@ from labwright.stages.run_context import RunContext, decision_number
 REPORT_FILE, ANSWER_FILE, PATCH_FILE, RECORD_FILE = ("report.md", "answer.json", "change.patch", "record.json")
 RESULTS_FILE = f"{OUTPUT_FOLDER}/results.json"
 SCRIPT_FILE = "reproduce.sh"
-UNMODIFIED_ARM = "unmodified"
 MAX_TRIES, MAX_TURNS, MAX_REQUESTS = 5, 3, 3
 """Maximum numbers of attempts at the experiment, answers per question, and requests of the author for more files."""
 MIN_TRY_SECONDS = 5.0
