@@ -57,10 +57,7 @@ def check_code(settings: Settings, kind: StudyKind = "paper") -> None:
             f"--code needs {'--metric' if code.command else '--command'}: the command, with "
             "{seed} in place of the seed, and where its result is"
         )
-    try:
-        words = shlex.split(code.command)
-    except ValueError as error:
-        raise UsageError(f"--command {code.command!r} is not a valid command line ({error})") from None
+    words = _split_command("--command", code.command)
     if any(OVERRIDES_PLACEHOLDER in word and word != OVERRIDES_PLACEHOLDER for word in words):
         raise UsageError(f"{OVERRIDES_PLACEHOLDER} must be a separate argument in --command")
     if code.metric:
@@ -116,7 +113,22 @@ def _check_repository_study(settings: Settings) -> None:
         parse_expected(code.expect)
     if code.truth is not None:
         check_truth(code.truth, code.repository, list(code.mounts.values()))
-    GitMirror.check_importable(code.repository, dirty=code.dirty)
+    texts = GitMirror.read_working_texts(code.repository, dirty=code.dirty)
+    _split_command("--resume-command", code.resume)
+    for flag, command in (("--command", code.command), ("--proxy", settings.ablation.proxy)):
+        words = _split_command(flag, command)
+        if words and (lacking := find_missing_script(words, texts)):
+            there = ", ".join(sorted(path for path in texts if path.endswith(".py"))[:8])
+            raise UsageError(
+                f"{flag} {command!r}: there is no {lacking} in the repository; it contains {there or 'no Python file'}"
+            )
+
+
+def _split_command(flag: str, command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"{flag} {command!r} is not a valid command line ({error})") from None
 
 
 def _check_predictions(settings: Settings) -> None:

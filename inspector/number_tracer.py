@@ -27,7 +27,7 @@ from labwright.record.result_macros import strip_form, to_plain_text
 from labwright.record.run_folder import RunFolder
 
 MAX_NEAREST = 5
-REPORT_FILES = ("section.tex", "report.md")
+PRINTED_FILES = ("section.tex", "report.md")
 """The files of an ablation that print numbers."""
 FORM_NAMES = {
     "mean": "mean",
@@ -72,14 +72,14 @@ class NumberTracer:
         if state.kind == "ablation":
             claims, printed = list_report_claims(state), format_report_claims(state)
             self._known = {one.key: one for one in (*list_measured_claims(state), *claims)}
-            files = REPORT_FILES
+            files = PRINTED_FILES
             found = state.repository_state.ablation_results
             self._line_starts |= {row.key: f"| {row.part} |" for row in (found.results if found is not None else ())}
             self._line_starts |= {one.key: "**" for one in claims if not isinstance(one, ClaimDifference)}
         elif results is not None:
             claims = [*results.claims, *(one.difference for one in results.comparisons)]
             printed, settings = {key: value for key, (value, _) in results.printed.items()}, results.settings
-            self._known, files, sources = {one.key: one for one in claims}, REPORT_FILES[1:], AnswerSources
+            self._known, files, sources = {one.key: one for one in claims}, PRINTED_FILES[1:], AnswerSources
         else:
             found = compute_paper_claims(state)
             claims = [*found, *compute_differences(state, found), *compute_reference_claims(state)]

@@ -219,6 +219,8 @@ class ProvenanceLookup:
             return f"git apply {self._run}/change.patch && bash {self._run}/reproduce.sh" * (
                 self._state.kind == "question"
             )
+        if self._state.kind != "paper":
+            return ""
         chosen = " ".join(f"--node {name}" for name in dict.fromkeys(nodes))
         return f"scientist reproduce {self._run} {chosen}".strip()
 

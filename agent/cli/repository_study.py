@@ -29,10 +29,11 @@ from labwright.agent.cli.run_view import run_with_view
 from labwright.agent.question_file import read_question
 from labwright.agent.run import find_changes, start_or_resume
 from labwright.agent.settings import Settings, compose_settings, override_settings
+from labwright.record.claims.part_effects import compute_baseline_claim, format_report_texts
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventListener
 from labwright.record.log_reader import RecordError, read_state
-from labwright.record.reducers.state_fields import RepositoryState
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import StudyKind
 from labwright.record.schema.research_question import ResearchQuestion
@@ -71,7 +72,7 @@ def ablate(args: Ablate) -> int:
     if args.json:
         print(json.dumps({"folder": str(folder), **to_json(state)}, indent=1))
     else:
-        print_lines(_format_findings(state.repository_state))
+        print_lines(_format_findings(state))
     return code
 
 
@@ -158,10 +159,11 @@ def choose_folder(runs: Path, suffix: str, settings: Settings, kind: StudyKind) 
     return next(place for name in names if not (place := runs / f"{name}_{suffix}").exists())
 
 
-def _format_findings(code: RepositoryState) -> Iterator[Text]:
-    check, found = code.baseline, code.ablation_results
+def _format_findings(state: RunState) -> Iterator[Text]:
+    check, found = state.repository_state.baseline, state.repository_state.ablation_results
+    texts, claim = format_report_texts(state), compute_baseline_claim(state)
     if check is not None:
-        mean = f": mean {check.mean:.6g}" if check.mean is not None else ""
+        mean = f": mean {texts[f'{claim.key}.mean']}" if claim is not None else ""
         yield format_line(f"baseline {check.verdict}{mean}{f'; {check.why}' if check.why else ''}", "bold")
         if check.verdict == "differs" and found is None:
             yield format_line("no ablations were run; to run them anyway: --accept-baseline")
@@ -171,5 +173,5 @@ def _format_findings(code: RepositoryState) -> Iterator[Text]:
         yield format_line(f"nothing was ablated: {found.stopped or 'no part was found'}", "bold")
     for one in found.results:
         if one.part in found.top or one.called in ("harmful", "critical", "helps", *UNRANKED_GATES):
-            effect = f", effect {one.mean:+.4g}" if one.mean is not None else ""
+            effect = f", effect {texts[f'{one.key}.mean']}" if one.mean is not None else ""
             yield format_line(f"{one.part}: {one.called}{effect}{f' ({one.flag})' if one.flag else ''}")

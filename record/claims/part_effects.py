@@ -26,7 +26,7 @@ from labwright.record.claims.formatting import format_claims
 from labwright.record.claims.intervals import MeanEstimate, Spread, compute_mean_p
 from labwright.record.printed_value import PrintedValue, print_p_value, print_value
 from labwright.record.reducers.run_state import RunState
-from labwright.record.result_macros import format_key
+from labwright.record.result_macros import format_key, to_plain_text
 from labwright.record.schema.nodes import Node
 
 FIRST_FRESH_SEED = 1000
@@ -148,3 +148,14 @@ def format_report_claims(state: RunState) -> dict[str, PrintedValue]:
         if row.p is not None:
             values[f"{row.key}.p"] = print_p_value(row.p)
     return values
+
+
+def format_report_texts(state: RunState) -> dict[str, str]:
+    """Return these numbers as plain text; a positive effect has its sign."""
+    texts = {key: to_plain_text(value) for key, value in format_report_claims(state).items()}
+    found = state.repository_state.ablation_results
+    for row in found.results if found is not None else ():
+        for form in ("mean", "relative") if (row.mean or 0.0) > 0 else ():
+            if (key := f"{row.key}.{form}") in texts:
+                texts[key] = f"+{texts[key]}"
+    return texts

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from labwright.record.claims.part_effects import compute_baseline_claim, format_report_claims
+from labwright.record.claims.part_effects import compute_baseline_claim, format_report_claims, format_report_texts
 from labwright.record.printed_value import escape_tex
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RepositoryState
-from labwright.record.result_macros import ResultMacroUse, render_results, to_plain_text
+from labwright.record.result_macros import ResultMacroUse, render_results
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.repository import PartResult, format_command_line
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND
@@ -27,7 +27,7 @@ JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.m
 def build_report_files(state: RunState) -> dict[str, str]:
     """Return the content of every file by name."""
     values = format_report_claims(state)
-    texts = {key: to_plain_text(value) for key, value in values.items()}
+    texts = format_report_texts(state)
     files = {
         JSON_FILE: json.dumps(to_json(state), indent=1) + "\n",
         REPORT_FILE: "\n".join(_render_report(state, texts)) + "\n",
@@ -237,14 +237,13 @@ def _format_row(one: PartResult, texts: Mapping[str, str]) -> str:
     def show(form: str, default: str = "-") -> str:
         return texts.get(f"{one.key}.{form}", default)
 
-    sign = "+" * ((one.mean or 0.0) > 0)
-    relative = f" ({sign}{show('relative')}%)" if one.relative is not None else ""
+    relative = f" ({show('relative')}%)" if one.relative is not None else ""
     cells = (
         one.part,
         one.mutation,
         one.where,
         str(one.n),
-        f"{sign}{show('mean')}{relative}" if one.mean is not None else "-",
+        f"{show('mean')}{relative}" if one.mean is not None else "-",
         f"{show('low')} to {show('high')}" if one.low is not None else "-",
         show("p"),
         _format_verdict(one) + (f" ({one.flag})" if one.flag else ""),

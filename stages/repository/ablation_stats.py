@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from itertools import combinations
 from statistics import fmean
 from typing import Literal, NamedTuple
@@ -37,6 +38,8 @@ UNRANKED_GATES: tuple[Literal["breaks the program", "changes what is scored"], .
 )
 """Outcomes that are reported but do not measure importance."""
 
+MAX_STEPS_OF_UNIT = 10**6
+"""A metric whose steps are not smaller than this part of 1 counts as coarse."""
 MIN_RANKED_PARTS = 5
 """Minimum number of components that both the proxy and the full command must have ranked for their agreement to be
 reported.
@@ -180,6 +183,22 @@ def classify_patch_run(
     if reached is False and (baseline == ablated or not repeatable):
         return "not reached"
     return "no effect" if baseline == ablated else "moved"
+
+
+def is_coarse_metric(arms: Iterable[Sequence[float]]) -> bool:
+    """Return whether a metric takes few values, so that an equal value at one seed may be chance; given are the values
+    of each arm by seed.
+
+    It does if two seeds of an arm gave the same value, or if every value is a multiple of one part in
+    `MAX_STEPS_OF_UNIT` or less: a share of few examples, or a number printed with few digits.
+    """
+    found = [list(values) for values in arms]
+    values = [value for values in found for value in values]
+    is_stepped = all(
+        abs(float(Fraction(value).limit_denominator(MAX_STEPS_OF_UNIT)) - value) <= 4 * math.ulp(value)
+        for value in values
+    )
+    return is_stepped or any(len(set(values)) < len(values) for values in found)
 
 
 class MeasuredPart(NamedTuple):

@@ -62,6 +62,7 @@ from labwright.stages.repository.ablation_stats import (
     compute_rank_agreement,
     exceeds_sum,
     is_at_floor,
+    is_coarse_metric,
 )
 from labwright.stages.repository.arm_runs import (
     BASELINE_ARM,
@@ -492,7 +493,7 @@ class RepositoryAblation:
         ).effects
         return dict(zip(seeds, effects, strict=True))
 
-    def _to_arm(self, one: _PartState, under_way: Sequence[str] = ()) -> BanditArm:
+    def _to_arm(self, one: _PartState, under_way: Sequence[str] = (), *, is_coarse: bool = False) -> BanditArm:
         effects = self._list_effects(one).values()
         return BanditArm(
             one.part.name,
@@ -500,11 +501,12 @@ class RepositoryAblation:
             tuple(effect for effect in effects if effect is not None),
             failed_runs=sum(effect is None for effect in effects),
             in_flight=under_way.count(one.part.name),
-            is_settled=one.gate == "not reached" or (one.gate == "no effect" and not self._is_coarse),
+            is_settled=one.gate == "not reached" or (one.gate == "no effect" and not is_coarse),
         )
 
     def _list_ranked(self, under_way: Sequence[str] = ()) -> list[BanditArm]:
-        return [self._to_arm(one, under_way) for one in self._part_states.values() if one.is_ranked]
+        coarse = self._is_coarse
+        return [self._to_arm(one, under_way, is_coarse=coarse) for one in self._part_states.values() if one.is_ranked]
 
     def _list_candidates(self, under_way: Sequence[str] = ()) -> list[BanditArm]:
         """Return the components that can rank among the most important. Harmful ones are reported separately."""
@@ -514,8 +516,8 @@ class RepositoryAblation:
 
     @property
     def _is_coarse(self) -> bool:
-        """Whether two seeds of one arm gave the same value, so that an equal value may be chance."""
-        return any(len(set(values)) < len(values) for values in self._list_all_values())
+        """Whether an equal value at one seed may be chance."""
+        return is_coarse_metric(self._list_all_values())
 
     def _list_all_values(self) -> list[list[float]]:
         """Return the values of every arm of the search."""
@@ -544,9 +546,7 @@ class RepositoryAblation:
         Components that only set a strength are excluded: programs break when all strengths are zero.
         """
         sigma = self._sigma
-        arms = [
-            self._to_arm(one) for one in self._part_states.values() if one.is_ranked and not is_strength(one.mutation)
-        ]
+        arms = [one for one in self._list_ranked() if not is_strength(self._part_states[one.name].mutation)]
         names = find_near_zero(arms, sigma, self.top) if isfinite(sigma) else []
         if len(names) < 2:
             return ()

@@ -36,12 +36,7 @@ from labwright.stages.repository.arm_runs import (
     read_value,
 )
 from labwright.stages.repository.code_index import index_code
-from labwright.stages.repository.command_discovery import (
-    find_missing_script,
-    find_script,
-    find_seed_args,
-    list_candidates,
-)
+from labwright.stages.repository.command_discovery import find_script, find_seed_args, list_candidates
 from labwright.stages.repository.known_fixes import compute_signature, propose_fixes
 from labwright.stages.repository.model_queries import ModelQueries
 from labwright.stages.run_context import RunContext
@@ -298,12 +293,6 @@ def choose_command(
     if not metric:
         return None
     if given_command is not None:
-        if lacking := find_missing_script(given_command.argv, texts):
-            there = ", ".join(sorted(path for path in texts if path.endswith(".py"))[:8])
-            raise RepositoryError(
-                f"--command {format_command_line(given_command.argv)!r}: there is no {lacking} in the "
-                f"repository; it contains {there or 'no Python file'}"
-            )
         words = () if given_command.seeded else find_seed_args(index_code(texts), given_command.argv)
         return CommandFound(
             command=given_command,

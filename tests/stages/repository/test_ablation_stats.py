@@ -30,6 +30,7 @@ from labwright.stages.repository.ablation_stats import (
     compute_interaction,
     compute_rank_agreement,
     exceeds_sum,
+    is_coarse_metric,
 )
 
 BASELINE = {1001: 0.80, 1002: 0.82, 1003: 0.81, 1004: 0.83, 1005: 0.80}
@@ -146,6 +147,21 @@ def test_an_equal_value_of_a_coarse_metric_at_one_seed_shows_nothing(
 ) -> None:
     (row,) = build_results([part("a", *effects, first=first, gate="no effect")], is_coarse=coarse)
     assert (row.called, row.n) == (verdict, len(effects))
+
+
+@pytest.mark.parametrize(
+    ("arms", "coarse"),
+    [
+        ([[59 / 72, 61 / 72, 60 / 72]], True),
+        ([[5961 / 7300, 5987 / 7300], [4400 / 7300]], True),
+        ([[81.63 * 0.01, 82.11 * 0.01]], True),
+        ([[0.8712345678912, 0.8812345678913], [0.5, 0.4123456789123]], False),
+        ([[0.8712345678912, 0.8812345678913], [0.5, 0.5]], True),
+        ([[17.0, 12.0]], True),
+    ],
+)
+def test_a_share_of_few_rows_and_a_short_number_are_coarse(arms: list[list[float]], coarse: bool) -> None:
+    assert is_coarse_metric(arms) == coarse
 
 
 def test_only_seeds_of_both_are_pairs() -> None:
