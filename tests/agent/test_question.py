@@ -336,3 +336,12 @@ def test_it_waits_while_it_is_paused(author: Author, tmp_path: Path) -> None:
     kinds = [(event.type, at) for event, at in read_events(folder / "events.jsonl")]
     times = [at for kind, at in kinds if kind == "commanded"]
     assert len(times) == 2 and not [kind for kind, at in kinds if kind == "cell_executed" and times[0] < at < times[1]]
+
+
+def test_more_minutes_let_a_question_without_an_answer_go_on(author: Author, tmp_path: Path) -> None:
+    (tmp_path / "ask.toml").write_text(TOML.replace("minutes = 2", "minutes = 0.05"))  # less than an attempt needs
+    assert asked("ask.toml") == 4
+    folder = tmp_path / "runs" / "q"
+    assert json.loads((folder / "record.json").read_text())["commands"] == []
+    assert main(["resume", str(folder), "--set", "question.minutes=2"]) == 0
+    assert json.loads((folder / "answer.json").read_text())["conclusion"]
