@@ -100,8 +100,8 @@ def read_kind(path: Path) -> RecordKind:
         raise RecordError(f"cannot read the record {path}: line 1 is damaged")
     if first["kind"] not in get_args(RecordKind):
         raise RecordVersionError(
-            f"{path.parent} was recorded by an earlier version of scientist as its own kind ({first['kind']}): open it "
-            "with that version, or repeat its command with another folder"
+            f"{path.parent} was recorded by an earlier version of scientist, as kind {first['kind']!r}: open it with "
+            "that version, or repeat its command with another folder"
         )
     return first["kind"]
 

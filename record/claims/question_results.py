@@ -78,16 +78,18 @@ class QuestionResults:
     def _print_values(self) -> dict[str, tuple[PrintedValue, str]]:
         found: dict[str, tuple[PrintedValue, str]] = {}
         means = {(one.name, one.condition): one.mean for one in self.claims}
-        for claim in (*self.claims, *(one.difference for one in self.comparisons)):
+        for claim in (*self.claims, *(one.difference for one in self.pairs)):
             values, what = format_claims([claim]), f"{claim.name} of {claim.condition}"
+            forms = {form: text for form, text in FORMS.items() if claim.sd is not None or form not in ("sd", "ci")}
             if isinstance(claim, ClaimDifference):
                 what += f" minus {claim.other}"
                 if base := abs(means[claim.name, claim.other]):
                     values[f"{claim.key}.percent"] = print_significant(100 * claim.mean / base, 3)
-            for form, text in FORMS.items():
-                value = values.get(f"{claim.key}.{form}")
-                if value is not None and (claim.sd is not None or form not in ("sd", "ci")):
-                    found[f"{claim.key}.{form}"] = value, f"{text}: {what}"
+            found |= {
+                f"{claim.key}.{form}": (values[f"{claim.key}.{form}"], f"{text}: {what}")
+                for form, text in forms.items()
+                if f"{claim.key}.{form}" in values
+            }
         return found | {key: (value, f"setting {key[8:]}") for key, value in self.settings.items()}
 
     def print_text(self, text: str) -> str:

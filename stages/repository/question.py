@@ -63,6 +63,8 @@ RESULTS_FILE = f"{OUTPUT_FOLDER}/results.json"
 SCRIPT_FILE = "reproduce.sh"
 MAX_TRIES, MAX_TURNS, MAX_REQUESTS = 5, 3, 3
 """Maximum numbers of attempts at the experiment, answers per question, and requests of the author for more files."""
+MAX_LISTED_VALUES = 400
+"""Maximum number of values that a conclusion may print; the means of all arms come first."""
 MIN_TRY_SECONDS = 5.0
 """Minimum time left, in seconds, for another attempt."""
 
@@ -283,7 +285,7 @@ class QuestionStudy:
             values=tuple(
                 ListedValue(key=key, text=to_plain_text(value), what=what)
                 for key, (value, what) in results.printed.items()
-            ),
+            )[:MAX_LISTED_VALUES],
             compared=tuple(map(str, results.comparisons)),
         )
         ask = self.context.models.make_client(decision_number(self.context.recorder, RunTask(task="conclusion")), 0)

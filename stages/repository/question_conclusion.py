@@ -15,6 +15,7 @@ from labwright.record.claims.question_results import KEY_PATTERN, QuestionResult
 from labwright.record.schema.research_question import ResearchQuestion
 from labwright.review.evidence.number_words import CountedThings, find_number_words, find_ratio_words
 
+_LEVEL = re.compile(r"95\s*%(?=\s+(?:confidence\s+)?intervals?\b)")
 _NUMBER = re.compile(r"(?<![\w.])[-+−]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?\s*%?")
 
 
@@ -25,7 +26,7 @@ def find_conclusion_faults(
     text, design = answer.conclusion, results.design
     keys = dict.fromkeys(map(str.strip, KEY_PATTERN.findall(text)))
     yield from (f"{{{one}}} is not a listed key" for one in keys if one not in results.printed)
-    bare = KEY_PATTERN.sub(" ", text)
+    bare = _LEVEL.sub(" ", KEY_PATTERN.sub(" ", text))
     for name in sorted((one.name for one in (*design.arms, *design.metrics)), key=len, reverse=True):
         bare = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w])", " ", bare)
     asked = {
