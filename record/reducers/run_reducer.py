@@ -86,7 +86,7 @@ def _reopen_measuring(state: RunState, event: run_events.RunResumed) -> None:
     state.finished_decisions -= {
         k
         for k, decided in state.decisions.items()
-        if isinstance(decided.action, RunTask) and decided.action.task in ("ablate", "answer", "report")
+        if isinstance(decided.action, RunTask) and decided.action.task in ("reproduce", "ablate", "answer", "report")
     }
     if state.limit_reason is not None or any(key.startswith(("ablation.", "question.")) for key in event.settings):
         state.repository_state.ablation_results = state.repository_state.question_answer = None
