@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -341,3 +342,25 @@ def test_more_minutes_let_a_question_without_an_answer_go_on(author: Author, tmp
     assert not (folder / "reproduce.sh").exists()
     assert main(["resume", str(folder), "--set", "question.minutes=2"]) == 0
     assert json.loads((folder / "answer.json").read_text())["conclusion"]
+
+
+def test_killed_at_any_time_it_goes_on_and_answers_the_same(author: Author, tmp_path: Path) -> None:
+    assert asked("ask.toml") == 0
+    folder = tmp_path / "runs" / "q"
+    assert main(["export", str(folder), "--exchange", "answers.json"]) == 0
+    words = ["run", "--code", "repo", "--task", "ask.toml", "--name", "killed", "--model", "replay:answers.json"]
+    command, kills = [sys.executable, "-m", "labwright", *words], 0
+    for wait in (2.5, 3.5, 4.5, 5.5):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(wait)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    killed = tmp_path / "runs" / "killed"
+    assert kills and ended.returncode == 0, ended.stdout + ended.stderr
+    assert (killed / "answer.json").read_text() == (folder / "answer.json").read_text()
+    runs = [event.run.key for event, _ in read_events(killed / "events.jsonl") if event.type == "cell_executed"]
+    assert len(runs) == len({*runs}) == 3 and main(["audit", str(killed)]) == 0
