@@ -20,12 +20,13 @@ from pathlib import Path
 from labwright.models.settings import SubjectSettings
 from labwright.record.estimands import list_main_arms, list_registered_cells
 from labwright.record.events.search_events import CellExecuted, CellsRequired, DecisionMade
+from labwright.record.log_reader import RecordError
 from labwright.record.python_syntax import collect_reads, collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import list_reference_cells
 from labwright.record.repository_source import CODE_FILE
 from labwright.record.result_folders import list_result_folders
-from labwright.record.run_folder import RunFolder, hash_texts, read_source, seal_folder
+from labwright.record.run_folder import RunFolder, hash_texts, is_disk_full, read_source, seal_folder
 from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds
 from labwright.record.schema.decisions import ExpandTree
@@ -34,13 +35,17 @@ from labwright.record.schema.tuning import Trial
 from labwright.record.source_tree import ENTRY_FILE, select_visible_files
 from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
+from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.cell_scheduler import summarize_failures
 from labwright.sandbox.job import ArtifactFile, CellResult, CellTask, Job, JobOutcome
+from labwright.sandbox.results import write_job_output
 from labwright.sandbox.workspace import CELLS_FOLDER
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.prompt_inputs import find_required_measurements
 from labwright.stages.run_context import RunContext, enter_step, record_spent_budget
 
+NO_SPACE_MESSAGE = "No space left on device"
+"""Error message of code on a full disk."""
 RECHECK_INTERVAL = 50
 """One in this many reusable cells is measured again."""
 
@@ -345,6 +350,13 @@ class NodeCells:
             update["failure"] = summarize_failures(lines, failures, replicate=True)
         return outcome.model_copy(update=update)
 
+    def seal_attempt(self, draft: Path, final: Path, job: Job, outcome: JobOutcome) -> JobOutcome:
+        """Seal the folder of an attempt with the output of its cells, and return the outcome of the node."""
+        tail = write_job_output(draft, job, outcome)
+        remove_tree(draft / CELLS_FOLDER)
+        seal_folder(draft, final)
+        return self.to_node_outcome(outcome).model_copy(update={"stdout_tail": tail})
+
     @property
     def _own_seconds(self) -> float:
         """Compute time of this attempt in seconds, over all slots: the sum over its own cell executions."""
@@ -368,6 +380,13 @@ class NodeCells:
             if node == self._required.node
             else executed.model_copy(update={"outcome": "taken over", "node": node})
         )
+
+
+def raise_if_disk_full(context: RunContext, node: str, outcome: JobOutcome) -> None:
+    """Raise `RecordError` if code failed since the host's disk is full, which is not a failure of the experiment."""
+    root = context.folder.root
+    if outcome.failure is not None and NO_SPACE_MESSAGE in outcome.failure.message and is_disk_full(root):
+        raise RecordError(f"{NO_SPACE_MESSAGE} at {root}: free disk space, then resume the run; {node} is repeated")
 
 
 async def prepare_node_cells(

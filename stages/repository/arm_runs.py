@@ -16,23 +16,20 @@ from typing import TypeVar, cast
 from labwright.models.errors import BudgetSpent
 from labwright.record.events.search_events import AttemptExecuted, CellsRequired, DecisionMade, NodeJudged, NodeProposed
 from labwright.record.repository_source import ArmCode, RepositoryProgram, build_program
-from labwright.record.run_folder import create_draft_folder, hash_texts, read_source, seal_folder, seal_source
+from labwright.record.run_folder import create_draft_folder, hash_texts, read_source, seal_source
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Attempt, CellRun, Failure, Node, NodeKind, StageName, format_node_id
 from labwright.record.schema.repository import RepositoryCommand
-from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
-from labwright.sandbox.results import write_job_output
-from labwright.sandbox.workspace import CELLS_FOLDER
 from labwright.search.run_control import NodeKilled
 from labwright.search.scheduler import list_all_results
 from labwright.stages.measuring import TooLate, measure_job
-from labwright.stages.nodes.node_cells import NodeCells, compute_cell_keys, hash_arm_code
+from labwright.stages.nodes.node_cells import NodeCells, compute_cell_keys, hash_arm_code, raise_if_disk_full
 from labwright.stages.run_context import (
     RunContext,
     enter_step,
@@ -297,10 +294,8 @@ class ArmRuns:
             if context.budget is not None:
                 context.budget.release(name)
             raise
-        tail = await asyncio.to_thread(write_job_output, draft, job, outcome)
-        outcome = cells.to_node_outcome(outcome).model_copy(update={"stdout_tail": tail})
-        remove_tree(draft / CELLS_FOLDER)
-        seal_folder(draft, final)
+        raise_if_disk_full(context, node.id, outcome)
+        outcome = await asyncio.to_thread(cells.seal_attempt, draft, final, job, outcome)
         attempt = Attempt(number=1, limit=context.node_seconds, cells=outcome.cells, **outcome.copy_results())
         context.recorder.append(AttemptExecuted(node=node.id, attempt=attempt))
         record_spent_budget(context, outcome.failure)
