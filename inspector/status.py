@@ -366,6 +366,8 @@ def _describe_next(state: RunState, run: str, condition: RunCondition) -> str:
     given_up = condition == "draft only" and state.phase != "write"  # a failed draft can be retried
     if condition == "running":
         return step
+    if state.kind != "paper" and state.phase == "done" and state.limit_reason is not None:
+        return f"nothing within this limit; with another one: scientist resume {run}"
     if condition == "done" or given_up or state.phase == "done":
         return PHASE_TEXT["done"]
     return f"{step}; continue with: scientist resume {run}"

@@ -99,6 +99,8 @@ class QuestionStudy:
 
     async def answer(self) -> None:
         as_it_is = await self._measure_unmodified()
+        if self.state.limit_reason is not None:
+            return
         design = await self._design(as_it_is)
         node = None if design is None else await self._carry_out(design, as_it_is)
         if self.state.limit_reason is not None:
@@ -151,6 +153,8 @@ class QuestionStudy:
         """Return the node of the attempt that measured everything, otherwise of the last one; None without one."""
         node, files = None, dict[str, str]()
         for number in range(1, MAX_TRIES + 1):
+            if self.state.limit_reason is not None:
+                return node
             if self._compute_seconds_left(number) < MIN_TRY_SECONDS and number > len(list_experiment_nodes(self.state)):
                 return node
             made = await self._write_code(number, design, as_it_is, files, node)
