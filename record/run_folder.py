@@ -18,7 +18,6 @@ REPORT_FILES = (
     "answer.json",
     "change.patch",
     "reproduce.sh",
-    "record.json",
     "ablations.json",
     "section.tex",
     "results.tex",

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from labwright.agent.budget import open_budgeted_models
 from labwright.agent.campaign import CONFIG_FILE
@@ -26,14 +27,16 @@ from labwright.evals.expbench.tasks import ExpTask, read_tasks
 from labwright.models.budget import BudgetSettings
 from labwright.models.errors import BudgetSpent, ProviderDown
 from labwright.models.roles.answer_grading import ANSWER_DESIGN
+from labwright.record.claims.question_results import list_experiment_nodes
 from labwright.record.errors import UserError
 from labwright.record.event_log import MemoryLog
 from labwright.record.log_reader import read_state
+from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.research_question import ResearchQuestion
 from labwright.sandbox.isolation.processes import kill_orphans
 from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.stages.repository.question import ANSWER_FILE, SCRIPT_FILE, build_work_record, read_changed_files
+from labwright.stages.repository.question import ANSWER_FILE, RESULTS_FILE, SCRIPT_FILE, read_changed_files
 
 
 def main(words: list[str]) -> int:
@@ -102,6 +105,22 @@ def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchCo
             "minutes": round(state.active_seconds / 60, 2),
         }
     )
+
+
+def build_work_record(state: RunState) -> dict[str, Any]:
+    """Build the record of executions and output files, in the format of EXP-Bench's monitor."""
+    ran = [one.attempts[-1] for one in list_experiment_nodes(state) if one.attempts]
+    codes = {None: 0, "timeout": None}
+    return {
+        "commands": [
+            {"argv": ["bash", SCRIPT_FILE], "exit": codes.get(one.failure and one.failure.kind, 1)} for one in ran
+        ],
+        "reads": [],
+        "result_files": [
+            {"path": RESULTS_FILE, "sha256": digest, "written_by_run": True, "same_as_base": False}
+            for digest in (ran[-1].artifacts.values() if ran else ())
+        ],
+    }
 
 
 async def evaluate_answers(

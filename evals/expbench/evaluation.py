@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from labwright.evals.expbench import scores
 from labwright.evals.expbench.answer_judge import AnswerVerdicts
-from labwright.evals.expbench.answers import SubmittedAnswer
+from labwright.evals.expbench.answers import SubmittedAnswer, format_change
 from labwright.evals.expbench.conclusion_support import (
     ArmComparison,
     direction_support,
@@ -33,7 +33,6 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.sandbox.errors import SandboxError
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.settings import SandboxSettings
-from labwright.stages.repository.question import format_change
 
 EVALUATED_FILE = "evaluated.json"
 JudgedStep = Literal["design", "implement", "execute", "conclude"]

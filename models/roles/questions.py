@@ -27,14 +27,19 @@ class QuestionInputs(FrozenModel):
     complaints: tuple[str, ...] = Field(default=(), description="reason why the previous answer cannot be used")
 
 
-class DesignAnswer(FrozenModel):
-    """A design, or the places that the model must see first."""
+class AuthorAnswer(FrozenModel):
+    """An answer about a repository, or the places that the model must see first."""
 
     wants: tuple[Word, ...] = Field(
         default=(),
         max_length=20,
-        description=("files or places to see first, as path, path:symbol or path:line; then give nothing else"),
+        description="files or places to see first, as path, path:symbol or path:line; then give nothing else",
     )
+
+
+class DesignAnswer(AuthorAnswer):
+    """A design, or the places that the model must see first."""
+
     design: ExperimentDesign | None = None
 
 
@@ -46,14 +51,9 @@ class QuestionCodeInputs(QuestionInputs):
     output: str = Field(default="", description="the end of its output")
 
 
-class CodeAnswer(FrozenModel):
+class CodeAnswer(AuthorAnswer):
     """The change that carries out the experiment, or the places that the model must see first."""
 
-    wants: tuple[Word, ...] = Field(
-        default=(),
-        max_length=20,
-        description="files or places to see first, as path, path:symbol or path:line; then give nothing else",
-    )
     edits: tuple[SourceEdit, ...] = Field(default=(), max_length=40, description="changes of existing files")
     files: tuple[WholeFile, ...] = Field(default=(), max_length=20, description="whole files: new or rewritten ones")
     script: str = Field(default="", max_length=4000, description="bash: runs all of it from the repository's root")
@@ -94,6 +94,9 @@ class ConclusionAnswer(FrozenModel):
 
 
 def _check_design(inputs: QuestionInputs, answer: DesignAnswer) -> None:
+    for named in (answer.design.arms, answer.design.metrics) if answer.design is not None else ():
+        if len({one.name for one in named}) < len(named):
+            raise ValueError("arms and metrics need different names")
     if answer.design is None and not (answer.wants and inputs.requests_left):
         raise ValueError("give a design" + ("; no more can be shown" if answer.wants else ""))
 

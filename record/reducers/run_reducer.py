@@ -58,7 +58,7 @@ def _apply_resumed(state: RunState, event: run_events.RunResumed, at: float) -> 
     interrupt_nodes(state, at)
     state.stopping = False
     if state.kind != "paper":
-        _reopen_measuring(state)
+        _reopen_measuring(state, event)
     if state.process_end is not None:  # a normal end rather than a kill: unanswered calls are tried again
         state.unanswered_calls = {
             key: one for key, one in state.unanswered_calls.items() if key.decision in state.finished_decisions
@@ -81,14 +81,14 @@ def _apply_resumed(state: RunState, event: run_events.RunResumed, at: float) -> 
         add_model(state, event.model)
 
 
-def _reopen_measuring(state: RunState) -> None:
+def _reopen_measuring(state: RunState, event: run_events.RunResumed) -> None:
     """Let a study without a paper measure and report again: with another limit or option, more may be left to do."""
     state.finished_decisions -= {
         k
         for k, decided in state.decisions.items()
         if isinstance(decided.action, RunTask) and decided.action.task in ("reproduce", "ablate", "answer", "report")
     }
-    if state.limit_reason is not None:
+    if state.limit_reason is not None or any(key.startswith(("ablation.", "question.")) for key in event.settings):
         state.repository_state.ablation_results = state.repository_state.question_answer = None
 
 

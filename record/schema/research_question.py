@@ -47,7 +47,7 @@ class ExperimentDesign(FrozenModel):
     varied: tuple[ExperimentVariable, ...] = Field(
         min_length=1, max_length=12, description="settings that differ between the arms"
     )
-    arms: tuple[DesignedArm, ...] = Field(min_length=1, max_length=20)
+    arms: tuple[DesignedArm, ...] = Field(min_length=2, max_length=20)
     metrics: tuple[DesignedMetric, ...] = Field(min_length=1, max_length=8)
     seeds: int = Field(ge=1, le=50, description="number of repetitions of each arm, with seeds from 0")
     hypothesis: str = Field(min_length=1, max_length=1200)

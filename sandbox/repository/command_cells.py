@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AllowInfNan, Strict, TypeAdapter, ValidationError
+from pydantic import AllowInfNan, Strict, TypeAdapter
 
 from labwright.record.repository_source import (
     OUTPUT_FOLDER,
@@ -65,7 +65,7 @@ from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
 MAX_RESULT_BYTES = 5_000_000
-_VALUES = TypeAdapter(tuple[Annotated[float, Strict(), AllowInfNan(False)], ...])
+_RESULTS = TypeAdapter(dict[str, dict[str, tuple[Annotated[float, Strict(), AllowInfNan(False)], ...]]])
 SEALED_TEST_PREFIX = "test_metric"
 """Prefix of the names of sealed files with one value each."""
 
@@ -284,34 +284,20 @@ def read_script_results(checkout: Path, wanted: ScriptResults, dataset: str) -> 
     """Return the value of every arm, metric and seed, and the file. Raises `RepositoryError` if one is missing."""
     try:
         with open_regular(checkout, wanted.file, MAX_RESULT_BYTES) as file:
-            content = file.read()
-        results: Any = json.loads(content)
-    except (BadFile, OSError, ValueError, RecursionError):
+            results = _RESULTS.validate_json(content := file.read())
+        values = {
+            (metric, arm): results.get(metric, {}).get(arm, ()) for metric in wanted.metrics for arm in wanted.arms
+        }
+        found = [
+            Measurement(
+                name=metric, value=value, condition=arm, dataset=dataset, split="validation", seed=seed, grade="logged"
+            )
+            for (metric, arm), numbers in values.items()
+            for seed, value in enumerate(numbers)
+        ]
+    except (BadFile, OSError, ValueError):
         raise RepositoryError(f"the script left no {wanted.file} in the required format") from None
-    found, lacking = list[Measurement](), list[str]()
-    for metric in wanted.metrics:
-        arms: Any = results.get(metric) if isinstance(results, dict) else None  # pyright: ignore
-        for arm in wanted.arms:
-            values: Any = arms.get(arm) if isinstance(arms, dict) else None  # pyright: ignore
-            try:
-                numbers = _VALUES.validate_python(values)
-            except ValidationError:
-                numbers = ()
-            if len(numbers) < wanted.seeds or any(abs(one) > MAX_ABSOLUTE_VALUE for one in numbers):
-                lacking.append(f"{metric} of {arm}")
-            found += [
-                Measurement(
-                    name=metric,
-                    value=value,
-                    condition=arm,
-                    dataset=dataset,
-                    split="validation",
-                    seed=seed,
-                    grade="logged",
-                )
-                for seed, value in enumerate(numbers)
-                if abs(value) <= MAX_ABSOLUTE_VALUE
-            ]
+    lacking = [f"{metric} of {arm}" for (metric, arm), numbers in values.items() if len(numbers) < wanted.seeds]
     if lacking:
         raise RepositoryError(
             f"{wanted.file} lacks values for {', '.join(lacking[:6])}: {wanted.seeds} finite numbers are needed of each"

@@ -9,23 +9,28 @@ run nor an answered call.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import unified_diff
 from fnmatch import fnmatch
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from labwright.models.roles.questions import (
     QUESTION_CODE,
     QUESTION_CONCLUSION,
     QUESTION_DESIGN,
+    AuthorAnswer,
+    CodeAnswer,
+    ConclusionAnswer,
     ListedValue,
     QuestionCodeInputs,
     QuestionConclusionInputs,
     QuestionInputs,
 )
 from labwright.models.roles.repository import ShownFile
+from labwright.models.roles.role import Role
 from labwright.record.claims.question_results import (
     EXPERIMENT_ARM,
     UNMODIFIED_ARM,
@@ -58,7 +63,9 @@ from labwright.stages.repository.question_conclusion import find_conclusion_faul
 from labwright.stages.repository.repository_context import build_context, read_requested
 from labwright.stages.run_context import RunContext, decision_number
 
-REPORT_FILE, ANSWER_FILE, PATCH_FILE, RECORD_FILE = ("report.md", "answer.json", "change.patch", "record.json")
+A = TypeVar("A", bound=BaseModel)
+T = TypeVar("T")
+REPORT_FILE, ANSWER_FILE, PATCH_FILE = "report.md", "answer.json", "change.patch"
 RESULTS_FILE = f"{OUTPUT_FOLDER}/results.json"
 SCRIPT_FILE = "reproduce.sh"
 MAX_TRIES, MAX_TURNS, MAX_REQUESTS = 5, 3, 3
@@ -201,106 +208,90 @@ class QuestionStudy:
             "left_out": found.left_out,
             "packages": self.context.packages,
             "as_it_is": as_it_is,
+            "requests_left": MAX_REQUESTS,
         }
 
-    async def _design(self, as_it_is: str) -> ExperimentDesign | None:
-        known = self.state.repository_state.question_design
-        if known is not None:
-            return known.design
-        ask = self.context.models.make_client(decision_number(self.context.recorder, RunTask(task="design")), 0)
-        inputs, left, turns = (
-            QuestionInputs(**self._build_inputs(as_it_is), requests_left=MAX_REQUESTS),
-            MAX_REQUESTS,
-            MAX_TURNS,
-        )
-        while turns:
-            found = await ask.ask_or_none(QUESTION_DESIGN, inputs, instead="the question gets no answer")
+    async def _ask(
+        self, task: str, role: Role[Any, A], inputs: Any, use: Callable[[A], tuple[T | None, Any]]
+    ) -> T | None:
+        """Return what `use` makes of an answer, or None without a usable one.
+
+        `use` returns a result or complaints, with which the question is asked again; files that the model wants to see
+        first are shown.
+        """
+        ask = self.context.models.make_client(decision_number(self.context.recorder, RunTask(task=task)), 0)
+        for _ in range(MAX_TURNS + MAX_REQUESTS):
+            found = await ask.ask_or_none(role, inputs, instead="the study goes on without it")
             if found is None:
                 return None
-            if found.design is not None:
-                wrong = find_design_faults(found.design)
-                if not wrong:
-                    self.context.recorder.append(QuestionDesigned(design=found.design))
-                    return found.design
-                inputs, turns = inputs.model_copy(update={"complaints": tuple(wrong)}), turns - 1
-                continue
-            left -= 1
-            inputs = self._show_requested(inputs, found.wants, left)
+            made, wrong = use(found)
+            if made is not None:
+                return made
+            update: dict[str, Any] = {"complaints": tuple(wrong)}
+            if isinstance(found, AuthorAnswer) and not wrong:
+                shown, missed = read_requested(found.wants, self.texts)
+                left = max(0, inputs.requests_left - 1)
+                update = {"requested": (*inputs.requested, *shown), "requests_left": left, "complaints": missed}
+            inputs = inputs.model_copy(update=update)
         return None
 
-    def _show_requested(self, inputs: Any, wants: Sequence[str], left: int) -> Any:
-        shown, missed = read_requested(wants, self.texts)
-        return inputs.model_copy(
-            update={"requested": (*inputs.requested, *shown), "requests_left": max(0, left), "complaints": missed}
-        )
+    async def _design(self, as_it_is: str) -> ExperimentDesign | None:
+        if (known := self.state.repository_state.question_design) is not None:
+            return known.design
+        inputs = QuestionInputs(**self._build_inputs(as_it_is))
+        design = await self._ask("design", QUESTION_DESIGN, inputs, lambda found: (found.design, ()))
+        if design is not None:
+            self.context.recorder.append(QuestionDesigned(design=design))
+        return design
 
     async def _write_code(
         self, number: int, design: ExperimentDesign, as_it_is: str, files: Mapping[str, str], before: Node | None
     ) -> dict[str, str] | None:
         """Ask the author for the changed files and the script; the author sees the previous attempt."""
-        ask = self.context.models.make_client(decision_number(self.context.recorder, RunTask(task=f"code {number}")), 0)
+
+        def use(found: CodeAnswer) -> tuple[dict[str, str] | None, Sequence[str]]:
+            if not found.script:
+                return None, ()
+            now = {path: text for path, text in {**self.texts, **files}.items() if path != SCRIPT_FILE}
+            touched = {*files, *(one.path for one in found.edits)}
+            try:
+                whole = apply_edits(
+                    {path: now[path] for path in touched if path in now}, files=found.files, edits=found.edits
+                )
+            except SourceTreeError as error:
+                return None, (str(error),)
+            made = {path: text for path, text in whole.items() if self.texts.get(path) != text}
+            made[SCRIPT_FILE] = found.script.rstrip("\n") + "\n"
+            wrong = list(find_change_faults(made, self.question))
+            return (None, wrong) if wrong else (made, ())
+
         inputs = QuestionCodeInputs(
             **self._build_inputs(as_it_is),
             design=design,
             seconds=self._compute_seconds_left(number),
-            requests_left=MAX_REQUESTS,
             failed="" if before is None else find_failure(self.state, before),
             output=before.attempts[-1].stdout_tail[-6000:] if before is not None and before.attempts else "",
             written=tuple(ShownFile(path=path, text=text) for path, text in files.items()),
         )
-        left, turns = MAX_REQUESTS, MAX_TURNS
-        while turns:
-            found = await ask.ask_or_none(QUESTION_CODE, inputs, instead="the question gets no answer")
-            if found is None:
-                return None
-            if found.wants and not found.script:
-                left -= 1
-                inputs = self._show_requested(inputs, found.wants, left)
-                continue
-            now = {**self.texts, **files}
-            touched = {*files, *(one.path for one in found.edits)}
-            try:
-                whole = apply_edits(
-                    {path: now[path] for path in touched if path in now and path != SCRIPT_FILE},
-                    files=found.files,
-                    edits=found.edits,
-                )
-            except SourceTreeError as error:
-                wrong = [str(error)]
-            else:
-                made = {path: text for path, text in whole.items() if self.texts.get(path) != text}
-                made[SCRIPT_FILE] = found.script if found.script.endswith("\n") else f"{found.script}\n"
-                wrong = list(find_change_faults(made, self.question))
-                if not wrong:
-                    return made
-            inputs, turns = inputs.model_copy(update={"complaints": tuple(wrong)}), turns - 1
-        return None
+        return await self._ask(f"code {number}", QUESTION_CODE, inputs, use)
 
     # --- the conclusion -----------------------------------------------------------------------------------------------
 
     async def _conclude(self, results: QuestionResults) -> None:
+        def use(found: ConclusionAnswer) -> tuple[str | None, list[str]]:
+            wrong = list(find_conclusion_faults(found, results, self.question))
+            return (None, wrong) if wrong else (found.conclusion, [])
+
+        values = ((key, to_plain_text(value), what) for key, (value, what) in results.printed.items())
         inputs = QuestionConclusionInputs(
             asked=self.question,
             design=results.design,
-            values=tuple(
-                ListedValue(key=key, text=to_plain_text(value), what=what)
-                for key, (value, what) in results.printed.items()
-            )[:MAX_LISTED_VALUES],
+            values=tuple(ListedValue(key=key, text=text, what=what) for key, text, what in values)[:MAX_LISTED_VALUES],
             compared=tuple(map(str, results.comparisons)),
         )
-        ask = self.context.models.make_client(decision_number(self.context.recorder, RunTask(task="conclusion")), 0)
-        source, why = summarize_results(results), "the model gave no conclusion that the measurements support"
-        for _ in range(MAX_TURNS):
-            found = await ask.ask_or_none(
-                QUESTION_CONCLUSION, inputs, instead="the comparisons serve as the conclusion"
-            )
-            if found is None:
-                break
-            wrong = tuple(find_conclusion_faults(found, results, self.question))
-            if not wrong:
-                source, why = found.conclusion, ""
-                break
-            inputs = inputs.model_copy(update={"complaints": wrong})
+        source = await self._ask("conclusion", QUESTION_CONCLUSION, inputs, use)
+        why = "the model gave no conclusion that the measurements support" if source is None else ""
+        source = source or summarize_results(results)
         self.context.recorder.append(QuestionAnswered(conclusion=results.print_text(source), source=source, why=why))
 
 
@@ -312,19 +303,6 @@ def find_failure(state: RunState, node: Node) -> str:
 
 
 # --- validation -------------------------------------------------------------------------------------------------------
-
-
-def find_design_faults(design: ExperimentDesign) -> list[str]:
-    wrong = [
-        f"two {what} are called {name}"
-        for what, names in (
-            ("arms", [one.name for one in design.arms]),
-            ("metrics", [one.name for one in design.metrics]),
-        )
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
-    ]
-    return wrong + (["a single arm has nothing to be compared with: add a second arm"] if len(design.arms) < 2 else [])
 
 
 def find_change_faults(files: Mapping[str, str], question: ResearchQuestion) -> Iterator[str]:
@@ -342,17 +320,12 @@ def find_change_faults(files: Mapping[str, str], question: ResearchQuestion) -> 
 
 
 def build_answer_files(state: RunState, folder: RunFolder) -> dict[str, str]:
-    """Return the content of every file of the answer by name: the answer, the patch of the repository, the script, the
-    record of the work and the report."""
-    code = state.repository_state
-    done, changed = code.question_answer, read_changed_files(state, folder)
-    texts = open_mirror(folder).read_texts(state.read_setting("code.tree"))
-    patch = {path: text for path, text in changed.items() if path != SCRIPT_FILE}
-    files = {
-        PATCH_FILE: format_change(patch, texts),
-        RECORD_FILE: json.dumps(build_work_record(state), indent=1) + "\n",
-        REPORT_FILE: "\n".join(_render_report(state)) + "\n",
-    }
+    """Return the content of every file of the answer by name: the report, the answer, the patch of the repository, and
+    the script."""
+    code, changed, mirror = state.repository_state, read_changed_files(state, folder), open_mirror(folder)
+    tree, done = state.read_setting("code.tree"), code.question_answer
+    patched = mirror.replace_files(tree, {path: text for path, text in changed.items() if path != SCRIPT_FILE})
+    files = {PATCH_FILE: mirror.build_diff(tree, patched), REPORT_FILE: "\n".join(_render_report(state)) + "\n"}
     if SCRIPT_FILE in changed:
         files[SCRIPT_FILE] = changed[SCRIPT_FILE]
     if code.question_design is not None and done is not None and done.conclusion:
@@ -373,22 +346,6 @@ def read_changed_files(state: RunState, folder: RunFolder) -> dict[str, str]:
         path: text
         for path, text in mirror.read_texts(mirror.apply_patch(tree, patch)).items()
         if before.get(path) != text
-    }
-
-
-def build_work_record(state: RunState) -> dict[str, Any]:
-    """Build the record of executions and output files, in the format of EXP-Bench's monitor."""
-    ran = [one.attempts[-1] for one in list_experiment_nodes(state) if one.attempts]
-    codes = {None: 0, "timeout": None}
-    return {
-        "commands": [
-            {"argv": ["bash", SCRIPT_FILE], "exit": codes.get(one.failure and one.failure.kind, 1)} for one in ran
-        ],
-        "reads": [],
-        "result_files": [
-            {"path": RESULTS_FILE, "sha256": digest, "written_by_run": True, "same_as_base": False}
-            for digest in (ran[-1].artifacts.values() if ran else ())
-        ],
     }
 
 
@@ -428,17 +385,3 @@ def _render_report(state: RunState) -> Iterator[str]:
         f"`{SCRIPT_FILE}` runs everything from the repository's root. Values were read by this program from the file "
         "that the script wrote."
     )
-
-
-def format_change(files: Mapping[str, str], texts: Mapping[str, str]) -> str:
-    """Return a unified diff of the changed files against the originals."""
-    parts: list[str] = []
-    for path, text in sorted(files.items()):
-        before = texts.get(path, "")
-        parts += unified_diff(
-            before.splitlines(keepends=True),
-            text.splitlines(keepends=True),
-            f"a/{path}" if path in texts else "/dev/null",
-            f"b/{path}",
-        )
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in parts)

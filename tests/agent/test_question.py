@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -155,9 +156,6 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     assert "distance: far against near: higher" in conclusions[0].compared
     codes = [one for one in author.asked if isinstance(one, QuestionCodeInputs)]
     assert "no_such" in codes[1].failed + codes[1].output and codes[1].written[0].path == "work/spread.py"
-    record = json.loads((made / "record.json").read_text())
-    assert [one["exit"] for one in record["commands"]] == [1, 0]
-    assert [one["path"] for one in record["result_files"]] == ["out/results.json"]
     report = (made / "report.md").read_text()
     assert f"| mean: distance of far | `{FAR}.mean` |" in report and "## Design (recorded before" in report
     assert "n0005, the experiment, seed 0: " in report and "n0007, the experiment, repaired, seed 0: measured" in report
@@ -183,8 +181,7 @@ def test_cut_off_anywhere_it_goes_on_and_repeats_nothing(author: Author, tmp_pat
         "QuestionCodeInputs": 2,
         "QuestionConclusionInputs": 2,
     }, "what was in flight alone is asked again"
-    record = json.loads((tmp_path / "runs" / "q" / "record.json").read_text())
-    assert len(record["commands"]) == 2, "no try ran again"
+    assert len(read_state(tmp_path / "runs" / "q").cells) == 2, "no try ran again"
 
 
 def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(author: Author, tmp_path: Path) -> None:
@@ -220,7 +217,7 @@ def test_results_without_every_value_are_none(tmp_path: Path, text: str) -> None
     (tmp_path / "out" / "results.json").write_text(text)
     with pytest.raises(RepositoryError, match="lacks values for d of near|in the required format"):
         read_script_results(tmp_path, WANTED, "repo")
-    (tmp_path / "out" / "results.json").write_text('{"d": {"near": [1, 2.5], "other": "x"}}')
+    (tmp_path / "out" / "results.json").write_text('{"d": {"near": [1, 2.5], "other": []}, "e": {}}')
     found, _ = read_script_results(tmp_path, WANTED, "repo")
     assert [(one.name, one.condition, one.seed, one.value) for one in found] == [
         ("d", "near", 0, 1.0),
@@ -336,3 +333,34 @@ def test_it_waits_while_it_is_paused(author: Author, tmp_path: Path) -> None:
     kinds = [(event.type, at) for event, at in read_events(folder / "events.jsonl")]
     times = [at for kind, at in kinds if kind == "commanded"]
     assert len(times) == 2 and not [kind for kind, at in kinds if kind == "cell_executed" and times[0] < at < times[1]]
+
+
+def test_more_minutes_let_a_question_without_an_answer_go_on(author: Author, tmp_path: Path) -> None:
+    (tmp_path / "ask.toml").write_text(TOML.replace("minutes = 2", "minutes = 0.05"))  # less than an attempt needs
+    assert asked("ask.toml") == 4
+    folder = tmp_path / "runs" / "q"
+    assert not (folder / "reproduce.sh").exists()
+    assert main(["resume", str(folder), "--set", "question.minutes=2"]) == 0
+    assert json.loads((folder / "answer.json").read_text())["conclusion"]
+
+
+def test_killed_at_any_time_it_goes_on_and_answers_the_same(author: Author, tmp_path: Path) -> None:
+    assert asked("ask.toml") == 0
+    folder = tmp_path / "runs" / "q"
+    assert main(["export", str(folder), "--exchange", "answers.json"]) == 0
+    words = ["run", "--code", "repo", "--task", "ask.toml", "--name", "killed", "--model", "replay:answers.json"]
+    command, kills = [sys.executable, "-m", "labwright", *words], 0
+    for wait in (2.5, 3.5, 4.5, 5.5):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(wait)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    killed = tmp_path / "runs" / "killed"
+    assert kills and ended.returncode == 0, ended.stdout + ended.stderr
+    assert (killed / "answer.json").read_text() == (folder / "answer.json").read_text()
+    runs = [event.run.key for event, _ in read_events(killed / "events.jsonl") if event.type == "cell_executed"]
+    assert len(runs) == len({*runs}) == 3 and main(["audit", str(killed)]) == 0
