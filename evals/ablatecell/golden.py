@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, cast
 
-from labwright.evals.ablatecell import published_numbers
+from labwright.evals.ablatecell import published_numbers, published_policy
 from labwright.evals.ablatecell.recovery import chance_recovery, compute_recovery
 from labwright.record.baseline_check import ExpectedError, check_baseline, parse_expected
 from labwright.record.claims.estimates import (
@@ -127,19 +127,19 @@ def _compute_reward(given: Case) -> CaseResult:
 def _run_literal_policy(given: Case) -> CaseResult:
     if "R" in given:
         return {
-            "beta": [ablation_bandit.compute_beta(number, given["R"], given["beta"]) for number in range(given["R"])]
+            "beta": [published_policy.compute_beta(number, given["R"], given["beta"]) for number in range(given["R"])]
         }
     if "explore" in given:
         return {
             "K": [
-                ablation_bandit.count_candidates(
+                published_policy.count_candidates(
                     runs, explore=given["explore"], base=given["base"], exploit=given["exploit"]
                 )
                 for runs in given["n"]
             ]
         }
     index = [
-        ablation_bandit.compute_ucb_index(mean, runs, given["T"], given["beta"])
+        published_policy.compute_ucb_index(mean, runs, given["T"], given["beta"])
         for mean, runs in zip(given["mu"], given["n"], strict=True)
     ]
     return {"index": index, "chosen": index.index(max(index))}
@@ -147,7 +147,7 @@ def _run_literal_policy(given: Case) -> CaseResult:
 
 def _trace_literal_policy(given: Case) -> CaseResult:
     prior, gained = given["prior"], given.get("reward", {})
-    done = ablation_bandit.run_algorithm_one(
+    done = published_policy.run_algorithm_one(
         prior, lambda arm: gained.get(arm, 0.0), rounds=given["R"], size=given["K"], beta=given.get("beta", 2.0)
     )
     return {
