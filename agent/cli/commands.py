@@ -17,6 +17,7 @@ from labwright.agent.cli.options import (
     ABLATION_SETTINGS,
     CODE_SETTINGS,
     MODEL_SETTINGS,
+    REPOSITORY_SETTINGS,
     RUN_SETTINGS,
     CliCommand,
     ConfigOption,
@@ -244,7 +245,7 @@ class Ablate(
     CliCommand,
     to=app,
     work="agent.cli.repository_study:ablate",
-    settings=(*RUN_SETTINGS, *CODE_SETTINGS[1:], *ABLATION_SETTINGS),
+    settings=(*RUN_SETTINGS, *REPOSITORY_SETTINGS, *ABLATION_SETTINGS),
 ):
     """Reproduce a git repository's result, then measure which components matter for it. Exits 5 if the result differs
     from --expect or cannot be reproduced."""

@@ -181,23 +181,20 @@ BUDGET_SETTINGS = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL_SETTINGS = ("model", "base_url", "assignments")
 RUN_SETTINGS = (*MODEL_SETTINGS, "workers", "gpus", "ray", *BUDGET_SETTINGS)
 ABLATION_SETTINGS = ("metric_scale", "timeout", "top", "budget_runs", "proxy", "reproduce_only", "accept_baseline")
-CODE_SETTINGS = (
-    "code",
+REPOSITORY_SETTINGS = (
     "command",
     "metric",
     "direction",
-    "test_metric",
     "predictions",
     "truth",
     "expect",
-    "hide",
-    "frozen",
     "python",
     "mount",
     "env",
     "resume_command",
     "dirty",
 )
+CODE_SETTINGS = ("code", *REPOSITORY_SETTINGS, "test_metric", "hide", "frozen")
 
 
 class CliCommand:

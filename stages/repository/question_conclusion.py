@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from labwright.models.roles.questions import ConclusionAnswer
 from labwright.record.claims.question_results import KEY_PATTERN, QuestionResults
+from labwright.record.result_macros import strip_form
 from labwright.record.schema.research_question import ResearchQuestion
 from labwright.review.evidence.number_words import CountedThings, find_number_words, find_ratio_words
 
@@ -41,6 +42,11 @@ def find_conclusion_faults(
     for one in (*find_ratio_words(bare), *find_number_words(bare, (counts,))):
         yield f"{one.words!r} is a number in words: print a listed value by its key"
     known = {(one.difference.name, one.difference.condition, one.difference.other): one for one in results.comparisons}
+    listed = {(one.metric, frozenset((one.arm, one.against))) for one in answer.directions}
+    for one in results.pairs:
+        found, used = one.difference, any(strip_form(key) == one.difference.key for key in keys)
+        if used and (found.name, frozenset((found.condition, found.other))) not in listed:
+            yield f"`directions` lacks the difference that it prints: {one}"
     for stated in answer.directions:
         found = known.get((stated.metric, stated.arm, stated.against))
         if found is None:

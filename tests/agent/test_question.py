@@ -205,7 +205,7 @@ def test_results_that_lead_out_of_the_copy_or_never_end_are_none(tmp_path: Path)
     os.mkfifo(tmp_path / "pipe" / "out" / "results.json")
     (tmp_path / "linked" / "out").symlink_to(tmp_path / "pipe" / "out")
     for name in ("link", "pipe", "linked"):
-        with pytest.raises(RepositoryError, match="left no out/results.json"):
+        with pytest.raises(RepositoryError, match=r"left no out/results\.json"):
             read_script_results(tmp_path / name, WANTED, "repo")
 
 
@@ -215,7 +215,7 @@ def test_results_that_lead_out_of_the_copy_or_never_end_are_none(tmp_path: Path)
 def test_results_without_every_value_are_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "results.json").write_text(text)
-    with pytest.raises(RepositoryError, match="lacks values for d of near|in the required format"):
+    with pytest.raises(RepositoryError, match=r"lacks values for d of near|in the required format"):
         read_script_results(tmp_path, WANTED, "repo")
     (tmp_path / "out" / "results.json").write_text('{"d": {"near": [1, 2.5], "other": []}, "e": {}}')
     found, _ = read_script_results(tmp_path, WANTED, "repo")

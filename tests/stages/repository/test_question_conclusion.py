@@ -64,9 +64,15 @@ def faults(conclusion: str, *directions: dict[str, str], asked: str = "Is a wide
     ],
 )
 def test_listed_values_are_printed(conclusion: str) -> None:
-    assert faults(conclusion) == []
+    assert faults(conclusion, {"metric": "accuracy", "arm": "wide_net2", "against": "plain", "is": "higher"}) == []
     printed = results().print_text(conclusion)
     assert "{" not in printed and "\\result" not in printed
+
+
+def test_a_printed_difference_has_a_direction() -> None:
+    assert faults(f"It gains {{{GAIN}.mean}}.") == [
+        "`directions` lacks the difference that it prints: accuracy: wide_net2 against plain: higher"
+    ]
 
 
 def test_the_program_prints_what_it_measured() -> None:
