@@ -44,6 +44,8 @@ MAX_NUMBERS_SHOWN = 24
 def run_reproduction(args: Reproduce) -> int:
     run = open_run_folder(args.run)
     state = read_run_state(run)
+    if state.kind != "paper":
+        raise UsageError(f"{args.run} has no paper: to measure again, repeat its command with another folder")
     if state.started is None or state.data_plan is None:
         raise UsageError(f"{args.run} was interrupted before it had a data plan: there is nothing to re-run")
     settings = settings_here(state, args.flags, RunFolder(run))

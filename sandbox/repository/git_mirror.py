@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.repository import RepositoryEdit
 from labwright.record.untrusted_files import BadFile, open_regular
 from labwright.sandbox.errors import RepositoryError
@@ -60,6 +61,11 @@ class ImportedTree:
     faults: tuple[str, ...] = ()
 
 
+def open_mirror(folder: RunFolder) -> GitMirror:
+    """Return the copy of the repository in the folder of a study."""
+    return GitMirror(folder.root / "code" / "mirror")
+
+
 class GitMirror:
     """The run's copy of a repository. Methods raise `RepositoryError` if git fails."""
 
@@ -83,15 +89,13 @@ class GitMirror:
                 with tempfile.TemporaryDirectory(dir=self.folder) as place:
                     tree = source.write_snapshot(self.folder / "objects", Path(place) / "index")
                 commit = self.commit(tree, commit, "uncommitted changes")
-        listed = self.list_files(tree)
-        return ImportedTree(
-            commit,
-            tree,
-            bool(changed),
-            len(listed),
-            sum(file.size for file in listed.values()),
-            self._find_faults(tree, listed),
-        )
+        return self.describe_import(commit, tree)
+
+    def describe_import(self, commit: str, tree: str) -> ImportedTree:
+        """Describe what `import_head` imported."""
+        listed, head = self.list_files(tree), self._git("rev-parse", "refs/heads/taken").strip()
+        size = sum(file.size for file in listed.values())
+        return ImportedTree(commit, tree, head != commit, len(listed), size, self._find_faults(tree, listed))
 
     def import_commit(self, source: Path, commit: str = "") -> str:
         """Copy one commit (by default HEAD) of a folder, bare repository or bundle and return its tree id.
@@ -204,7 +208,7 @@ class GitMirror:
 
     def replace_files(self, tree: str, files: Mapping[str, str]) -> str:
         """Return a tree in which the given files are replaced or added."""
-        modes = {path: file.mode for path, file in self.list_files(tree).items()}
+        modes = {path: file.mode for path, file in self.list_files(tree).items() if file.mode != "120000"}
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
             self._git("read-tree", tree, **index)

@@ -102,7 +102,6 @@ ALLOWED = {
     "stages/paper/typesetting.py": PAPER,
     "stages/reference_models/experiment.py": "runs in the sandbox",
     "stages/repository/command_runs.py": HOST,
-    "stages/repository/question.py": HOST,
     "stages/run_context.py": OWN,
     "stages/user_documents.py": "documents of the user",
 }

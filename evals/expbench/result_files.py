@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 from statistics import fmean, stdev
 from typing import Any, NamedTuple, cast
 
+from labwright.evals.expbench.conclusion_support import ArmComparison, EffectDirection
 from labwright.record.claims.estimates import compute_t_quantile
 from labwright.record.untrusted_files import BadFile, open_regular
-from labwright.stages.repository.claim_support import ArmComparison, EffectDirection
 
 MAX_BYTES = 5_000_000
 MAX_FILES = 200
