@@ -5,7 +5,7 @@ Guarantees: the filesystem contains the system's programs and libraries read-onl
 (by default) network are separate; the command has no capabilities and cannot gain any, nor create user namespaces. When
 bubblewrap ends, so do all processes in the sandbox.
 
-Limits: the sandbox is only as secure as the Linux kernel. System calls are not filtered. Names of host folders are
+Limits: the sandbox is only as secure as the Linux kernel. System calls are filtered only by `lab._walls`. Names of host folders are
 visible if a path inside them is mounted; /usr and parts of /etc can be read.
 
 Source: bubblewrap's manual, bwrap(1).
@@ -117,7 +117,8 @@ def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
     user = ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
     network = [] if sandbox.network else ["--unshare-net"]
     seen = str(sandbox.folder_inside or sandbox.folder or "/")
-    capable = [word for name in ("SYS_ADMIN", "SETPCAP") for word in ("--cap-add", f"CAP_{name}")]
+    names = ("SYS_ADMIN", "SETPCAP", *(["NET_ADMIN"] if sandbox.has_inner_walls else ()))
+    capable = [word for name in names for word in ("--cap-add", f"CAP_{name}")]
     guard = [sandbox.guard, "-I", "-S", str(WALLS_SCRIPT)] if sandbox.guard else []
     # JPY_PARENT_PID would make ipykernel wait for a process that it cannot see.
     return [

@@ -206,6 +206,7 @@ def build_kernel_environment(
         "JUPYTER_DATA_DIR": f"{tmp}/.jupyter",
         "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in start.gpus),
         "LAB_WALLS": str(int(config.isolation.between_cells)),
+        "LAB_NETWORK": settings.network,
         "LAB_MODULES": ",".join(start.modules),
         "LAB_PACKAGES": str(config.packages() or ""),
     }
