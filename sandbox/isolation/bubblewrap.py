@@ -5,8 +5,8 @@ Guarantees: the filesystem contains the system's programs and libraries read-onl
 (by default) network are separate; the command has no capabilities and cannot gain any, nor create user namespaces. When
 bubblewrap ends, so do all processes in the sandbox.
 
-Limits: the sandbox is only as secure as the Linux kernel. System calls are filtered only by `lab._walls`. Names of host folders are
-visible if a path inside them is mounted; /usr and parts of /etc can be read.
+Limits: the sandbox is only as secure as the Linux kernel. System calls are filtered only by `lab._walls`. Names of host
+folders are visible if a path inside them is mounted; /usr and parts of /etc can be read.
 
 Source: bubblewrap's manual, bwrap(1).
 """
