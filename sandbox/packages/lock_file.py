@@ -15,10 +15,12 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -109,7 +111,7 @@ def resolve_pins(uv: Uv, requirements: Iterable[str], *options: str) -> tuple[tu
             "--generate-hashes",
             *options,
             "-",
-            stdin="\n".join(requirements),
+            stdin=_format_requirements(requirements),
         )
     )
     pins, addresses = list[PackagePin](), dict[str, str]()
@@ -127,6 +129,21 @@ def resolve_pins(uv: Uv, requirements: Iterable[str], *options: str) -> tuple[tu
                 package["sdist"].get("url") or Path(package["sdist"]["path"]).absolute().as_uri()
             )
     return tuple(sorted(pins, key=lambda pin: pin.name)), addresses
+
+
+def _format_requirements(words: Iterable[str]) -> str:
+    """Return the input of uv: packages from an index only, one per line.
+
+    Build requirements are written by strangers, and uv reads other lines as options: it includes a file, takes another
+    index, or runs the code of a folder. Raises `PackageError`.
+    """
+    lines = list(words)
+    for line in lines:
+        with suppress(InvalidRequirement, RecursionError):
+            if line.isprintable() and not Requirement(line).url:
+                continue
+        raise PackageError(f"{line[:100]!r} is not a package from an index")
+    return "\n".join(lines)
 
 
 WHEELS_ONLY_OPTIONS = ("--only-binary", ":all:")
@@ -154,7 +171,7 @@ def resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str,
             str(constraints_file),
             "--requirements",
             "-",
-            stdin="\n".join(requirements),
+            stdin=_format_requirements(requirements),
         )
     )
     return {change["name"]: change["version"] for change in report["changes"] if change["action"] == "installed"}

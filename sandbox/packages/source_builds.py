@@ -80,7 +80,7 @@ class SourcePackage:
                 str(system.get("build-backend", "setuptools.build_meta:__legacy__")),
                 tuple(map(str, system.get("backend-path", ()))),
             )
-        except (OSError, BadFile, ValueError, AttributeError, TypeError) as error:
+        except (OSError, BadFile, ValueError, AttributeError, TypeError, RecursionError) as error:
             raise PackageError(f"the source of {self.pin.name} has no usable pyproject.toml ({error})") from None
 
 

@@ -33,7 +33,7 @@ from labwright.sandbox.packages.requirements import (
 )
 from labwright.sandbox.packages.run_packages import RunPackages, restore_packages
 from labwright.sandbox.packages.uv import get_torch_backend_option, read_pip_options
-from labwright.sandbox.repository.environment import build_environment
+from labwright.sandbox.repository.environment import build_environment, find_requirements
 from labwright.sandbox.settings import SandboxSettings
 from tests.agent.test_dry_run import PLAN, asked, planner
 from tests.models.openai_server import OpenAIServer
@@ -362,6 +362,38 @@ def test_a_build_that_plants_links_reaches_no_folder_of_the_host(index: PackageI
     assert [path.name for path in victim.iterdir()] == ["kept"]
 
 
+RUNS_ON_THE_HOST = """
+os.makedirs("inner", exist_ok=True)
+with open("inner/pyproject.toml", "w") as file:
+    file.write("[build-system]\\nrequires = []\\nbuild-backend = 'escapes'\\nbackend-path = ['.']")
+with open("inner/escapes.py", "w") as file:
+    file.write("import os; open(os.path.join({victim!r}, 'escaped'), 'w')")
+def get_requires_for_build_wheel(config_settings=None):
+    return [{requirement!r}]
+"""
+
+
+@isolated
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "-e ./source-evil/source/inner",
+        "./source-evil/source/inner",
+        "small; os_name == 'x\n-e ./source-evil/source/inner\n'",
+        "small @ file:./source-evil/source/inner",
+        "-r /etc/passwd",
+        "--index-url http://127.0.0.1:9/simple",
+    ],
+)
+def test_what_a_build_asks_for_is_a_package_of_the_index(index: PackageIndex, tmp_path: Path, requirement: str) -> None:
+    """uv would run a folder's code on the host, and print a file's lines."""
+    ahead = RUNS_ON_THE_HOST.format(victim=str(tmp_path), requirement=requirement)
+    index.add(build_source("evil", "1.0", "", ahead=ahead))
+    assert "is not a package from an index" in refused("evil:sdist", settings=ISOLATED)
+    assert not (tmp_path / "escaped").exists()
+
+
 def test_a_plan_asks_for_what_is_listed_alone(index: PackageIndex, tmp_path: Path) -> None:
     index.add(build_wheel("tiny_other", "1.0", {"tiny_other.py": ""}, requires=("numpy<1.5",)))
     handed = list[PackageOverlay]()
@@ -473,3 +505,14 @@ def test_without_an_index_each_package_of_a_repository_is_told(index: PackageInd
     index.close()
     found = build_environment({"requirements.txt": "tiny\nsmall\n"}, SETTINGS)
     assert [one.wanted for one in found.deviations] == ["tiny", "small"] and found.how == "interpreter"
+
+
+@pytest.mark.parametrize(
+    "project",
+    ["a = " + "[" * 5000, "project = 1", "[project]\ndependencies = 1", "[project]\ndependencies = [[[]]]", "\0"],
+)
+def test_requirements_that_no_one_can_read_are_none(project: str) -> None:
+    odd = ("a; " + "(" * 5000, "b; python_version ~= 'x'", "c; extra == 'd'", "e\ud800", "kept")
+    texts = {"requirements.txt": "\n".join(odd), "pyproject.toml": project}
+    assert [one.name for one in find_requirements(texts)] == ["kept"]
+    assert not find_requirements({"pyproject.toml": project})
