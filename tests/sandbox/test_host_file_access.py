@@ -409,7 +409,11 @@ def test_a_slow_check_of_the_disk_is_repeated_once_space_shrinks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = [10**9]
-    monkeypatch.setattr("labwright.sandbox.isolation.limits._read_free_bytes", lambda _: free[0])
+
+    def read_free_bytes(_: Path) -> int:
+        return free[0]
+
+    monkeypatch.setattr("labwright.sandbox.isolation.limits._read_free_bytes", read_free_bytes)
     (tmp_path / "attempt").mkdir()
     watchdog = watch_disk(tmp_path, 10**6)
     assert watchdog.check_disk() is None
