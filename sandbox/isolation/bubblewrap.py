@@ -106,6 +106,8 @@ class SandboxSpec:
     """Interpreter that first protects the machine's devices and then drops the capability for doing so; without it,
     a command run as root can change device permissions.
     """
+    with_host: bool = False
+    """Whether the guard starts nothing once the host, which holds standard input open, has ended."""
     user_namespace: bool = True
     """False only if the kernel forbids user namespaces and this process is root: then the only protection is that
     capabilities are dropped.
@@ -120,6 +122,7 @@ def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
     names = ("SYS_ADMIN", "SETPCAP", *(["NET_ADMIN"] if sandbox.has_inner_walls else ()))
     capable = [word for name in names for word in ("--cap-add", f"CAP_{name}")]
     guard = [sandbox.guard, "-I", "-S", str(WALLS_SCRIPT)] if sandbox.guard else []
+    guard += ["--with-host"] if guard and sandbox.with_host else []
     # JPY_PARENT_PID would make ipykernel wait for a process that it cannot see.
     return [
         BWRAP_PROGRAM,

@@ -1,5 +1,8 @@
 """Jupyter kernel provisioner that starts, interrupts and ends a kernel, with or without a sandbox.
 
+The kernel's standard input is a pipe that this process holds open, by which the kernel notices at its start whether
+this process has ended.
+
 Registered as `lab` in pyproject.toml ([project.entry-points."jupyter_client.kernel_provisioners"]).
 """
 
@@ -9,6 +12,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import weakref
 from typing import Any
 
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
@@ -27,6 +31,12 @@ class LabProvisioner(LocalProvisioner):
     _sandboxed_process: SandboxedProcess | None = None
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
+        stdin, lifeline = os.pipe()
+        weakref.finalize(self, os.close, lifeline)
+        with open(stdin, "rb") as read:
+            return await self._launch(cmd, stdin=read.fileno(), **kwargs)
+
+    async def _launch(self, cmd: list[str], **kwargs: Any) -> Any:
         if not self.wrapper:
             return await super().launch_kernel([*self.before, *cmd], **kwargs)
         read, write = os.pipe()

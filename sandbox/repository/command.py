@@ -213,7 +213,7 @@ class CommandProcess:
                     command,
                     cwd=self._job.folder,
                     env=self._build_variables(),
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     pass_fds=(write,) if on else (),
@@ -242,7 +242,7 @@ class CommandProcess:
             if self._group is None
             else ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(self._group / "cgroup.procs")]
         )
-        limits = f'ulimit -f {int(settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@"'
+        limits = f'ulimit -f {int(settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@" </dev/null'
         words = ["/bin/sh", "-c", limits, "sh", *_resolve_words(argv, self._job.environment)]
         return [*before, *(build_command(words, self._build_sandbox()) if self._config.isolation.is_on else words)]
 
@@ -287,6 +287,8 @@ class CommandProcess:
         """Kill remaining processes and release resources. Idempotent."""
         if self._process is not None:
             self._process.kill_and_reap()
+            if self._process.process is not None and self._process.process.stdin is not None:
+                self._process.process.stdin.close()
         if self._group is not None:
             with contextlib.suppress(OSError):
                 self._group.rmdir()
@@ -345,6 +347,7 @@ class CommandProcess:
             network=config.settings.network == "on",
             shm_bytes=SHM_BYTES,
             guard=environment.python if config.isolation.between_cells else "",
+            with_host=True,
             user_namespace=config.isolation.user_namespace,
         )
 

@@ -19,6 +19,7 @@ import errno
 import fcntl
 import os
 import re
+import select
 import shutil
 import socket
 import stat
@@ -284,4 +285,9 @@ def exec_without_privileges(command: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--with-host"]:
+        del sys.argv[1]
+        (host := select.poll()).register(0, 0)
+        if host.poll(0):  # standard input has no writer any more: a sandbox ends with its host only once it is complete
+            sys.exit("the host process ended before the command started")
     exec_without_privileges(sys.argv[1:]) if sys.argv[1:] else try_walls()
