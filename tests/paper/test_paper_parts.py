@@ -329,7 +329,7 @@ async def test_any_name_of_the_record_compiles_and_is_printed_as_text(tmp_path: 
     lines = "\\par\n".join(f"{function(name)}" for name in names for function in (escape, mark_recorded))
     characters = PrintableCharacters.from_styles([])
     (tmp_path / "a.tex").write_text(
-        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{lmodern,hyperref}\n"
+        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{times,hyperref}\n"
         "\\newcommand{\\rec}[1]{#1}\\newcommand{\\unknowncharacter}{?}\n"
         f"\\begin{{document}}{characters.replace_unprintable(lines)}\\end{{document}}\n"
     )
