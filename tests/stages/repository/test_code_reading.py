@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import shlex
 import textwrap
+import time
 
 import pytest
 from hypothesis import given
@@ -337,3 +338,11 @@ def test_code_that_python_cannot_follow_is_passed_over(text: str) -> None:
     assert list(index_code(texts).trees) == ["train.py"]
     assert [one.argv for one in list_candidates(texts)] == [("python", "train.py")]
     assert find_tampering("train.py", texts["train.py"], text).startswith("train.py no longer parses")
+
+
+@pytest.mark.parametrize("piece", ["\n", " ", "\t\n", "\r", "A=b \n"])
+def test_a_long_document_is_read_at_once(piece: str) -> None:
+    texts = {"README.md": piece * 50_000 + "\npython train.py --x\n", "train.py": ""}
+    began = time.monotonic()
+    assert [one.argv for one in list_candidates(texts)][:1] == [("python", "train.py", "--x")]
+    assert time.monotonic() - began < 5
