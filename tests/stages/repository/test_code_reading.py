@@ -6,6 +6,7 @@ import ast
 import shlex
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from labwright.stages.repository.command_discovery import find_missing_script, i
 from labwright.stages.repository.config_options import find_keys, find_options
 from labwright.stages.repository.known_fixes import compute_signature, propose_fixes
 from labwright.stages.repository.patch_scope import find_tampering
+from labwright.stages.repository.result_files import find_arms, list_measured, read_result
 from tests.repositories import FILES
 
 CLICK = """
@@ -346,3 +348,14 @@ def test_a_long_document_is_read_at_once(piece: str) -> None:
     began = time.monotonic()
     assert [one.argv for one in list_candidates(texts)][:1] == [("python", "train.py", "--x")]
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 400 + "1" + "]" * 400, '{"a": 1' + "0" * 400 + ', "b": [1' + "0" * 4000 + ", 2]}", "[" * 10**6]
+)
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_odd_numbers_and_depths_of_a_result_are_passed_over(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    found = read_result(tmp_path, name)
+    assert [value for _, value in list_measured(found)] == ([2.0] if "b" in text else [])
+    assert list(find_arms(found)) == []
