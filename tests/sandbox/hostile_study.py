@@ -125,6 +125,7 @@ def leave():
     np.left = os.environ["LEFT"] = "left"
     LIBC.shmget(SHM_KEY, 4096, 0o1666)
     leave_connection()
+    os.chmod("/dev/pts/ptmx", 0)
     if os.fork() == 0:
         LIBC.prctl(36, 1, 0, 0, 0)
         listener = socket.socket(socket.AF_UNIX)
@@ -150,6 +151,7 @@ def look():
     say("connections", lambda: open("/proc/net/tcp").readlines()[1:])
     say("loopback", lambda: sum(map(int, open("/proc/net/dev").read().partition("lo:")[2].split()[:16])))
     say("own port", leave_connection)
+    say("terminal", lambda: len(os.openpty()))
     say("locks", lambda: [name for name in os.listdir(os.environ["XDG_CACHE_HOME"] + "/shared") if "lock" in name])
     say("set", lambda: settings() == lab.shared("settings", settings))
 

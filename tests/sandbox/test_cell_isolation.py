@@ -107,7 +107,8 @@ def test_a_later_cell_finds_nothing_of_an_earlier_one(said: dict[str, list[str]]
         "attributes": "[]",
     }
     assert facts(said[arm], "locks") == {"locks": "[]"}
-    assert facts(said[arm], "connections", "loopback", "own port") == {
+    assert facts(said[arm], "connections", "loopback", "own port", "terminal") == {
+        "terminal": "2",
         "connections": "[]",
         "loopback": "0",
         "own port": "None",

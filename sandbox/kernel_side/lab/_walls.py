@@ -1,12 +1,12 @@
 """Isolate one cell (or script) from other cells in the same kernel: it limits what the process can see and do.
 
 Guarantees, if the kernel runs in a sandbox with user namespaces: the process sees its own folder, private /tmp,
-/dev/shm and cache, shared values and its inputs read-only, but no other cell's folder and not the kernel's connection.
-System V objects are private, and so is the network, since the system keeps the addresses of closed connections for a
-minute. It has no capabilities and cannot gain any, so it cannot mount or unmount anything, and cannot read or trace the
-processes that can: its zygote (`lab._zygote`) and its kernel. System calls that reach beyond namespaces (other families
-of sockets than those of the network namespace, keyrings) are refused. Limits: it can kill its zygote, which ends its
-kernel.
+/dev/shm, terminals and cache, shared values and its inputs read-only, but no other cell's folder and not the kernel's
+connection. System V objects are private, and so is the network, since the system keeps the addresses of closed
+connections for a minute. It has no capabilities and cannot gain any, so it cannot mount or unmount anything, and cannot
+read or trace the processes that can: its zygote (`lab._zygote`) and its kernel. System calls that reach beyond
+namespaces (other families of sockets than those of the network namespace, keyrings) are refused. Limits: it can kill
+its zygote, which ends its kernel; times, process ids and the page cache may tell one cell about another.
 
 Source: mount_namespaces(7), network_namespaces(7), capabilities(7), seccomp(2), ptrace(2) ("Ptrace access mode
 checking").
@@ -149,6 +149,7 @@ class PrivateRoom:
         _bind_mount(descriptors[f"{self.place}/cache"], walls.cache)
         _bind_mount(descriptors[f"{walls.cache}/shared"], f"{walls.cache}/shared", read_only=True)
         _protect_devices()
+        _mount("devpts", "/dev/pts", _NOSUID | _NOEXEC, "devpts", b"newinstance,ptmxmode=0666,mode=620")
         size = os.statvfs("/dev/shm")
         _mount_tmpfs("/dev/shm", f"size={size.f_blocks * size.f_frsize},mode=1777".encode())
         os.chdir("/")  # the current folder is below one that is now covered
