@@ -128,15 +128,15 @@ class SharedProcessState:
         numbers = sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
         settings: list[object] = []
         for pid in self._processes:
-            with open(f"/proc/{pid}/oom_score_adj") as score, open(f"/proc/{pid}/coredump_filter") as parts:
-                settings += [
-                    score.read(),
-                    parts.read(),
-                    os.getpriority(os.PRIO_PROCESS, pid),
-                    os.sched_getaffinity(pid),
-                    os.sched_getscheduler(pid),
-                    [resource.prlimit(pid, number) for number in numbers],
-                ]
+            for name in ("oom_score_adj", "coredump_filter", "autogroup"):
+                with suppress(FileNotFoundError), open(f"/proc/{pid}/{name}") as file:
+                    settings.append(file.read())
+            settings += [
+                os.getpriority(os.PRIO_PROCESS, pid),
+                os.sched_getaffinity(pid),
+                os.sched_getscheduler(pid),
+                [resource.prlimit(pid, number) for number in numbers],
+            ]
         return settings
 
 
