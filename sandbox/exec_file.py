@@ -130,7 +130,7 @@ def _read_with_neighbours(path: Path) -> dict[str, str]:
         texts[file.relative_to(path.parent).as_posix()] = text = file.read_text(encoding="utf-8-sig")
         try:
             nodes = list(ast.walk(parse_python(text)))
-        except (SyntaxError, ValueError):  # the kernel reports this more clearly
+        except SyntaxError:  # the kernel reports this more clearly
             continue
         imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} | {
             node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level

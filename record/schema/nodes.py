@@ -172,7 +172,7 @@ class CellRun(ExecutionResult):
     cell: Cell
     key: str = Field(description="sha256 of all that its code could access")
     training: TrainingCounts | None = Field(
-        default=None, description="as counted by the sandbox; None: nothing was observed"
+        default=None, description="as reported by its process; None: nothing was observed"
     )
 
 

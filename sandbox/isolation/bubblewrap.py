@@ -5,8 +5,8 @@ Guarantees: the filesystem contains the system's programs and libraries read-onl
 (by default) network are separate; the command has no capabilities and cannot gain any, nor create user namespaces. When
 bubblewrap ends, so do all processes in the sandbox.
 
-Limits: the sandbox is only as secure as the Linux kernel. System calls are not filtered. Names of host folders are
-visible if a path inside them is mounted; /usr and parts of /etc can be read.
+Limits: the sandbox is only as secure as the Linux kernel. System calls are filtered only by `lab._walls`. Names of host
+folders are visible if a path inside them is mounted; /usr and parts of /etc can be read.
 
 Source: bubblewrap's manual, bwrap(1).
 """
@@ -70,6 +70,8 @@ class SandboxSpec:
     """Interpreter that first protects the machine's devices and then drops the capability for doing so; without it,
     a command run as root can change device permissions.
     """
+    with_host: bool = False
+    """Whether the guard starts nothing once the host, which holds standard input open, has ended."""
     user_namespace: bool = True
     """False only if the kernel forbids user namespaces and this process is root: then the only protection is that
     capabilities are dropped.
@@ -81,8 +83,10 @@ def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
     user = ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
     network = [] if sandbox.network else ["--unshare-net"]
     seen = str(sandbox.folder_inside or sandbox.folder or "/")
-    capable = [word for name in ("SYS_ADMIN", "SETPCAP") for word in ("--cap-add", f"CAP_{name}")]
+    names = ("SYS_ADMIN", "SETPCAP", *(["NET_ADMIN"] if sandbox.has_inner_walls else ()))
+    capable = [word for name in names for word in ("--cap-add", f"CAP_{name}")]
     guard = [sandbox.guard, "-I", "-S", str(WALLS_SCRIPT)] if sandbox.guard else []
+    guard += ["--with-host"] if guard and sandbox.with_host else []
     # JPY_PARENT_PID would make ipykernel wait for a process that it cannot see.
     return [
         BWRAP_PROGRAM,

@@ -187,6 +187,7 @@ def build_kernel_environment(
         "JUPYTER_CONFIG_DIR": f"{tmp}/.jupyter",
         "JUPYTER_DATA_DIR": f"{tmp}/.jupyter",
         "LAB_WALLS": str(int(config.isolation.between_cells)),
+        "LAB_NETWORK": settings.network,
         "LAB_MODULES": ",".join(start.modules),
         "LAB_PACKAGES": str(config.packages() or ""),
     }

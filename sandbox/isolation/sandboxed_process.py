@@ -49,9 +49,10 @@ class SandboxedProcess:
     def start(cls, command: Sequence[str], *, wrapped: bool, **options: Any) -> SandboxedProcess:
         """Start a command with the options of `Popen`; `read_first_pid` must follow. Raises `OSError`.
 
-        It must not run in a thread, since a process that dies with its parent would die with the thread.
+        It must not run in a thread, since a process that dies with its parent would die with the thread. Standard input
+        is a pipe that this process holds open, by which a guard notices that this process has ended.
         """
-        options |= {"stdin": subprocess.DEVNULL, "start_new_session": True}
+        options |= {"stdin": subprocess.PIPE, "start_new_session": True}
         if not wrapped:
             return cls(subprocess.Popen[bytes](command, **options), wrapped)
         at = command.index(BWRAP_PROGRAM) + 1
@@ -118,6 +119,8 @@ class SandboxedProcess:
         """Kill every process, wait until they are gone, and reap. Idempotent; blocks for some milliseconds."""
         self.kill_all()
         process = self.process
+        if process.stdin is not None:
+            process.stdin.close()
         if self._handle is not None:
             select.select([self._handle], [], [], _KILL_WAIT_SECONDS)
             os.close(self._handle)

@@ -24,7 +24,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -320,6 +320,21 @@ def lock_packages(uv: Uv, requirements: Sequence[str], installed: Mapping[str, s
     return PackageLock(tuple(sorted(pins, key=lambda pin: pin.name)))
 
 
+def _format_requirements(words: Iterable[str]) -> str:
+    """Return the input of uv: packages from an index only, one per line.
+
+    Requirements of a repository are written by strangers, and uv reads other lines as options: it includes a file,
+    takes another index, or runs the code of a folder. Raises `PackageError`.
+    """
+    lines = list(words)
+    for line in lines:
+        with suppress(InvalidRequirement, RecursionError):
+            if line.isprintable() and not Requirement(line).url:
+                continue
+        raise PackageError(f"{line[:100]!r} is not a package from an index")
+    return "\n".join(lines)
+
+
 def _resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str, str]) -> dict[str, str]:
     """Return the packages that the interpreter lacks: name -> version. Raises `PackageError`."""
     constraints = "".join(f"{name}=={version}\n" for name, version in installed.items() if _is_version(version))
@@ -330,7 +345,7 @@ def _resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str
             "pip install --dry-run --output-format json --break-system-packages --requirements -",
             *("--constraints", str(constraints_file)),
             *WHEELS_ONLY_OPTIONS,
-            stdin="\n".join(requirements),
+            stdin=_format_requirements(requirements),
         )
     )
     return {change["name"]: change["version"] for change in report["changes"] if change["action"] == "installed"}

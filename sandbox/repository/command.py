@@ -215,7 +215,7 @@ class CommandProcess:
                 _make_mount_point(self._job.folder, inside.relative_to(CHECKOUT_INSIDE), path, name)
         settings = self._config.settings
         self._group = create_task_group(self._scratch.root.name, settings.tasks)
-        limits = f'ulimit -f {int(settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@"'
+        limits = f'ulimit -f {int(settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@" </dev/null'
         words = ["/bin/sh", "-c", limits, "sh", *_resolve_words(argv, self._job.environment)]
         return [
             *enter_task_group(self._group),
@@ -263,6 +263,8 @@ class CommandProcess:
         """Kill remaining processes and release resources. Idempotent."""
         if self._process is not None:
             self._process.kill_and_reap()
+            if self._process.process is not None and self._process.process.stdin is not None:
+                self._process.process.stdin.close()
         if self._group is not None:
             with contextlib.suppress(OSError):
                 self._group.rmdir()
@@ -321,6 +323,7 @@ class CommandProcess:
             network=config.settings.network == "on",
             shm_bytes=SHM_BYTES,
             guard=environment.python if config.isolation.between_cells else "",
+            with_host=True,
             user_namespace=config.isolation.user_namespace,
         )
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
@@ -224,10 +225,9 @@ def find_interpreter(python: str) -> str:
 def _parse_requirements(name: str, text: str) -> list[Requirement]:
     if name.endswith(".toml"):
         try:
-            project = tomllib.loads(text)
-        except tomllib.TOMLDecodeError:
+            lines = list(map(str, tomllib.loads(text)["project"]["dependencies"]))
+        except (ValueError, LookupError, TypeError, RecursionError):
             return []
-        lines = list(map(str, project.get("project", {}).get("dependencies", [])))
     elif name.endswith(".cfg"):
         block = re.search(r"^install_requires\s*=\s*((?:\n[ \t]+.+)+|.*)", text, re.MULTILINE)
         lines = block[1].splitlines() if block else []
@@ -237,8 +237,8 @@ def _parse_requirements(name: str, text: str) -> list[Requirement]:
     for line in lines:
         try:
             requirement = Requirement(line.partition(" #")[0].partition("--hash")[0].strip())
-        except InvalidRequirement:
+            if requirement.marker is None or requirement.marker.evaluate():
+                found.append(requirement)
+        except (InvalidRequirement, UndefinedComparison, UndefinedEnvironmentName, RecursionError):
             continue
-        if requirement.marker is None or requirement.marker.evaluate():
-            found.append(requirement)
     return found

@@ -23,6 +23,8 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Timer
 from urllib.parse import quote
 
 from labwright.record.untrusted_files import BadFile, open_regular
@@ -30,6 +32,8 @@ from labwright.sandbox.errors import RepositoryError
 
 GIT_TIMEOUT_SECONDS = 600.0
 """Timeout of one git command in seconds."""
+_MAX_MEMORY_BYTES, MAX_OUTPUT_BYTES = 8 * 2**30, 2**30
+"""Limits of the memory (without mapped files) and of the output of one git command."""
 AUTHOR_VARIABLES = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
@@ -55,26 +59,46 @@ _SAFE_OPTIONS = (
 def run_git(
     folder: Path, arguments: Sequence[str], stdin: bytes = b"", variables: Mapping[str, str] | None = None
 ) -> bytes:
-    """Run a git command and return its output; `variables` set the git directory. Raises `RepositoryError`."""
+    """Run a git command and return its output; `variables` set the git directory. Raises `RepositoryError`.
+
+    Memory and output are limited, since a few objects can describe a tree of any number of files.
+    """
     inherited = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
-    try:
-        ran = subprocess.run(
-            ["git", *_SAFE_OPTIONS, *arguments],
-            input=stdin,
-            capture_output=True,
-            timeout=GIT_TIMEOUT_SECONDS,
-            check=False,
+    limited = ["/bin/sh", "-c", f'ulimit -d {_MAX_MEMORY_BYTES >> 10}; exec "$@"', "sh", "git"]
+    with TemporaryFile() as given, TemporaryFile() as errors:
+        given.write(stdin)
+        given.seek(0)
+        with subprocess.Popen(
+            [*limited, *_SAFE_OPTIONS, *arguments],
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=errors,
             cwd=folder,
             env={**inherited, "HOME": os.devnull, **_QUIET_VARIABLES, **(variables or {})},
-        )
-    except FileNotFoundError:
-        raise RepositoryError("git is not installed: install it (apt-get install git)") from None
-    except subprocess.TimeoutExpired:
-        raise RepositoryError(f"git {arguments[0]} took more than {GIT_TIMEOUT_SECONDS:g} s") from None
-    if ran.returncode:
-        message = " ".join(ran.stderr.decode("utf-8", errors="replace").split())[-300:]
-        raise RepositoryError(f"git {arguments[0]} failed: {message or ran.returncode}")
-    return ran.stdout
+        ) as git:
+            timer = Timer(GIT_TIMEOUT_SECONDS, git.kill)
+            timer.start()
+            try:
+                assert git.stdout is not None
+                output = git.stdout.read(MAX_OUTPUT_BYTES + 1)
+                if len(output) > MAX_OUTPUT_BYTES:
+                    raise RepositoryError(
+                        f"git {arguments[0]} printed more than {MAX_OUTPUT_BYTES} bytes: the repository is too large"
+                    )
+                git.wait()
+            finally:
+                late = timer.finished.is_set()
+                timer.cancel()
+                git.kill()
+        errors.seek(0)
+        message = " ".join(errors.read().decode("utf-8", errors="replace").split())[-300:]
+    if late:
+        raise RepositoryError(f"git {arguments[0]} took more than {GIT_TIMEOUT_SECONDS:g} s")
+    if git.returncode == 127:
+        raise RepositoryError("git is not installed: install it (apt-get install git)")
+    if git.returncode:
+        raise RepositoryError(f"git {arguments[0]} failed: {message or git.returncode}")
+    return output
 
 
 # --- a user's repository ----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.repository import RepositoryEdit
-from labwright.record.untrusted_files import BadFile, open_regular
+from labwright.record.untrusted_files import MAX_ENTRIES, BadFile, open_regular
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.repository.git import (
     AUTHOR_VARIABLES,
@@ -95,7 +95,7 @@ class GitMirror:
         """Describe what `import_head` imported."""
         listed, head = self.list_files(tree), self._git("rev-parse", "refs/heads/taken").strip()
         size = sum(file.size for file in listed.values())
-        return ImportedTree(commit, tree, head != commit, len(listed), size, self._find_faults(tree, listed))
+        return ImportedTree(commit, tree, head != commit, len(listed), size, self._find_faults(tree))
 
     def import_commit(self, source: Path, commit: str = "") -> str:
         """Copy one commit (by default HEAD) of a folder, bare repository or bundle and return its tree id.
@@ -147,6 +147,8 @@ class GitMirror:
             mode, kind, blob, size = entry.split()
             if kind == "blob":
                 found[path] = TreeFile(mode, blob, int(size))
+        if len(found) > MAX_ENTRIES:
+            raise RepositoryError(f"the repository has {len(found)} files, more than the limit of {MAX_ENTRIES}")
         return found
 
     def has_tree(self, tree: str) -> bool:
@@ -245,6 +247,14 @@ class GitMirror:
         source = self._checkouts / tree
         if not source.exists():
             self._checkouts.mkdir(parents=True, exist_ok=True)
+            size, free = (
+                sum(file.size for file in self.list_files(tree).values()),
+                shutil.disk_usage(self._checkouts).free,
+            )
+            if size > free / 2:
+                raise RepositoryError(
+                    f"its files take {size / 1e9:.1f} GB, more than half of the {free / 1e9:.1f} GB that are free"
+                )
             part = Path(tempfile.mkdtemp(dir=self._checkouts, prefix=".part"))
             with tempfile.TemporaryDirectory(dir=self.folder) as place:
                 index = {"GIT_INDEX_FILE": str(Path(place) / "index"), "GIT_WORK_TREE": str(part)}
@@ -291,7 +301,7 @@ class GitMirror:
         if target != self.folder:
             os.rename(target, self.folder)
 
-    def _find_faults(self, tree: str, listed: Mapping[str, TreeFile]) -> tuple[str, ...]:
+    def _find_faults(self, tree: str) -> tuple[str, ...]:
         faults: list[str] = []
         modules = [
             line.partition("\t")[2]
@@ -300,9 +310,8 @@ class GitMirror:
         ]
         if modules:
             faults.append(f"submodules are not included: {_format_names(modules)}")
-        small = [path for path, file in listed.items() if 100 <= file.size <= 200]
         pointers = [
-            path for path in small if self._run(["cat-file", "blob", listed[path].id]).startswith(LFS_POINTER_PREFIX)
+            path for path, text in self.read_texts(tree).items() if text.startswith(LFS_POINTER_PREFIX.decode())
         ]
         if pointers:
             faults.append(f"LFS files are not included: {_format_names(pointers)}; provide them with --mount")

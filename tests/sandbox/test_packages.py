@@ -29,12 +29,14 @@ from labwright.sandbox.packages.resolver import (
     AllowedRequests,
     PackageLock,
     PackageRequirement,
+    Uv,
     get_torch_backend_option,
+    lock_packages,
     parse_allowed,
     parse_requirements,
     read_pip_options,
 )
-from labwright.sandbox.repository.environment import build_environment
+from labwright.sandbox.repository.environment import build_environment, find_requirements
 from labwright.sandbox.settings import SandboxSettings
 from tests.agent.test_dry_run import PLAN, asked, planner
 from tests.models.openai_server import OpenAIServer
@@ -411,3 +413,24 @@ def test_without_an_index_each_package_of_a_repository_is_told(index: PackageInd
     index.close()
     found = build_environment({"requirements.txt": "tiny\nsmall\n"}, SETTINGS)
     assert [one.wanted for one in found.deviations] == ["tiny", "small"] and found.how == "interpreter"
+
+
+@pytest.mark.parametrize(
+    "project",
+    ["a = " + "[" * 5000, "project = 1", "[project]\ndependencies = 1", "[project]\ndependencies = [[[]]]", "\0"],
+)
+def test_requirements_that_no_one_can_read_are_none(project: str) -> None:
+    odd = ("a; " + "(" * 5000, "b; python_version ~= 'x'", "c; extra == 'd'", "e\ud800", "kept")
+    texts = {"requirements.txt": "\n".join(odd), "pyproject.toml": project}
+    assert [one.name for one in find_requirements(texts)] == ["kept"]
+    assert not find_requirements({"pyproject.toml": project})
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["-e ./inner", "-r /etc/passwd", "small; os_name == 'x\n-e ./inner\n'", "small @ file:./inner", "--index-url x"],
+)
+def test_uv_gets_only_packages_of_an_index(tmp_path: Path, line: str) -> None:
+    """uv would run a folder's code on the host, and print a file's lines."""
+    with pytest.raises(PackageError, match="is not a package from an index"):
+        lock_packages(Uv(SETTINGS.python, tmp_path), ["small", line], {})

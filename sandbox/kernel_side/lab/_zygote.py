@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lab import _child, _job, _shared, _walls
+from lab import _child, _job, _shared
 from lab._job import JobFile
 from lab._walls import LIBC, KernelWalls, PrivateRoom
 
@@ -76,7 +76,7 @@ def serve(number: int) -> NoReturn:
         end = CellSupervisor(_job.read_job(), kernel, (outputs[0], outputs[1]), walls, crash_log).run()
         for descriptor in outputs:
             os.close(descriptor)
-        kernel.sendall(json.dumps({**end, "over": not common.clean_up(walls)}).encode() + b"\n")
+        kernel.sendall(json.dumps({**end, "over": not common.clean_up()}).encode() + b"\n")
 
 
 def _import_ahead(modules: list[str]) -> str:
@@ -111,10 +111,8 @@ class SharedProcessState:
         shared = ["/dev/shm"] if tmp == "/tmp" else []  # in the sandbox it belongs to the kernel
         self._initial_files = {place: frozenset(os.listdir(place)) for place in (tmp, *shared)}
 
-    def clean_up(self, walls: KernelWalls | None) -> bool:
+    def clean_up(self) -> bool:
         """Remove traces of a cell that the next cell could find; return False if that fails."""
-        if walls is not None:
-            _walls.clear_keyrings()
         for place, kept in self._initial_files.items():
             for name in set(os.listdir(place)) - kept - {"loaded"}:
                 path = os.path.join(place, name)
@@ -126,18 +124,19 @@ class SharedProcessState:
 
     def _read_settings(self) -> list[object]:
         """Read settings of the kernel's processes that any process of the same user can change: limits, priorities,
-        CPUs."""
+        CPUs, parts of a crash dump."""
         numbers = sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
         settings: list[object] = []
         for pid in self._processes:
-            with open(f"/proc/{pid}/oom_score_adj") as score:
-                settings += [
-                    score.read(),
-                    os.getpriority(os.PRIO_PROCESS, pid),
-                    os.sched_getaffinity(pid),
-                    os.sched_getscheduler(pid),
-                    [resource.prlimit(pid, number) for number in numbers],
-                ]
+            for name in ("oom_score_adj", "coredump_filter", "autogroup"):
+                with suppress(FileNotFoundError), open(f"/proc/{pid}/{name}") as file:
+                    settings.append(file.read())
+            settings += [
+                os.getpriority(os.PRIO_PROCESS, pid),
+                os.sched_getaffinity(pid),
+                os.sched_getscheduler(pid),
+                [resource.prlimit(pid, number) for number in numbers],
+            ]
         return settings
 
 
