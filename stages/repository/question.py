@@ -61,7 +61,7 @@ from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
 from labwright.stages.repository.question_conclusion import find_conclusion_faults, summarize_results
 from labwright.stages.repository.repository_context import build_context, read_requested
-from labwright.stages.run_context import RunContext, decision_number
+from labwright.stages.run_context import RunContext, decision_number, wait_to_start
 
 A = TypeVar("A", bound=BaseModel)
 T = TypeVar("T")
@@ -223,6 +223,7 @@ class QuestionStudy:
         `use` returns a result or complaints, with which the question is asked again; files that the model wants to see
         first are shown.
         """
+        await wait_to_start(self.context)
         ask = self.context.models.make_client(decision_number(self.context.recorder, RunTask(task=task)), 0)
         for _ in range(MAX_TURNS + MAX_REQUESTS):
             found = await ask.ask_or_none(role, inputs, instead="the study goes on without it")

@@ -332,7 +332,7 @@ def test_it_waits_while_it_is_paused(author: Author, tmp_path: Path) -> None:
     assert asked("ask.toml") == 0
     kinds = [(event.type, at) for event, at in read_events(folder / "events.jsonl")]
     times = [at for kind, at in kinds if kind == "commanded"]
-    assert len(times) == 2 and not [kind for kind, at in kinds if kind == "cell_executed" and times[0] < at < times[1]]
+    assert len(times) == 2 and not [kind for kind, at in kinds if kind == "decided" and times[0] < at < times[1]]
 
 
 def test_more_minutes_let_a_question_without_an_answer_go_on(author: Author, tmp_path: Path) -> None:
