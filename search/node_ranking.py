@@ -115,9 +115,9 @@ def compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntry
 def _compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntry, float]:
     worst = panel.metric.worst
     lost = dict.fromkeys(find_diverged(node, panel), worst) if worst is not None else {}
-    return lost | {
-        entry: value for entry, value in _read_primary_values(node, panel.metric.name).items() if entry in panel.entries
-    }
+    values = _read_primary_values(node, panel.metric.name)
+    own = values if values.keys() <= panel.entries else {one: values[one] for one in values.keys() & panel.entries}
+    return lost | own if lost else own
 
 
 def count_coverage(node: Node, panel: ComparisonPanel) -> int:
@@ -236,8 +236,10 @@ def _compute_dataset_means(
 ) -> dict[str, tuple[float, ...]]:
     """Return the mean of each node by dataset, over the common entries (only those of the given arms, if any)."""
     shared = set(found[0]).intersection(*found[1:])
-    shared = {entry for entry in shared if entry.arm in arms} or shared
+    by_dataset: dict[str, list[PanelEntry]] = {}
+    for entry in [entry for entry in shared if entry.arm in arms] or shared:
+        by_dataset.setdefault(entry.dataset, []).append(entry)
     return {
-        dataset: tuple(fmean(one[entry] for entry in sorted(shared) if entry.dataset == dataset) for one in found)
-        for dataset in sorted({entry.dataset for entry in shared})
+        dataset: tuple(fmean([one[entry] for entry in entries]) for one in found)
+        for dataset, entries in sorted(by_dataset.items())
     }

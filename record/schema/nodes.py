@@ -11,6 +11,7 @@ from labwright.record.schema.cell import Cell, CellOutcomeLine, TrainingCounts
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.figures import Figure, FigureReview
 from labwright.record.schema.frozen_model import FrozenModel, Scalar
+from labwright.record.schema.tuning import HyperparameterSetting
 
 StageName = Literal["preliminary", "tuning", "agenda", "ablation"]
 STAGES: tuple[StageName, ...] = ("preliminary", "tuning", "agenda", "ablation")
@@ -158,6 +159,25 @@ class CellRun(ExecutionResult):
     training: TrainingCounts | None = Field(
         default=None, description="as counted by the sandbox; None: nothing was observed"
     )
+
+
+class TrialResult(FrozenModel):
+    """The result of one setting of an arm, on one version of its code."""
+
+    arm: str
+    number: int
+    setting: HyperparameterSetting
+    code: str = Field(description="sha256 of the files that the arm's cells see")
+    share: float
+    node: str = Field(description="node that measured it first")
+    kind: NodeKind = Field(description="kind of that node; any kind other than `trial` is a code version")
+    outcome: Literal["measured", "failed", "running"]
+    values: dict[str, float] = Field(
+        description="dataset -> mean over levels of the metric by which trials are compared; the worst value if "
+        "training diverged"
+    )
+    seconds: float = Field(description="compute time")
+    seeds: int = Field(default=1, description="number of seeds; `values` are means over them")
 
 
 class Attempt(ExecutionResult):
