@@ -12,6 +12,7 @@ samplers do not matter.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import resource
 import subprocess
@@ -369,6 +370,7 @@ def measure_stage(folder: Path, stage: StageName, nodes: int, cells: int) -> dic
     state = RunState()
     for event in events:
         apply_event(state, event)
+    gc.freeze()  # as a log does once it is read
     first = _time_cpu(lambda: _make_decision(state, stage, nodes))
     later: list[float] = []
     for _ in range(1 if first > 3 else 3):

@@ -157,6 +157,7 @@ def apply_node_event(state: RunState, event: search_events.NodeEvent, at: float)
             took = Cost(gpu_seconds=event.attempt.seconds * state.gpus_per_experiment)
             settle_cost(state, f"{node.id}/{event.attempt.number}", node.decision, took)
             update_node(state, node.id, attempts=(*node.attempts, event.attempt))
+            _ = event.attempt.validation_values  # computed here, so that no decision has to
         case search_events.NodeProbed():
             took = Cost(gpu_seconds=event.seconds * state.gpus_per_experiment)
             settle_cost(state, f"{node.id}/{event.probe}", node.decision, took)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal, get_args
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -180,6 +181,14 @@ class TrialResult(FrozenModel):
     seeds: int = Field(default=1, description="number of seeds; `values` are means over them")
 
 
+class PanelEntry(NamedTuple):
+    """The unit of comparison between nodes: one arm at one level (empty if the study has no levels) on one dataset."""
+
+    dataset: str
+    arm: str
+    level: str
+
+
 class Attempt(ExecutionResult):
     """One execution of a node's code. The files of a node that measures cells are in the folders of its cells."""
 
@@ -189,6 +198,16 @@ class Attempt(ExecutionResult):
     cells: tuple[CellOutcomeLine, ...] = Field(
         default=(), description="required cells and their outcomes; empty for a program without cells"
     )
+
+    @cached_property
+    def validation_values(self) -> Mapping[str, Mapping[PanelEntry, float]]:
+        """Metric -> its final values on validation data."""
+        found: dict[str, dict[PanelEntry, float]] = {}
+        for one in self.measurements:
+            if one.split == "validation":
+                arm, _, level = one.condition.partition("@")
+                found.setdefault(one.name, {})[PanelEntry(one.dataset, arm, level)] = one.value
+        return found
 
     @property
     def whole_seconds(self) -> float:
