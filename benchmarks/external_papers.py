@@ -79,7 +79,7 @@ def format_table(audited: dict[str, ExternalPaperAudit]) -> str:
     }
     head = ("paper", "result numbers", "numbers", *CLASSES, "reports only", "missing", "contradictions")
     total = map(sum, zip(*rows.values(), strict=True))
-    return Table.of(*head, rows=[*((name, *row) for name, row in rows.items()), ("**all**", *total)]).to_markdown()
+    return Table.of(head, [*((name, *row) for name, row in rows.items()), ("**all**", *total)]).to_markdown()
 
 
 def summarize(audited: dict[str, ExternalPaperAudit]) -> dict[str, object]:

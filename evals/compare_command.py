@@ -147,7 +147,7 @@ async def _judge_pairs(
 
 def show_comparison(comparison: RunsComparisonReport, console: Console) -> None:
     """Print the runs as columns, their claims, then the pairs."""
-    table = Table.of("", *(side.run for side in comparison.sides), rows=_build_rows(comparison.sides))
+    table = Table.of(("", *(side.run for side in comparison.sides)), _build_rows(comparison.sides))
     console.print(to_terminal(table))
     for side in comparison.sides:
         console.print(

@@ -101,7 +101,7 @@ def format_table(found: list[AttackOutcome]) -> str:
         (form, len(some), *(_format_count([getattr(one, way) for one in some]) for way in ways))
         for form, some in by_form.items()
     )
-    return Table.of("form", "papers", *ways, rows=rows).to_markdown()
+    return Table.of(("form", "papers", *ways), rows).to_markdown()
 
 
 def _format_count(found: Sequence[bool | None]) -> str:

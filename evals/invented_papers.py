@@ -101,7 +101,7 @@ def format_report(found: Sequence[Detection]) -> str:
     )
     head = ("figure", "papers", "missing", "AUROC", "95 %", "called invented", "recall", "false alarms")
     notes = (f"{one.figure}: {finding}" for one in found for finding in one.findings)
-    return Table.of(*head, rows=rows, notes=notes).to_markdown()
+    return Table.of(head, rows, notes=notes).to_markdown()
 
 
 def read_stored(out: Path | None) -> dict[str, Judgement]:

@@ -164,7 +164,7 @@ def main() -> None:
         )
         for one in found
     ]
-    print(Table.of("judge", "papers", "padded", "inflated", "order followed", "missing", rows=rows).to_markdown())
+    print(Table.of(("judge", "papers", "padded", "inflated", "order followed", "missing"), rows).to_markdown())
     if given.out:
         given.out.write_text(json.dumps([asdict(one) for one in found], indent=1))
 

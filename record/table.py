@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of plain values; None is a missing value."""
+    """A table of plain values; None is a missing value, and a row of one cell is the heading of the rows below it."""
 
     columns: tuple[Column, ...]
     rows: Sequence[Sequence[object]]
@@ -39,9 +39,11 @@ class Table:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, *titles: str, rows: Iterable[Sequence[object]], title: str = "", notes: Iterable[str] = ()) -> Self:
+    def of(
+        cls, titles: Iterable[str], rows: Iterable[Sequence[object]], *, title: str = "", notes: Iterable[str] = ()
+    ) -> Self:
         """Build a table from the titles of its columns; a column has numbers if all its values are numbers."""
-        rows = tuple(rows)
+        titles, rows = tuple(titles), tuple(rows)
         shown = [[format_cell(row[k]) for row in rows] for k in range(len(titles))]
         columns = (
             Column(one, "number" if any(cells) and all(map(_NUMBER.fullmatch, cells)) else "text")
@@ -68,14 +70,14 @@ class Table:
         """Return the table as HTML; cells with numbers have the class `n`, which the pages align."""
         kinds = [' class="n"' if one.kind == "number" else "" for one in self.columns]
 
-        def row(tag: str, cells: Iterable[object]) -> str:
-            shown = (
-                f"<{tag}{kind}>{escape(format_cell(cell))}</{tag}>" for kind, cell in zip(kinds, cells, strict=True)
-            )
+        def row(tag: str, cells: Sequence[object]) -> str:
+            if len(cells) == 1 < len(kinds):
+                return f'<tr><th colspan="{len(kinds)}">{escape(format_cell(cells[0]))}</th></tr>'
+            shown = [f"<{tag}{kind}>{escape(format_cell(one))}</{tag}>" for kind, one in zip(kinds, cells, strict=True)]
             return f"<tr>{''.join(shown)}</tr>"
 
         caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
-        head, body = row("th", (one.title for one in self.columns)), "\n".join(row("td", one) for one in self.rows)
+        head, body = row("th", [one.title for one in self.columns]), "\n".join(row("td", one) for one in self.rows)
         return f"<table>{caption}<thead>{head}</thead><tbody>\n{body}\n</tbody></table>"
 
 

@@ -131,12 +131,8 @@ def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
     """Format every number in a table, then what is known of the programs, findings, and counts."""
     if report.verdicts:
         yield Table.of(
-            "number",
-            "class",
-            "origin",
-            "where",
-            "evidence",
-            rows=(
+            ("number", "class", "origin", "where", "evidence"),
+            (
                 (
                     one.claim.number.text,
                     Text(one.kind, style=KIND_STYLES[one.kind]),

@@ -72,10 +72,8 @@ def _format_results(
     entries: Sequence[BibEntryResult], notes: Sequence[str], out: Path | None
 ) -> Iterator[Text | Table]:
     yield Table.of(
-        "entry",
-        "outcome",
-        "reason or source",
-        rows=(
+        ("entry", "outcome", "reason or source"),
+        (
             (one.key, one.outcome, one.why or "; ".join(part.split(": ", 1)[-1] for part in one.record.split("; ")[:3]))
             for one in entries
         ),

@@ -297,7 +297,7 @@ def _format_report(found: CampaignReport) -> Iterator[Text | Table]:
         )
         for one in found.lines
     ]
-    yield Table.of("idea", "state", "verdicts", "judge", "cost", "time", rows=rows)
+    yield Table.of(("idea", "state", "verdicts", "judge", "cost", "time"), rows)
     yield format_line(
         f"{len(found.lines)} ideas, ${found.usd:.2f}, {format_duration(3600 * found.hours)} of runs"
         + (f"; in use by {found.working}" if found.working else "")

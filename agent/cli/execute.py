@@ -93,25 +93,16 @@ def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
     yield from _format_printed(outcome.stdout_tail)
     if outcome.measurements:
         yield Table.of(
-            "metric",
-            "dataset",
-            "split",
-            "condition",
-            "seed",
-            "grade",
-            "value",
-            rows=(
+            ("metric", "dataset", "split", "condition", "seed", "grade", "value"),
+            (
                 (one.name, one.dataset, one.split, one.condition, str(one.seed), one.grade, f"{one.value:.6g}")
                 for one in outcome.measurements
             ),
         )
     if outcome.cells:
         yield Table.of(
-            "cell",
-            "outcome",
-            "seconds",
-            "why",
-            rows=((str(one.cell), one.outcome, f"{one.seconds:.1f}", one.why) for one in outcome.cells),
+            ("cell", "outcome", "seconds", "why"),
+            ((str(one.cell), one.outcome, f"{one.seconds:.1f}", one.why) for one in outcome.cells),
         )
     left = [
         f"{len(names)} {what}"

@@ -29,14 +29,8 @@ def format_judgement(found: Judgement | JudgePanel) -> Iterator[Text | Table]:
         yield format_line(f"{head}: {len(judgements)} of {found.asked} judgements")
         if found.dimensions and len(judgements) > 1:
             yield Table.of(
-                "dimension",
-                "n",
-                "mean",
-                "sd",
-                "range",
-                "scores",
-                "",
-                rows=(
+                ("dimension", "n", "mean", "sd", "range", "scores", ""),
+                (
                     (
                         one.dimension,
                         str(one.n),
@@ -93,10 +87,8 @@ def _format_scores(found: Judgement) -> Iterator[Text | Table]:
     if found.heuristic:
         yield Text("HEURISTIC: computed from the record of the run; no model read the paper", style="bold yellow")
     yield Table.of(
-        "dimension",
-        "score",
-        "reason",
-        rows=(
+        ("dimension", "score", "reason"),
+        (
             *(
                 (
                     one.check,

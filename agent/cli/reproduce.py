@@ -167,12 +167,8 @@ def format_reproduction(found: RunReproduction, *, seconds: float, kept: str | N
     order = {"missing": 0, "different": 0, "within noise": 1, "equal": 2}
     numbers = sorted(found.numbers, key=lambda one: (order[one.verdict], not one.claim))
     yield Table.of(
-        "number",
-        "n",
-        "recorded",
-        "reproduced",
-        "verdict",
-        rows=(
+        ("number", "n", "recorded", "reproduced", "verdict"),
+        (
             (one.key, f"{len(one.nodes)}/{one.replicates}", one.recorded, one.reproduced, _format_verdict(one))
             for one in numbers[:MAX_NUMBERS_SHOWN]
         ),

@@ -54,13 +54,8 @@ def _format_store(
     place: ContentStore, left: list[StoreEntry], gone: list[StoreEntry], changed: set[str]
 ) -> Iterator[Text | Table]:
     yield Table.of(
-        "kind",
-        "name",
-        "MB",
-        "last used",
-        "key",
-        "",
-        rows=(
+        ("kind", "name", "MB", "last used", "key", ""),
+        (
             (
                 one.kind,
                 one.name,

@@ -166,12 +166,8 @@ def format_judge_eval(found: JudgeEval) -> Iterator[Text | Table]:
         here = [one for one in found.judges if one.task == task]
         yield Text(f"{task}: {here[0].plans} labelled plans, {max(one.items for one in here)} items", style="bold")
         yield Table.of(
-            "judge",
-            "F1",
-            "sensitivity",
-            "specificity",
-            "kappa",
-            rows=(
+            ("judge", "F1", "sensitivity", "specificity", "kappa"),
+            (
                 (
                     one.judge,
                     f"{one.macro_f1:.3f}",

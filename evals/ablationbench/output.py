@@ -27,12 +27,8 @@ def format_bench(found: AblationBenchTable, calibration: JudgeEval | None = None
             yield from _format_judges(one, judge)
         if one.controls:
             yield Table.of(
-                "control",
-                "papers",
-                "precision",
-                "recall",
-                "F1",
-                rows=(
+                ("control", "papers", "precision", "recall", "F1"),
+                (
                     (
                         PLAN_NAMES[control.what],
                         str(control.papers),
@@ -103,7 +99,8 @@ def _figures_table(one: TaskTable, judge: JudgeTable | None) -> Table:
                 )
             )
     return Table.of(
-        "figure", "mean", "95 % interval", "sd", "" if judge is None else "corrected for the judge's errors", rows=rows
+        ("figure", "mean", "95 % interval", "sd", "" if judge is None else "corrected for the judge's errors"),
+        rows=rows,
     )
 
 
@@ -116,11 +113,8 @@ def _format_judges(one: TaskTable, judge: JudgeTable | None) -> Iterator[Text | 
         yield format_line(f"kappa of {judge.judge} with humans, on labelled plans: {judge.kappa.value:.3f}")
     if len(one.judges) > 1:
         yield Table.of(
-            "judge",
-            "papers",
-            "F1 alone",
-            "kappa with the majority",
-            rows=(
+            ("judge", "papers", "F1 alone", "kappa with the majority"),
+            (
                 (
                     each.judge,
                     str(each.papers),

@@ -78,14 +78,8 @@ def _compare_pair(
 
 def format_comparison(found: PlannerComparison) -> Iterator[Text | Table]:
     yield Table.of(
-        "figure",
-        "first",
-        "second",
-        "n",
-        "difference",
-        "95 % interval",
-        "p (Holm)",
-        rows=(
+        ("figure", "first", "second", "n", "difference", "95 % interval", "p (Holm)"),
+        (
             (
                 one.figure,
                 one.first,

@@ -323,4 +323,4 @@ def table_to_csv(found: AblationBenchTable) -> str:
         )
         for row in found.rows
     ]
-    return Table.of(*plain, *names, *(f"f1_{judge}" for judge in found.judges), "found", *costs, rows=rows).to_csv()
+    return Table.of((*plain, *names, *(f"f1_{judge}" for judge in found.judges), "found", *costs), rows).to_csv()

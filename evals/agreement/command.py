@@ -67,15 +67,8 @@ def format_detection(detection: InventedDetection) -> Iterator[Text | Table]:
     yield format_line(f"{detection.judge} against the labels in {detection.truth}: {detection.papers} papers")
     yield from (format_line(one, label="warning: ") for one in detection.warnings)
     yield Table.of(
-        "figure",
-        "AUROC",
-        "95 %",
-        "p",
-        "called invented",
-        "recall",
-        "false alarms",
-        "right",
-        rows=(
+        ("figure", "AUROC", "95 %", "p", "called invented", "recall", "false alarms", "right"),
+        (
             (
                 *(
                     (
@@ -205,7 +198,7 @@ def _build_table(
     found: JudgeAgreementReport,
     row: Callable[[DimensionAgreement], tuple[str, ...]],
 ) -> Table:
-    return Table.of("dimension", *columns, rows=[(one.dimension, *row(one)) for one in found.dimensions], title=title)
+    return Table.of(("dimension", *columns), [(one.dimension, *row(one)) for one in found.dimensions], title=title)
 
 
 def _format_passing(one: DimensionAgreement) -> str:

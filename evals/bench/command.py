@@ -133,7 +133,7 @@ def show_results(results: MlrBenchTable, console: Console) -> None:
         for step in results.steps
         for mean in step.means
     ]
-    table = Table.of("step", "dimension", "mean", "sd", "n", "scale", rows=means)
+    table = Table.of(("step", "dimension", "mean", "sd", "n", "scale"), means)
     print_lines([*[table] * bool(means), *(line for step in results.steps for line in _format_counts(step))], console)
 
 

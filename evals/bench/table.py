@@ -146,4 +146,4 @@ def table_to_csv(found: MlrBenchTable) -> str:
             )
         )
     head = ("task", "step", "state", "judged", "heuristic", *dimensions, "confidence", "calls", "usd", "unpriced")
-    return Table.of(*head, "judge_usd", "judge_unpriced", "seconds", "document", "why", rows=rows).to_csv()
+    return Table.of((*head, "judge_usd", "judge_unpriced", "seconds", "document", "why"), rows).to_csv()

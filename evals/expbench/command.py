@@ -262,9 +262,9 @@ def format_evaluated(one: Evaluated) -> str:
 def show_results(found: ExpTable) -> None:
     print_lines(
         [
-            Table.of("score", "%", "95 %", "tasks", "anchor", rows=format_overall(found)),
+            Table.of(("score", "%", "95 %", "tasks", "anchor"), format_overall(found)),
             format_line(""),
-            Table.of("", "n", *SCORE_NAMES, "bound", rows=format_groups(found)),
+            Table.of(("", "n", *SCORE_NAMES, "bound"), format_groups(found)),
         ]
     )
     counted = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in found.counts.items())

@@ -35,8 +35,8 @@ def render_page(found: ExpTable, evaluated: Sequence[Evaluated], tasks: Mapping[
         f"<p>Answers of {escape(found.model)}, judged by {escape(found.judge)}: "
         + escape(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in found.counts.items()))
         + ".</p>",
-        Table.of("score", "%", "95 %", "tasks", "by EXP-Bench's rules, %", rows=format_overall(found)).to_html(),
-        Table.of("", "n", *scores.SCORE_NAMES, "C bound", rows=format_groups(found)).to_html(),
+        Table.of(("score", "%", "95 %", "tasks", "by EXP-Bench's rules, %"), format_overall(found)).to_html(),
+        Table.of(("", "n", *scores.SCORE_NAMES, "C bound"), format_groups(found)).to_html(),
         "<h2>Answers</h2>",
         *(_render_answer(one, tasks[one.task]) for one in evaluated),
         "</body></html>\n",

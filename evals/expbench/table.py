@@ -204,7 +204,7 @@ def table_to_csv(found: ExpTable) -> str:
         for one in found.lines
     )
     head = ("task", "variant", "outcome", *scoring.SCORE_NAMES, "C_bound", "outputs", "checked", "anchor", "reasons")
-    return Table.of(*head, "suspicions", "minutes", "usd", "judging_usd", "seconds", "why", rows=rows).to_csv()
+    return Table.of((*head, "suspicions", "minutes", "usd", "judging_usd", "seconds", "why"), rows).to_csv()
 
 
 def format_overall(found: ExpTable) -> Iterator[tuple[str, ...]]:

@@ -158,7 +158,7 @@ def table_to_csv(table: NodeTable) -> str:
     """Format all columns as CSV for spreadsheets; untrusted text cannot start a formula."""
     rows = [[line.values.get(name) for name in table.titles] for line in table.lines]
     plain = [[to_plain(value) if isinstance(value, str) else value for value in row] for row in rows]
-    return Table.of(*map(to_plain, table.titles.values()), rows=plain).to_csv()
+    return Table.of(map(to_plain, table.titles.values()), plain).to_csv()
 
 
 def parse_node_names(values: Iterable[str]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from labwright.record.printed_value import PrintedValue
 from labwright.record.quantity_words import has_number_word
 from labwright.record.result_macros import ClaimKey, find_macro_uses
 from labwright.record.schema.data_plan import to_words
+from labwright.record.table import Table
 
 _DECLARED_CHARACTER = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
 _LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄą\u00d7\u00f7")
@@ -123,6 +124,55 @@ def format_row(cells: Iterable[str]) -> str:
 def format_recorded_row(*cells: object) -> str:
     """Format values of the record as a table row."""
     return format_row(map(mark_recorded, cells))
+
+
+class Tex(str):
+    """Text that is TeX already, so that a table does not escape it."""
+
+
+def _format_cell(value: object) -> str:
+    if isinstance(value, Tex):
+        return value
+    missing = value is None or value == ""
+    return mark_recorded("--" if missing else f"{value:.4g}" if isinstance(value, float) else value)
+
+
+def _format_table_parts(table: Table) -> tuple[str, str, list[str]]:
+    """Return a table's column types, its head, and its rows."""
+    types = "".join(one.tex or ("r" if one.kind == "number" else "l") for one in table.columns)
+    titles = [
+        one.title if isinstance(one.title, Tex) else mark_recorded(one.title.replace("_", " ")) for one in table.columns
+    ]
+    rows: list[str] = []
+    for row in table.rows:
+        if len(row) > 1:
+            rows.append(format_row(map(_format_cell, row)))
+            continue
+        heading = rf"\multicolumn{{{len(titles)}}}{{@{{}}l}}{{\textit{{{_format_cell(row[0])}}}}}"
+        rows += [*[r"\addlinespace[3pt]"] * bool(rows), format_row([heading])]
+    return f"@{{}}{types}@{{}}", " & ".join(titles), rows
+
+
+def format_tabular(table: Table) -> str:
+    """Format a table that stays on one page, without its title."""
+    types, head, rows = _format_table_parts(table)
+    return "\n".join(
+        (
+            rf"\begin{{tabular}}{{{types}}}",
+            r"\toprule",
+            rf"{head} \\",
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+        )
+    )
+
+
+def format_table(table: Table) -> str:
+    """Format a table that may have several pages, its title as the caption; empty if it has no rows."""
+    types, head, rows = _format_table_parts(table)
+    return format_longtable(table.name, types, head, f"{table.title}.", caller=lambda: "\n".join(rows)) if rows else ""
 
 
 def align_columns(tabular: str, printed: Mapping[str, PrintedValue]) -> str:

@@ -13,14 +13,14 @@ from labwright.agent.cli.output import print_lines
 from labwright.record.table import Column, Table
 
 HOSTILE = ("a|b\nc", "=HYPERLINK(1)", "<script>&", "\x1b[31mred\x1b[0m [bold]x", "\u202eback")
-TABLE = Table.of("name", "value", rows=[*((text, k) for k, text in enumerate(HOSTILE)), ("none", None)], title="A & B")
+TABLE = Table.of(("name", "value"), [*((text, k) for k, text in enumerate(HOSTILE)), ("none", None)], title="A & B")
 
 
 def test_columns_of_numbers_are_found_by_their_values():
     rows = [("a1", 3, "-0.5", "12 %", "-", ""), ("b", None, "1e-3", "-", "-", "")]
-    kinds = [one.kind for one in Table.of(*"abcdef", rows=rows).columns]
+    kinds = [one.kind for one in Table.of("abcdef", rows=rows).columns]
     assert kinds == ["text", "number", "number", "number", "number", "text"]
-    assert [one.kind for one in Table.of("a", rows=()).columns] == ["text"]
+    assert [one.kind for one in Table.of(("a",), ()).columns] == ["text"]
 
 
 def test_csv_keeps_values_and_starts_no_formula():
