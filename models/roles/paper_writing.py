@@ -125,19 +125,23 @@ class RequiredStatement(FrozenModel):
     text: str = Field(description="the statement, with the macros that print its numbers")
     keys: tuple[str, ...] = Field(default=(), description="keys of the estimates that it reports, without forms")
     abstract: bool = Field(default=False, description="whether the abstract must report it too")
-    required_form: Literal["", "printed", "shown", "sentence"] = Field(
+    required_form: Literal["", "printed", "shown"] = Field(
         default="",
         description=(
             "how a paper must report it to be released. printed: a section prints each of its estimates; shown: "
-            "likewise, or a placed table does; sentence: a section has the text unchanged"
+            "likewise, or a placed table does"
         ),
+    )
+    point: str = Field(
+        default="", description="what a sentence of some section must say in words of the writer, without numbers"
     )
     equal_keys: dict[str, tuple[str, ...]] = Field(
         default={}, description="key -> keys of other hypotheses with the same estimand, which may be printed instead"
     )
     named: str = Field(default="", description="a name that the abstract must contain")
     sentences: tuple[str, ...] = Field(
-        default=(), description="for each key the sentence that the program adds if the paper does not report it"
+        default=(),
+        description="what the program adds if the paper does not report it: one sentence, or one for each key",
     )
 
 

@@ -31,6 +31,9 @@ class ReadClaim(FrozenModel):
         description="better or worse: subject than other; higher or lower: the value of subject; trend: of its values "
         "from the first level to the last",
     )
+    denied: bool = Field(
+        default=False, description="direction, trend or cause: the sentence says that it does not hold"
+    )
     certainty: Certainty = "observed"
     amount: Literal["small", "large", ""] = Field(default="", description="size: the judgement in words, if any")
     of_subject: str = Field(default="", description="ratio: the subject of the quantity that is divided by")
@@ -63,6 +66,7 @@ class ReadSentence(FrozenModel):
     also_setup: bool = Field(
         default=False, description="for another label: it also says how the study was planned, done, tuned or scored"
     )
+    points: tuple[str, ...] = Field(default=(), description="ids of the listed points that the sentence makes in full")
 
 
 class SentenceReading(FrozenModel):
@@ -71,6 +75,7 @@ class SentenceReading(FrozenModel):
     sha256: str
     labels: tuple[SentenceLabel, ...] = Field(min_length=1, description="one for each reading")
     claims: tuple[ReadClaim, ...] = Field(default=(), description="claims that either reading found")
+    points: tuple[str, ...] = Field(default=(), description="points that either reading found")
     also_setup: bool = Field(
         default=False,
         exclude_if=lambda value: not value,

@@ -20,7 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from labwright.models.client import ModelClient
 from labwright.models.roles import CLAIM_READER, SECOND_CLAIM_READER
 from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
+from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.models.roles.role import Role
+from labwright.record.claims.requested_estimates import list_separating_keys
 from labwright.record.events.paper_events import ClaimsRead, DraftAssessed
 from labwright.record.schema.claims import ReadSentence, SentenceReading, SetupReading
 from labwright.record.schema.paper import PaperDraft, Section
@@ -29,6 +31,7 @@ from labwright.review.claims.rules import UNREAD, check_claims, find_unreported
 from labwright.review.claims.sentences import (
     PaperSentence,
     build_vocabulary,
+    find_stated_points,
     group_paragraphs,
     is_valid_reading,
     list_parts,
@@ -76,7 +79,13 @@ async def _read_version(client: ModelClient, material: PaperContext, version: Dr
         setup=setup,
         unread=sum(_is_unread(one) for _, one in found),
         violations=tuple(str(one) for _, one in found if not _is_unread(one)),
-        unreported=find_unreported(read, readings, record),
+        unreported=(
+            *find_unreported(read, readings, record),
+            *(
+                f"no section says that {one.point} ({one.id}): say it once, in your own words"
+                for one in list_unstated(material, version.draft, readings)
+            ),
+        ),
     )
 
 
@@ -123,6 +132,7 @@ async def read_sentences(
                     labels=tuple(one.label for one in read),
                     claims=tuple(dict.fromkeys(claim for one in outcomes for claim in one.claims)),
                     also_setup=any(one.also_setup for one in read),
+                    points=tuple(dict.fromkeys(name for one in read for name in one.points)),
                 )
             )
     return tuple(found)
@@ -165,6 +175,22 @@ def build_claim_record(material: PaperContext) -> ClaimRecord:
         means=material.claims.means,
         differences=material.claims.differences,
         estimates={one.request.name: one.found for one in material.estimates},
+        separating=frozenset(list_separating_keys(material.state)),
+        points={one.id: one.point for one in material.statements if one.point},
+    )
+
+
+def list_unstated(
+    material: PaperContext, draft: PaperDraft, readings: Mapping[str, SentenceReading]
+) -> tuple[RequiredStatement, ...]:
+    """Return the required statements whose point no section makes, in words of the writer or in the program's."""
+    sentences = list_sentences(material, build_claim_record(material), draft)
+    stated = find_stated_points(sentences, readings)
+    text = " ".join(" ".join(one.body.split()) for one in draft.sections)
+    return tuple(
+        one
+        for one in material.statements
+        if one.point and one.id not in stated and not all(sentence in text for sentence in one.sentences)
     )
 
 

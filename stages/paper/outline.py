@@ -366,19 +366,13 @@ def list_reportable_outcomes(
 
 def is_disclosure(statement: RequiredStatement) -> bool:
     """Return whether a statement discloses something about the run rather than an outcome."""
-    return not statement.keys and not statement.abstract and not statement.required_form
+    return not (statement.keys or statement.abstract or statement.point)
 
 
 def list_program_sentences(statements: Iterable[RequiredStatement]) -> tuple[str, ...]:
     """Return the sentences that the program may add to a paper."""
     return tuple(
-        text
-        for one in statements
-        for text in (
-            *one.sentences,
-            *([one.text] if one.required_form == "sentence" else ()),
-            *([shorten_statement(one)] if one.named else ()),
-        )
+        text for one in statements for text in (*one.sentences, *([shorten_statement(one)] if one.named else ()))
     )
 
 

@@ -175,6 +175,7 @@ class PaperContext:
                 {arm: one.ablation.part for one in collect_ablation_results(self.state) for arm in one.arms},
                 [one for one in self.claims.differences if one.key not in self._repeated],
                 find_bold_claims(self.plan, self.decisions, self.claims.means),
+                self.decisions,
             ),
         )
 

@@ -30,14 +30,15 @@ from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import find_winner
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
-from labwright.record.events.paper_events import FiguresDrawn
+from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn
 from labwright.record.events.run_events import CallAnswered
 from labwright.record.run_folder import RunFolder, seal_source
 from labwright.record.schema.figures import FinalFigure
-from labwright.record.schema.paper import Section
+from labwright.record.schema.paper import PaperDraft, Section
 from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
+from labwright.stages.paper import reflection
 from labwright.stages.paper.draft_versions import build_paper_context, select_best
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.paper_steps import write_draft
@@ -346,3 +347,38 @@ async def test_what_was_run_since_is_told_to_the_reflector(tmp_path: Path) -> No
         and inputs.lengths
         and inputs.inputs == build_write_inputs(build_paper_context(desk.bench))
     )
+
+
+async def test_of_a_round_that_is_too_long_the_edits_that_add_most_are_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = reflection.assess_new_draft
+
+    async def assess(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:
+        version = await real(context, draft, number=number)
+        words = sum(len(one.body.split()) for one in draft.sections)
+        return version.model_copy(update={"over": 0.05 if words > 100 else 0.0})
+
+    monkeypatch.setattr(reflection, "assess_new_draft", assess)
+    long = f"It is open{' and long' * 60}."
+    both = Reflection(
+        done=True,
+        edits=(
+            TextEdit(section="Conclusion", old="It is open.", new=long),
+            TextEdit(section="Conclusion", old="That is all.", new="That is all of it."),
+        ),
+    )
+    desk = Desk(tmp_path, scripted(answers_of(both, Reflection(done=True)), sections=conclude))
+    await reflected(desk)
+    best = select_best(desk.log.state.drafts)
+    assert best.over == 0 and best.draft.sections[-1].body == "It is open. That is all of it."
+    assert any("undone, since the text would exceed its page limit" in one for one in best.refused)
+
+
+def conclude(inputs: SectionInputs) -> Sections:
+    found = bodies(inputs)
+    sections = tuple(
+        one.model_copy(update={"body": "It is open. That is all."}) if one.title == "Conclusion" else one
+        for one in found.sections
+    )
+    return found.model_copy(update={"sections": sections})
