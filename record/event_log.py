@@ -102,7 +102,7 @@ class EventLog(Recorder):
 
         with pause_garbage_collection():
             self._store = LineStore(path, kind, fold)
-        gc.freeze()  # no later collection visits the events that were read
+        gc.freeze()  # until `close`, no collection visits the events that were read
         if self.state.event_count:
             self._clock.continue_from(self._store.last_at)
 
@@ -121,6 +121,7 @@ class EventLog(Recorder):
 
     def close(self) -> None:
         self._store.close()
+        gc.unfreeze()
 
 
 class MemoryLog(Recorder):
