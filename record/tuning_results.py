@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from math import ceil
+from operator import mul
 from statistics import fmean, median
 
-import numpy as np
 from pydantic import Field
 
 from labwright.record.cell_status import CellStatus, compute_node_cells
@@ -385,9 +386,13 @@ def compute_expected_best(values: tuple[float, ...]) -> tuple[float, ...]:
 
     Source: Dodge et al. 2019, Show Your Work: Improved Reporting of Experimental Results, section 3.
     """
-    n = len(values)
-    ordered, shares = np.sort(np.array(values)), np.arange(n + 1) / n if n else np.zeros(1)
-    return tuple(float(ordered @ np.diff(shares**k)) for k in range(1, n + 1))
+    ordered, n = sorted(values), len(values)
+    shares = [i / n for i in range(1, n)]
+    gaps, found = [high - low for low, high in pairwise(ordered)], list[float]()
+    for _ in ordered:  # the largest value, less each gap below it times the chance that all k draws are below the gap
+        gaps = list(map(mul, gaps, shares))
+        found.append(ordered[-1] - sum(gaps))
+    return tuple(found)
 
 
 def is_equal_effort(given: Mapping[str, float]) -> bool:
