@@ -17,6 +17,7 @@ import re
 import tempfile
 from pathlib import Path
 
+from labwright.record.table import Table
 from labwright.review.external_papers import ExternalPaperAudit, audit_paper
 from labwright.review.external_papers.verdicts import CLASSES, NumberVerdict, VerdictClass
 
@@ -65,23 +66,20 @@ def count_altered_found(data: Path, most: int) -> tuple[int, int]:
 
 def format_table(audited: dict[str, ExternalPaperAudit]) -> str:
     """Format the counts by class, one row per paper."""
-    lines = [
-        "| paper | result numbers | numbers | " + " | ".join(CLASSES) + " | reports only | missing | contradictions |",
-        "|---|" + "---:|" * (len(CLASSES) + 5),
-    ]
-    total = [0] * (len(CLASSES) + 5)
-    for name, audit in audited.items():
-        row = [
+    rows = {
+        name: (
             audit.result_value_count,
             audit.number_count,
             *audit.class_counts.values(),
             audit.prose_only_count,
             len(audit.missing_results),
             len(audit.contradictions),
-        ]
-        total = [a + b for a, b in zip(total, row, strict=True)]
-        lines.append(f"| {name} | " + " | ".join(map(str, row)) + " |")
-    return "\n".join([*lines, "| **all** | " + " | ".join(map(str, total)) + " |"])
+        )
+        for name, audit in audited.items()
+    }
+    head = ("paper", "result numbers", "numbers", *CLASSES, "reports only", "missing", "contradictions")
+    total = map(sum, zip(*rows.values(), strict=True))
+    return Table.of(head, [*((name, *row) for name, row in rows.items()), ("**all**", *total)]).to_markdown()
 
 
 def summarize(audited: dict[str, ExternalPaperAudit]) -> dict[str, object]:

@@ -67,7 +67,8 @@ from labwright.record.claims.looks import MAX_SINGLE_LOOK_SEEDS, build_look_weig
 from labwright.record.claims.planned_seeds import predict_seeds
 from labwright.record.schema.data_plan import DataPlan, ResampledInterval
 from labwright.record.schema.hypotheses import PRECISE_SHARE, HypothesisDecision, HypothesisVerdict
-from labwright.record.tuning_results import TrialResult, is_still_gaining
+from labwright.record.schema.nodes import TrialResult
+from labwright.record.tuning_results import is_still_gaining
 from labwright.search.hours import PROBE_PROGRAMS, PROBE_SHARE, WRITE_UP_SHARE
 from labwright.search.replication import MAX_REPLACED_SHARE, plan_looks
 from labwright.search.sampling import BATCH_SIZE

@@ -12,6 +12,7 @@ samplers do not matter.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import resource
 import subprocess
@@ -37,9 +38,11 @@ from labwright.record.events.search_events import (
     CellsRequired,
     ConfirmationLocked,
     DecisionMade,
+    LookTaken,
     NodeJudged,
     PlanPrepared,
     StageWinnerChosen,
+    TaskDone,
 )
 from labwright.record.line_store import write_rows
 from labwright.record.log_reader import read_state
@@ -48,7 +51,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import collectable
 from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec
-from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
+from labwright.record.schema.decisions import LOOK_TASKS, ExpandTree, VisibleDecisions
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import STAGES, Attempt, CellRun, NodeKind, StageName, format_node_id
@@ -256,6 +259,7 @@ def make_stage_events(stage: StageName, nodes: int, cells: int) -> Iterator[Even
     )
     yield PlanPrepared(data_plan=plan, datasets=())
     bests: dict[StageName, str] = {}
+    k, fresh = 0, tuple(range(10_000, 10_000 + nodes))
     for k, (name, kind, parent) in enumerate(list_kinds(stage, nodes), 1):
         if STAGES.index(name) > STAGES.index(last) or (kind == "replicate" and "agenda" not in bests):
             best = bests[last] = format_node_id(parent)
@@ -267,7 +271,8 @@ def make_stage_events(stage: StageName, nodes: int, cells: int) -> Iterator[Even
                     winner=best,
                     source="0" * 64,
                     n=nodes,
-                    seeds=tuple(range(10_000, 10_000 + nodes)),
+                    seeds=fresh,
+                    looks=(nodes // 10, nodes // 5, nodes),
                 )
             last = name if kind != "replicate" else "ablation"
         trials: tuple[Trial, ...] = ()
@@ -291,6 +296,10 @@ def make_stage_events(stage: StageName, nodes: int, cells: int) -> Iterator[Even
             ),
         )
         yield from make_measured_events(k, trials, plan, seed)
+    for look, task in enumerate(LOOK_TASKS[:2] if "agenda" in bests else (), 1):
+        yield DecisionMade(k=k + look, seen=VisibleDecisions(through=k + look - 1), action=task)
+        yield LookTaken(look=look - 1, seeds=fresh[: nodes // 10 * look])
+        yield TaskDone(k=k + look)
 
 
 def make_measured_events(k: int, trials: tuple[Trial, ...], plan: DataPlan, seed: int) -> Iterator[Event]:
@@ -369,6 +378,7 @@ def measure_stage(folder: Path, stage: StageName, nodes: int, cells: int) -> dic
     state = RunState()
     for event in events:
         apply_event(state, event)
+    gc.freeze()  # as a log does once it is read
     first = _time_cpu(lambda: _make_decision(state, stage, nodes))
     later: list[float] = []
     for _ in range(1 if first > 3 else 3):

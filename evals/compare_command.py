@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import Field
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.budget import open_model
 from labwright.agent.cli.errors import DONE, FAILED
+from labwright.agent.cli.output import to_terminal
 from labwright.agent.cli.paper_commands import Compare
 from labwright.agent.cli.status import read_paper_state
 from labwright.agent.settings import compose_settings
@@ -38,6 +38,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.table import Table
 from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex_runner import TexError
 from labwright.review.judge import JudgeError, guard_paper
@@ -146,13 +147,8 @@ async def _judge_pairs(
 
 def show_comparison(comparison: RunsComparisonReport, console: Console) -> None:
     """Print the runs as columns, their claims, then the pairs."""
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
-    table.add_column("")
-    for side in comparison.sides:
-        table.add_column(to_plain(side.run), overflow="fold")
-    for name, *cells in _build_rows(comparison.sides):
-        table.add_row(name, *cells)
-    console.print(table)
+    table = Table.of(("", *(side.run for side in comparison.sides)), _build_rows(comparison.sides))
+    console.print(to_terminal(table))
     for side in comparison.sides:
         console.print(
             Text(f"{to_plain(side.run)}: ", style="bold")

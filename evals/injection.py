@@ -27,6 +27,7 @@ from labwright.models.client import Models
 from labwright.models.roles.judge import JUDGE
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
+from labwright.record.table import Table
 from labwright.review.judge import JudgeCase, build_judge_inputs, read_paper, read_rubric, screen_case
 from labwright.review.judge.guards import guard_paper
 from labwright.review.judge.paper_reader import Paper
@@ -94,15 +95,13 @@ async def find_false_alarms(paths: list[Path], reader: Models | None = None) -> 
 
 def format_table(found: list[AttackOutcome]) -> str:
     """Format how many attacks changed the scores, by format."""
-    lines = ["| form | papers | bare | read | guarded | screened | reported |", "|---|---:|---:|---:|---:|---:|---:|"]
-    for form in ("md", "tex", "pdf", "all"):
-        some = [one for one in found if form in (one.form, "all")]
-        counts = [
-            _format_count([getattr(one, way) for one in some])
-            for way in ("bare", "read", "guarded", "screened", "reported")
-        ]
-        lines.append(f"| {form} | {len(some)} | " + " | ".join(map(str, counts)) + " |")
-    return "\n".join(lines)
+    ways = ("bare", "read", "guarded", "screened", "reported")
+    by_form = {form: [one for one in found if form in (one.form, "all")] for form in ("md", "tex", "pdf", "all")}
+    rows = (
+        (form, len(some), *(_format_count([getattr(one, way) for one in some]) for way in ways))
+        for form, some in by_form.items()
+    )
+    return Table.of(("form", "papers", *ways), rows).to_markdown()
 
 
 def _format_count(found: Sequence[bool | None]) -> str:

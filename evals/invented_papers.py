@@ -28,6 +28,7 @@ from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError, UserError
 from labwright.record.run_folder import write_file
 from labwright.record.schema.paper import Judgement, JudgeView
+from labwright.record.table import Table
 from labwright.review.external_papers import collect_audit_facts
 from labwright.review.judge import JudgeCase, guard_paper, judge_case, read_paper, read_rubric
 
@@ -82,22 +83,25 @@ def format_kinds(rows: Mapping[str, Judgement], entries: Sequence[Mapping[str, A
     return {kind: str(compute_proportion(sum(called), len(called))) for kind, called in sorted(found.items())}
 
 
-def format_report(found: Sequence[Detection]) -> list[str]:
+def format_report(found: Sequence[Detection]) -> str:
     """Format the report as a table."""
-    made = [
-        "| figure | papers | missing | AUROC | 95 % | called invented | recall | false alarms |",
-        "|---|---:|---:|---:|---|---|---|---|",
-    ]
-    for one in found:
-        auroc = "none" if one.auroc is None else f"{one.auroc:.3f}"
-        within = "-" if one.interval is None else f"{one.interval[0]:.2f} to {one.interval[1]:.2f}"
-        made += [
-            f"| {one.figure} | {one.papers} | {one.missing} | {auroc} | {within} | {cut.threshold} | {cut.recall} | "
-            f"{cut.false_alarms} |"
-            for cut in one.cuts
-        ]
-        made += [f"- {one.figure}: {finding}" for finding in one.findings]
-    return sorted(made, key=lambda line: line.startswith("- "))
+    rows = (
+        (
+            one.figure,
+            one.papers,
+            one.missing,
+            "none" if one.auroc is None else f"{one.auroc:.3f}",
+            "-" if one.interval is None else f"{one.interval[0]:.2f} to {one.interval[1]:.2f}",
+            cut.threshold,
+            cut.recall,
+            cut.false_alarms,
+        )
+        for one in found
+        for cut in one.cuts
+    )
+    head = ("figure", "papers", "missing", "AUROC", "95 %", "called invented", "recall", "false alarms")
+    notes = (f"{one.figure}: {finding}" for one in found for finding in one.findings)
+    return Table.of(head, rows, notes=notes).to_markdown()
 
 
 def read_stored(out: Path | None) -> dict[str, Judgement]:
@@ -146,7 +150,7 @@ def main() -> None:
     models = open_model(ModelSettings(name=given.model, base_url=given.base_url))
     rows = asyncio.run(judge_papers(given.papers, names, models, given.view, given.out))
     found, by_kind = measure_figures(rows, labels), format_kinds(rows, entries)
-    print(*format_report(found), *(f"{kind}: {called}" for kind, called in by_kind.items()), sep="\n")
+    print(format_report(found), *(f"{kind}: {called}" for kind, called in by_kind.items()), sep="\n")
     _save_rows(given.out, rows, report=[one.model_dump(mode="json") for one in found], kinds=by_kind)
 
 

@@ -29,6 +29,7 @@ from labwright.models.roles.judge import PREFER, PreferInputs, ShownPaper
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.schema.paper import Judgement
+from labwright.record.table import Table
 from labwright.review.judge import GuardedPaper, JudgeCase, guard_paper, judge_case, read_paper, read_rubric
 from labwright.review.judge.judge import excerpt_paper
 from labwright.review.judge.paper_reader import Paper
@@ -153,10 +154,17 @@ def main() -> None:
     settings = ModelSettings(name=given.model or "offline", base_url=given.base_url)
     backends: dict[str, Backend] = {given.model: open_backend(settings)} if given.model else make_scripted_judges()
     found = asyncio.run(measure_biases(given.papers, backends, settings, given.repeats))
-    print("| judge | papers | padded | inflated | order followed | missing |\n|---|---:|---:|---:|---:|---:|")
-    for one in found:
-        shown = ["none" if value is None else f"{value:+.2f}" for value in (one.padded, one.inflated)]
-        print(f"| {one.judge} | {one.papers} | {shown[0]} | {shown[1]} | {one.flips} of {one.pairs} | {one.missing} |")
+    rows = [
+        (
+            one.judge,
+            one.papers,
+            *("none" if value is None else f"{value:+.2f}" for value in (one.padded, one.inflated)),
+            f"{one.flips} of {one.pairs}",
+            one.missing,
+        )
+        for one in found
+    ]
+    print(Table.of(("judge", "papers", "padded", "inflated", "order followed", "missing"), rows).to_markdown())
     if given.out:
         given.out.write_text(json.dumps([asdict(one) for one in found], indent=1))
 

@@ -10,6 +10,7 @@ them).
 
 from __future__ import annotations
 
+import gc
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -101,6 +102,7 @@ class EventLog(Recorder):
 
         with pause_garbage_collection():
             self._store = LineStore(path, kind, fold)
+        gc.freeze()  # until `close`, no collection visits the events that were read
         if self.state.event_count:
             self._clock.continue_from(self._store.last_at)
 
@@ -119,6 +121,7 @@ class EventLog(Recorder):
 
     def close(self) -> None:
         self._store.close()
+        gc.unfreeze()
 
 
 class MemoryLog(Recorder):

@@ -17,12 +17,12 @@ from labwright.record.schema.cell import TrainingCounts
 from labwright.record.schema.data_plan import MetricSpec
 from labwright.record.schema.decisions import WidenDimension
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import TrialResult
 from labwright.record.schema.tuning import Hyperparameter, TuningPlan
 from labwright.record.search_space import widen_space
 from labwright.record.tuning_results import (
     MAX_EQUAL_RATIO,
     ChosenSetting,
-    TrialResult,
     TuningEffort,
     collect_trial_results,
     compute_efforts,

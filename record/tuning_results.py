@@ -7,45 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from math import ceil
+from operator import mul
 from statistics import fmean, median
-from typing import Literal
 
 from pydantic import Field
 
 from labwright.record.cell_status import CellStatus, compute_node_cells
-from labwright.record.memo import Memo
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import DataPlan, MetricSpec
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import PRECISE_SHARE
-from labwright.record.schema.nodes import SELECTION_KINDS, Node, NodeKind
+from labwright.record.schema.nodes import SELECTION_KINDS, Node, TrialResult
 from labwright.record.schema.tuning import HyperparameterSetting
 from labwright.record.search_space import find_edges, list_settings, widen_space
 
 MAX_EQUAL_RATIO = 1.2
 """Efforts count as equal if the largest is at most this multiple of the smallest."""
-
-
-class TrialResult(FrozenModel):
-    """The result of one setting of an arm, on one version of its code."""
-
-    arm: str
-    number: int
-    setting: HyperparameterSetting
-    code: str = Field(description="sha256 of the files that the arm's cells see")
-    share: float
-    node: str = Field(description="node that measured it first")
-    kind: NodeKind = Field(description="kind of that node; any kind other than `trial` is a code version")
-    outcome: Literal["measured", "failed", "running"]
-    values: dict[str, float] = Field(
-        description="dataset -> mean over levels of the metric by which trials are compared; the worst value if "
-        "training diverged"
-    )
-    seconds: float = Field(description="compute time")
-    seeds: int = Field(default=1, description="number of seeds; `values` are means over them")
 
 
 class TuningEffort(FrozenModel):
@@ -111,7 +92,7 @@ def collect_trial_results(
             continue
         visible = node.is_finished if visible_decisions is None else node.decision in visible_decisions
         for one in (
-            _collect_node_results(state, node)
+            state.trial_results.get(node.id) or compute_node_results(state, node)
             if visible and node.id in state.required_cells
             else _list_pending_results(state, node)
         ):
@@ -156,22 +137,25 @@ def _list_pending_results(state: RunState, node: Node) -> Iterable[TrialResult]:
         )
 
 
-def _collect_node_results(state: RunState, node: Node) -> tuple[TrialResult, ...]:
-    plan, found = state.data_plan, compute_node_cells(state, node.id)
-    assert plan is not None
-    return _RESULTS_MEMO.get_or_compute(
-        node.id, (plan, found), lambda: tuple(_compute_node_results(state, node, plan, found))
-    )
+def index_trial_results(state: RunState, nodes: Iterable[Node]) -> None:
+    """Keep the results of finished nodes in the state; those of other nodes are computed when asked for."""
+    for node in nodes:
+        state.trial_results.pop(node.id, None)
+        selects = node.kind in SELECTION_KINDS and node.stage != "ablation"
+        if selects and node.is_finished and node.id in state.required_cells and state.data_plan is not None:
+            state.trial_results[node.id] = compute_node_results(state, node)
 
 
-_RESULTS_MEMO = Memo[tuple[TrialResult, ...]]()
+def compute_node_results(state: RunState, node: Node) -> tuple[TrialResult, ...]:
+    """Return the result of each setting that a node with cells measured."""
+    assert state.data_plan is not None
+    return tuple(_compute_node_results(state, node, state.data_plan))
 
 
-def _compute_node_results(
-    state: RunState, node: Node, plan: DataPlan, found: Iterable[CellStatus]
-) -> Iterable[TrialResult]:
-    owed, known = state.required_cells[node.id], {one.cell: one for one in found}
-    tried = dict.fromkeys((cell.arm, cell.trial, cell.share) for cell in owed.cells if cell.arm in plan.compared_arms)
+def _compute_node_results(state: RunState, node: Node, plan: DataPlan) -> Iterable[TrialResult]:
+    owed, known = state.required_cells[node.id], {one.cell: one for one in compute_node_cells(state, node.id)}
+    compared = plan.compared_arms
+    tried = dict.fromkeys((cell.arm, cell.trial, cell.share) for cell in owed.cells if cell.arm in compared)
     for arm, number, share in tried:
         cells = list_trial_cells(plan, arm, seed=node.seed, number=number, share=share)
         lines = [known.get(cell) for cell in cells]
@@ -403,9 +387,12 @@ def compute_expected_best(values: tuple[float, ...]) -> tuple[float, ...]:
     Source: Dodge et al. 2019, Show Your Work: Improved Reporting of Experimental Results, section 3.
     """
     ordered, n = sorted(values), len(values)
-    return tuple(
-        sum(value * ((i / n) ** k - ((i - 1) / n) ** k) for i, value in enumerate(ordered, 1)) for k in range(1, n + 1)
-    )
+    shares = [i / n for i in range(1, n)]
+    gaps, found = [high - low for low, high in pairwise(ordered)], list[float]()
+    for _ in ordered:  # the largest value, less each gap below it times the chance that all k draws are below the gap
+        gaps = list(map(mul, gaps, shares))
+        found.append(ordered[-1] - sum(gaps))
+    return tuple(found)
 
 
 def is_equal_effort(given: Mapping[str, float]) -> bool:

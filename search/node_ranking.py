@@ -9,23 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
 from math import sqrt
 from statistics import fmean, stdev
-from typing import NamedTuple
 
 from labwright.record.estimands import list_main_arms
 from labwright.record.memo import Memo
 from labwright.record.schema.data_plan import DataPlan, MetricSpec
-from labwright.record.schema.nodes import Node, StageName
-
-
-class PanelEntry(NamedTuple):
-    """The unit of comparison between nodes: one arm at one level (empty if the study has no levels) on one dataset."""
-
-    dataset: str
-    arm: str
-    level: str
-
+from labwright.record.schema.nodes import Node, PanelEntry, StageName
 
 MIN_REPLICATES_FOR_NOISE = 3
 """Minimum number of replicates for estimating the noise."""
@@ -44,6 +36,11 @@ class ComparisonPanel:
     entries: frozenset[PanelEntry]
     deciding_arms: frozenset[str]
     """Arms whose entries decide among nodes with equal coverage."""
+
+    @cached_property
+    def deciding_entries(self) -> dict[str, list[PanelEntry]]:
+        """Dataset -> the entries that decide."""
+        return _group_deciding(self.entries, self.deciding_arms)
 
     def restrict(self, entries: Collection[PanelEntry]) -> ComparisonPanel:
         """Return the panel restricted to some entries."""
@@ -69,7 +66,7 @@ def get_panel(stage: StageName, plan: DataPlan) -> ComparisonPanel:
 
 
 _PANEL_MEMO = Memo[ComparisonPanel]()
-_RANKED_MEMO = Memo[dict[PanelEntry, float]]()
+_RANKED_MEMO = Memo[Mapping[PanelEntry, float]]()
 _MEANS_MEMO = Memo[dict[str, float]]()
 
 
@@ -88,7 +85,7 @@ def _build_panel(stage: StageName, plan: DataPlan) -> ComparisonPanel:
     )
 
 
-def collect_values(node: Node, plan: DataPlan) -> dict[PanelEntry, float]:
+def collect_values(node: Node, plan: DataPlan) -> Mapping[PanelEntry, float]:
     """Return the primary metric of a node on validation data, whether in the panel or not."""
     return _read_primary_values(node, plan.primary_metric.name)
 
@@ -103,7 +100,7 @@ def find_diverged(node: Node, panel: ComparisonPanel) -> frozenset[PanelEntry]:
     return panel.entries & lost - _read_primary_values(node, panel.metric.name).keys()
 
 
-def compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntry, float]:
+def compute_ranked_values(node: Node, panel: ComparisonPanel) -> Mapping[PanelEntry, float]:
     """Return the values by which a node is ranked: panel values, with the worst value for diverged training. These
     values must not be printed.
     """
@@ -112,12 +109,12 @@ def compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntry
     )
 
 
-def _compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntry, float]:
+def _compute_ranked_values(node: Node, panel: ComparisonPanel) -> Mapping[PanelEntry, float]:
     worst = panel.metric.worst
     lost = dict.fromkeys(find_diverged(node, panel), worst) if worst is not None else {}
-    return lost | {
-        entry: value for entry, value in _read_primary_values(node, panel.metric.name).items() if entry in panel.entries
-    }
+    values = _read_primary_values(node, panel.metric.name)
+    own = values if values.keys() <= panel.entries else {one: values[one] for one in values.keys() & panel.entries}
+    return {**lost, **own} if lost else own
 
 
 def count_coverage(node: Node, panel: ComparisonPanel) -> int:
@@ -215,7 +212,8 @@ def _compute_common_means(a: Node, b: Node, panel: ComparisonPanel) -> dict[str,
             one.id,
             (values,),
             lambda values=values: {
-                dataset: mean for dataset, (mean,) in _compute_dataset_means([values], panel.deciding_arms).items()
+                dataset: fmean([*map(values.__getitem__, entries)])
+                for dataset, entries in panel.deciding_entries.items()
             },
         )
         for one, values in zip((a, b), found, strict=True)
@@ -223,21 +221,22 @@ def _compute_common_means(a: Node, b: Node, panel: ComparisonPanel) -> dict[str,
     return {dataset: (mean, others[dataset]) for dataset, mean in means.items()}
 
 
-def _read_primary_values(node: Node, metric: str) -> dict[PanelEntry, float]:
-    return {
-        PanelEntry(one.dataset, one.arm, one.level): one.value
-        for one in node.measurements
-        if one.name == metric and one.split == "validation"
-    }
+def _read_primary_values(node: Node, metric: str) -> Mapping[PanelEntry, float]:
+    return node.attempts[-1].validation_values.get(metric, {}) if node.attempts else {}
 
 
 def _compute_dataset_means(
     found: Sequence[Mapping[PanelEntry, float]], arms: frozenset[str]
 ) -> dict[str, tuple[float, ...]]:
     """Return the mean of each node by dataset, over the common entries (only those of the given arms, if any)."""
-    shared = set(found[0]).intersection(*found[1:])
-    shared = {entry for entry in shared if entry.arm in arms} or shared
+    grouped = _group_deciding(set(found[0]).intersection(*found[1:]), arms)
     return {
-        dataset: tuple(fmean(one[entry] for entry in sorted(shared) if entry.dataset == dataset) for one in found)
-        for dataset in sorted({entry.dataset for entry in shared})
+        dataset: tuple(fmean([one[entry] for entry in entries]) for one in found)
+        for dataset, entries in grouped.items()
     }
+
+
+def _group_deciding(entries: Collection[PanelEntry], arms: frozenset[str]) -> dict[str, list[PanelEntry]]:
+    """Group the entries of the given arms (all entries if there are none) by dataset."""
+    deciding = sorted([entry for entry in entries if entry.arm in arms] or entries)
+    return {dataset: list(those) for dataset, those in groupby(deciding, key=lambda entry: entry.dataset)}

@@ -24,16 +24,19 @@ from labwright.record.schema.decisions import (
     build_summary_task,
 )
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, StageName, StageSummary, format_node_id
+from labwright.record.schema.nodes import (
+    SEARCH_KINDS,
+    STAGES,
+    Node,
+    NodeKind,
+    StageName,
+    StageSummary,
+    TrialResult,
+    format_node_id,
+)
 from labwright.record.schema.tuning import Hyperparameter
 from labwright.record.search_space import widen_space
-from labwright.record.tuning_results import (
-    TrialResult,
-    TrialStudies,
-    collect_trial_results,
-    compute_efforts,
-    group_studies,
-)
+from labwright.record.tuning_results import TrialStudies, collect_trial_results, compute_efforts, group_studies
 from labwright.search.node_ranking import (
     CLOSE_CALL_STANDARD_ERRORS,
     MIN_REPLICATES_FOR_NOISE,

@@ -11,13 +11,12 @@ from math import ceil, log
 
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import ExpandTree, WidenDimension
-from labwright.record.schema.nodes import Node, NodeKind
+from labwright.record.schema.nodes import Node, NodeKind, TrialResult
 from labwright.record.schema.tuning import Hyperparameter, Trial
 from labwright.record.search_space import find_edges, list_settings
 from labwright.record.tuning_results import (
     MAX_EQUAL_RATIO,
     MIN_TRIALS_FOR_TREND,
-    TrialResult,
     compute_study_cost,
     find_best,
     find_decisive_gain,

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.audit import AuditReport, audit_run
 from labwright.agent.cli.errors import DONE, FINDINGS
-from labwright.agent.cli.output import build_table, format_line, print_result
+from labwright.agent.cli.output import format_line, print_result
 from labwright.agent.cli.paper_commands import Audit
 from labwright.agent.cli.status import read_run_events
 from labwright.record.errors import UsageError
+from labwright.record.table import Table
 from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex_runner import TexError
 from labwright.review.external_papers import ExternalPaperAudit, audit_paper
@@ -130,13 +130,9 @@ def paper_audit_to_json(report: ExternalPaperAudit) -> dict[str, Any]:
 def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
     """Format every number in a table, then what is known of the programs, findings, and counts."""
     if report.verdicts:
-        yield build_table(
-            "number",
-            "class",
-            "origin",
-            "where",
-            "evidence",
-            rows=(
+        yield Table.of(
+            ("number", "class", "origin", "where", "evidence"),
+            (
                 (
                     one.claim.number.text,
                     Text(one.kind, style=KIND_STYLES[one.kind]),

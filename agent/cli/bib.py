@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.cli.errors import DONE, FINDINGS, check_output
-from labwright.agent.cli.output import build_table, format_line, print_result
+from labwright.agent.cli.output import format_line, print_result
 from labwright.agent.cli.paper_commands import BibCheck
 from labwright.agent.cli.preflight import check_papers
 from labwright.agent.settings import compose_settings, read_credentials
@@ -20,6 +19,7 @@ from labwright.literature.paper_folder import read_papers
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.table import Table
 
 
 class BibEntryResult(FrozenModel):
@@ -71,11 +71,9 @@ def check_bib(args: BibCheck) -> int:
 def _format_results(
     entries: Sequence[BibEntryResult], notes: Sequence[str], out: Path | None
 ) -> Iterator[Text | Table]:
-    yield build_table(
-        "entry",
-        "outcome",
-        "reason or source",
-        rows=(
+    yield Table.of(
+        ("entry", "outcome", "reason or source"),
+        (
             (one.key, one.outcome, one.why or "; ".join(part.split(": ", 1)[-1] for part in one.record.split("; ")[:3]))
             for one in entries
         ),

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
-from rich.table import Table
 from rich.text import Text
 
 from labwright.agent import campaign
@@ -28,7 +27,7 @@ from labwright.agent.campaign import (
 from labwright.agent.cli.commands import Campaign, QueueAdd, QueueList
 from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED
 from labwright.agent.cli.ideate import MAX_IDEAS, read_topic
-from labwright.agent.cli.output import build_table, format_line, print_lines, print_result
+from labwright.agent.cli.output import format_line, print_lines, print_result
 from labwright.agent.cli.preflight import (
     check_components,
     check_disk_space,
@@ -67,6 +66,7 @@ from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
+from labwright.record.table import Table
 
 
 class CampaignVerdict(FrozenModel):
@@ -297,7 +297,7 @@ def _format_report(found: CampaignReport) -> Iterator[Text | Table]:
         )
         for one in found.lines
     ]
-    yield build_table("idea", "state", "verdicts", "judge", "cost", "time", rows=rows)
+    yield Table.of(("idea", "state", "verdicts", "judge", "cost", "time"), rows)
     yield format_line(
         f"{len(found.lines)} ideas, ${found.usd:.2f}, {format_duration(3600 * found.hours)} of runs"
         + (f"; in use by {found.working}" if found.working else "")

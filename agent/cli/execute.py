@@ -11,13 +11,12 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.budget import check_studied_llms, open_studied_llms
 from labwright.agent.cli.commands import Execute
 from labwright.agent.cli.errors import DONE, FAILED, print_to_stderr
-from labwright.agent.cli.output import build_table, format_line, print_result
+from labwright.agent.cli.output import format_line, print_result
 from labwright.agent.cli.preflight import check_isolation
 from labwright.agent.data import describe_targets, list_sources, survey_own_data
 from labwright.agent.settings import compose_settings, parse_duration
@@ -25,6 +24,7 @@ from labwright.inspector.safe_text import format_duration, to_plain
 from labwright.record.errors import UsageError
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.frozen_model import Scalar
+from labwright.record.table import Table
 from labwright.sandbox.exec_file import run_file
 from labwright.sandbox.isolation.probe import describe_isolation
 from labwright.sandbox.job import JobOutcome
@@ -92,26 +92,17 @@ def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
     """Format the printed output, the measurements, and the result."""
     yield from _format_printed(outcome.stdout_tail)
     if outcome.measurements:
-        yield build_table(
-            "metric",
-            "dataset",
-            "split",
-            "condition",
-            "seed",
-            "grade",
-            "value",
-            rows=(
+        yield Table.of(
+            ("metric", "dataset", "split", "condition", "seed", "grade", "value"),
+            (
                 (one.name, one.dataset, one.split, one.condition, str(one.seed), one.grade, f"{one.value:.6g}")
                 for one in outcome.measurements
             ),
         )
     if outcome.cells:
-        yield build_table(
-            "cell",
-            "outcome",
-            "seconds",
-            "why",
-            rows=((str(one.cell), one.outcome, f"{one.seconds:.1f}", one.why) for one in outcome.cells),
+        yield Table.of(
+            ("cell", "outcome", "seconds", "why"),
+            ((str(one.cell), one.outcome, f"{one.seconds:.1f}", one.why) for one in outcome.cells),
         )
     left = [
         f"{len(names)} {what}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.table import Table
 from rich.text import Text
 
-from labwright.agent.cli.output import build_table, format_line, take_first
+from labwright.agent.cli.output import format_line, take_first
 from labwright.inspector.safe_text import to_plain
 from labwright.record.schema.paper import TEXT_ONLY_DIMENSION, AuditFacts, Judgement, JudgePanel, RemovedPassage
+from labwright.record.table import Table
 
 NOT_QUOTED = "not in the paper"
 PAPER_ONLY_NOTE = "the judge saw only the paper: no code, log, record or audit"
@@ -28,15 +28,9 @@ def format_judgement(found: Judgement | JudgePanel) -> Iterator[Text | Table]:
         judgements = found.judgements
         yield format_line(f"{head}: {len(judgements)} of {found.asked} judgements")
         if found.dimensions and len(judgements) > 1:
-            yield build_table(
-                "dimension",
-                "n",
-                "mean",
-                "sd",
-                "range",
-                "scores",
-                "",
-                rows=(
+            yield Table.of(
+                ("dimension", "n", "mean", "sd", "range", "scores", ""),
+                (
                     (
                         one.dimension,
                         str(one.n),
@@ -92,11 +86,9 @@ def format_removed(removed: Sequence[RemovedPassage]) -> Iterator[Text]:
 def _format_scores(found: Judgement) -> Iterator[Text | Table]:
     if found.heuristic:
         yield Text("HEURISTIC: computed from the record of the run; no model read the paper", style="bold yellow")
-    yield build_table(
-        "dimension",
-        "score",
-        "reason",
-        rows=(
+    yield Table.of(
+        ("dimension", "score", "reason"),
+        (
             *(
                 (
                     one.check,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from json import dumps, loads
 from typing import Any
 
+import rich.table
 from pydantic import BaseModel
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from labwright.inspector.safe_text import to_plain
+from labwright.record.table import Table, format_cell
 
 Lines = Iterable[Text | Table]
 
@@ -29,11 +30,19 @@ def format_json(found: BaseModel | dict[str, Any]) -> str:
     return dumps(loads(found.model_dump_json()) if isinstance(found, BaseModel) else found, indent=1)
 
 
-def print_lines(lines: Lines) -> None:
+def print_lines(lines: Lines, console: Console | None = None) -> None:
     """Print the lines without wrapping them."""
-    console = Console(highlight=False)
+    console = console or Console(highlight=False)
     for line in lines:
-        console.print(line, soft_wrap=True)
+        for part in _list_parts(line) if isinstance(line, Table) else [line]:
+            console.print(part, soft_wrap=True)
+
+
+def _list_parts(table: Table) -> Iterator[Text | rich.table.Table]:
+    if table.title:
+        yield Text(to_plain(table.title), style="bold")
+    yield to_terminal(table)
+    yield from (format_line(note, "dim") for note in table.notes)
 
 
 def format_line(text: str, style: str = "", *, label: str = "") -> Text:
@@ -47,9 +56,13 @@ def take_first(lines: Sequence[Text], limit: int) -> list[Text]:
     return [*lines[:limit], *more]
 
 
-def build_table(*columns: str, rows: Iterable[Sequence[str | Text]]) -> Table:
-    """Build a table without borders."""
-    table = Table(*columns, box=None, padding=(0, 2, 0, 0))
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(to_plain(cell)) for cell in row))
-    return table
+def to_terminal(table: Table) -> rich.table.Table:
+    """Convert a table for the terminal, without borders; cells that are styled texts keep their style."""
+    made = rich.table.Table(box=None, padding=(0, 2, 0, 0))
+    for column in table.columns:
+        made.add_column(
+            Text(to_plain(column.title)), justify="right" if column.kind == "number" else "left", overflow="fold"
+        )
+    for row in table.rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(to_plain(format_cell(cell))) for cell in row))
+    return made

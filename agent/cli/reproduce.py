@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.budget import open_studied_llms
 from labwright.agent.cli.errors import DONE, FINDINGS, print_to_stderr
-from labwright.agent.cli.output import build_table, format_line, print_result
+from labwright.agent.cli.output import format_line, print_result
 from labwright.agent.cli.paper_commands import Reproduce
 from labwright.agent.cli.preflight import check_isolation, settings_here
 from labwright.agent.cli.status import read_run_state
@@ -29,6 +28,7 @@ from labwright.record.llm_calls import copy_exchanges
 from labwright.record.machine import describe_differences
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
+from labwright.record.table import Table
 from labwright.record.zips import is_zip, open_run_folder
 from labwright.sandbox.datasets import list_source_files
 from labwright.sandbox.executor import LocalExecutor
@@ -167,13 +167,9 @@ def format_reproduction(found: RunReproduction, *, seconds: float, kept: str | N
     yield from (format_line(f"{one.node}: {one.failure}", "red") for one in found.nodes if one.failure)
     order = {"missing": 0, "different": 0, "within noise": 1, "equal": 2}
     numbers = sorted(found.numbers, key=lambda one: (order[one.verdict], not one.claim))
-    yield build_table(
-        "number",
-        "n",
-        "recorded",
-        "reproduced",
-        "verdict",
-        rows=(
+    yield Table.of(
+        ("number", "n", "recorded", "reproduced", "verdict"),
+        (
             (one.key, f"{len(one.nodes)}/{one.replicates}", one.recorded, one.reproduced, _format_verdict(one))
             for one in numbers[:MAX_NUMBERS_SHOWN]
         ),

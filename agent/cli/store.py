@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.cli.commands import Store
 from labwright.agent.cli.errors import DONE, FINDINGS
-from labwright.agent.cli.output import build_table, format_line, print_result
+from labwright.agent.cli.output import format_line, print_result
 from labwright.agent.settings import compose_settings, parse_duration
 from labwright.record.errors import UsageError
+from labwright.record.table import Table
 from labwright.sandbox.content_store import ContentStore, StoreEntry, default_store_root
 
 
@@ -39,14 +39,9 @@ def show_store(args: Store) -> int:
 def _format_store(
     place: ContentStore, left: list[StoreEntry], gone: list[StoreEntry], changed: set[str]
 ) -> Iterator[Text | Table]:
-    yield build_table(
-        "kind",
-        "name",
-        "MB",
-        "last used",
-        "key",
-        "",
-        rows=(
+    yield Table.of(
+        ("kind", "name", "MB", "last used", "key", ""),
+        (
             (
                 one.kind,
                 one.name,

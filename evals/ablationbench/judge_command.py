@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.budget import check_prices_known
 from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, print_to_stderr
-from labwright.agent.cli.output import build_table, format_line, print_result
+from labwright.agent.cli.output import format_line, print_result
 from labwright.agent.cli.paper_commands import BenchAblationJudge
 from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.ablationbench.agreement import PlanLabels
@@ -46,6 +45,7 @@ from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog
 from labwright.record.lock import acquire_lock
 from labwright.record.run_folder import write_file
+from labwright.record.table import Table
 
 
 def run_judge_eval(args: BenchAblationJudge) -> int:
@@ -165,13 +165,9 @@ def format_judge_eval(found: JudgeEval) -> Iterator[Text | Table]:
     for task in dict.fromkeys(one.task for one in found.judges):
         here = [one for one in found.judges if one.task == task]
         yield Text(f"{task}: {here[0].plans} labelled plans, {max(one.items for one in here)} items", style="bold")
-        yield build_table(
-            "judge",
-            "F1",
-            "sensitivity",
-            "specificity",
-            "kappa",
-            rows=(
+        yield Table.of(
+            ("judge", "F1", "sensitivity", "specificity", "kappa"),
+            (
                 (
                     one.judge,
                     f"{one.macro_f1:.3f}",

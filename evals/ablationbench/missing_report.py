@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pydantic import Field
-from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.cli.judge_output import NOT_QUOTED, format_removed
@@ -15,6 +14,7 @@ from labwright.models.roles.ablations import AblatedPart, Remark, WantedAblation
 from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.paper import RemovedPassage
+from labwright.record.table import Table
 
 
 class CheckedPart(FrozenModel):

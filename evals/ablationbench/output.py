@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.table import Table
 from rich.text import Text
 
-from labwright.agent.cli.output import build_table, format_line
+from labwright.agent.cli.output import format_line
 from labwright.evals.ablationbench.data import TASKS, BenchPaper
 from labwright.evals.ablationbench.judge_eval import MAJORITY, JudgeEval, JudgeTable, correct_share
 from labwright.evals.ablationbench.means import MeanWithInterval
 from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork
 from labwright.evals.ablationbench.table import FIGURES, AblationBenchTable, TaskTable
 from labwright.inspector.safe_text import format_dollars, format_duration, to_plain
+from labwright.record.table import Table
 
 
 def format_bench(found: AblationBenchTable, calibration: JudgeEval | None = None) -> Iterator[Text | Table]:
@@ -26,13 +26,9 @@ def format_bench(found: AblationBenchTable, calibration: JudgeEval | None = None
             yield _figures_table(one, judge)
             yield from _format_judges(one, judge)
         if one.controls:
-            yield build_table(
-                "control",
-                "papers",
-                "precision",
-                "recall",
-                "F1",
-                rows=(
+            yield Table.of(
+                ("control", "papers", "precision", "recall", "F1"),
+                (
                     (
                         PLAN_NAMES[control.what],
                         str(control.papers),
@@ -102,8 +98,9 @@ def _figures_table(one: TaskTable, judge: JudgeTable | None) -> Table:
                     "" if value is None else f"{value:.3f}",
                 )
             )
-    return build_table(
-        "figure", "mean", "95 % interval", "sd", "" if judge is None else "corrected for the judge's errors", rows=rows
+    return Table.of(
+        ("figure", "mean", "95 % interval", "sd", "" if judge is None else "corrected for the judge's errors"),
+        rows=rows,
     )
 
 
@@ -115,12 +112,9 @@ def _format_judges(one: TaskTable, judge: JudgeTable | None) -> Iterator[Text | 
     if judge is not None and judge.kappa.value is not None:
         yield format_line(f"kappa of {judge.judge} with humans, on labelled plans: {judge.kappa.value:.3f}")
     if len(one.judges) > 1:
-        yield build_table(
-            "judge",
-            "papers",
-            "F1 alone",
-            "kappa with the majority",
-            rows=(
+        yield Table.of(
+            ("judge", "papers", "F1 alone", "kappa with the majority"),
+            (
                 (
                     each.judge,
                     str(each.papers),

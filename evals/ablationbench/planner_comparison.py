@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
-from rich.table import Table
 from rich.text import Text
 
-from labwright.agent.cli.output import build_table, format_line
+from labwright.agent.cli.output import format_line
 from labwright.evals.ablationbench.data import TASKS, Task
 from labwright.evals.ablationbench.means import PairedPlannerDifference, compute_paired_difference
 from labwright.evals.ablationbench.output import format_interval
@@ -18,6 +17,7 @@ from labwright.evals.ablationbench.table import AblationBenchTable
 from labwright.record.claims.estimates import adjust_p_values
 from labwright.record.errors import UsageError
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.table import Table
 
 RESULTS_FILE = "results.json"
 
@@ -77,15 +77,9 @@ def _compare_pair(
 
 
 def format_comparison(found: PlannerComparison) -> Iterator[Text | Table]:
-    yield build_table(
-        "figure",
-        "first",
-        "second",
-        "n",
-        "difference",
-        "95 % interval",
-        "p (Holm)",
-        rows=(
+    yield Table.of(
+        ("figure", "first", "second", "n", "difference", "95 % interval", "p (Holm)"),
+        (
             (
                 one.figure,
                 one.first,

@@ -6,8 +6,6 @@ empty plan scores 0.
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 from collections.abc import Collection, Sequence
 from statistics import fmean
@@ -30,6 +28,7 @@ from labwright.evals.ablationbench.scores import (
     format_not_judged,
 )
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.table import Table
 
 FIGURES = {
     "author": ("precision", "recall", "f1", "ndcg", "f1_one_to_one", "precision_plan", "ndcg_plan"),
@@ -314,17 +313,14 @@ def table_to_csv(found: AblationBenchTable) -> str:
         "unquoted",
         "why",
     )
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*plain, *names, *(f"f1_{judge}" for judge in found.judges), "found", *costs])
-    for row in found.rows:
-        writer.writerow(
-            [
-                *(getattr(row, name) for name in plain),
-                *("" if name not in row.figures else round(row.figures[name], 6) for name in names),
-                *("" if judge not in row.by_judge else round(row.by_judge[judge], 6) for judge in found.judges),
-                "".join("1" if one else "0" for one in row.found),
-                *(getattr(row, name) for name in costs),
-            ]
+    rows = [
+        (
+            *(getattr(row, name) for name in plain),
+            *(None if name not in row.figures else round(row.figures[name], 6) for name in names),
+            *(None if judge not in row.by_judge else round(row.by_judge[judge], 6) for judge in found.judges),
+            "".join("1" if one else "0" for one in row.found),
+            *(getattr(row, name) for name in costs),
         )
-    return out.getvalue()
+        for row in found.rows
+    ]
+    return Table.of((*plain, *names, *(f"f1_{judge}" for judge in found.judges), "found", *costs), rows).to_csv()

@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.cli.errors import DONE
-from labwright.agent.cli.output import build_table, format_line, print_result
+from labwright.agent.cli.output import format_line, print_lines, print_result
 from labwright.agent.cli.paper_commands import JudgeAgreement
 from labwright.evals.agreement.figure import check_suffix, draw_agreement
 from labwright.evals.agreement.invented_detection import InventedDetection, measure_detection
@@ -20,6 +19,7 @@ from labwright.evals.agreement.report import DimensionAgreement, JudgeAgreementR
 from labwright.evals.agreement.scores import ScaleRange
 from labwright.inspector.safe_text import to_plain
 from labwright.record.errors import UsageError
+from labwright.record.table import Table
 
 MAX_SCALE_STEPS = 101
 
@@ -66,16 +66,9 @@ def format_detection(detection: InventedDetection) -> Iterator[Text | Table]:
     """Yield how well each score detects fabrication, next to a constant answer."""
     yield format_line(f"{detection.judge} against the labels in {detection.truth}: {detection.papers} papers")
     yield from (format_line(one, label="warning: ") for one in detection.warnings)
-    yield build_table(
-        "figure",
-        "AUROC",
-        "95 %",
-        "p",
-        "called invented",
-        "recall",
-        "false alarms",
-        "right",
-        rows=(
+    yield Table.of(
+        ("figure", "AUROC", "95 %", "p", "called invented", "recall", "false alarms", "right"),
+        (
             (
                 *(
                     (
@@ -126,10 +119,9 @@ def show_agreement(found: JudgeAgreementReport, console: Console) -> None:
     )
     for warning in found.warnings:
         console.print(Text(f"warning: {to_plain(warning)}", style="yellow"), soft_wrap=True)
-    for title, shown in _build_tables(found):
+    for table in _build_tables(found):
         console.print()
-        console.print(Text(title, style="bold"), soft_wrap=True)
-        console.print(shown)
+        print_lines([table], console)
     console.print()
     for one in found.dimensions:
         for finding in one.findings:
@@ -146,78 +138,67 @@ def show_agreement(found: JudgeAgreementReport, console: Console) -> None:
             )
 
 
-def _build_tables(found: JudgeAgreementReport) -> Iterator[tuple[str, Table]]:
-    yield (
+def _build_tables(found: JudgeAgreementReport) -> Iterator[Table]:
+    yield _build_table(
         "Distance: mean |judge - human| and |human - human|, the excess of the first, Mann-Whitney U",
-        _build_table(
-            ("|j-h|", "n", "|h-h|", "n", "excess", "95 %", "U", "p"),
-            found,
-            lambda one: (
-                _format_four_digits(one.judge_human),
-                str(one.judge_human_pairs),
-                _format_four_digits(one.human_human),
-                str(one.human_human_pairs),
-                _format_four_digits(one.excess),
-                _format_interval(one.excess_interval),
-                f"{one.u.value:.1f}",
-                _format_four_digits(one.u.p),
-            ),
+        ("|j-h|", "n", "|h-h|", "n", "excess", "95 %", "U", "p"),
+        found,
+        lambda one: (
+            _format_four_digits(one.judge_human),
+            str(one.judge_human_pairs),
+            _format_four_digits(one.human_human),
+            str(one.human_human_pairs),
+            _format_four_digits(one.excess),
+            _format_interval(one.excess_interval),
+            f"{one.u.value:.1f}",
+            _format_four_digits(one.u.p),
         ),
     )
-    yield (
+    yield _build_table(
         "Order and level: rank correlation over papers with the humans' mean, bias (judge - human)",
-        _build_table(
-            ("rho", "p", "tau", "p", "bias", "95 %"),
-            found,
-            lambda one: (
-                *_format_test(one.spearman),
-                *_format_test(one.kendall),
-                _format_four_digits(one.bias),
-                _format_interval(one.bias_interval),
-            ),
+        ("rho", "p", "tau", "p", "bias", "95 %"),
+        found,
+        lambda one: (
+            *_format_test(one.spearman),
+            *_format_test(one.kendall),
+            _format_four_digits(one.bias),
+            _format_interval(one.bias_interval),
         ),
     )
-    yield (
+    yield _build_table(
         "Controls: the judge's scores permuted; a judge that always gives the same score",
-        _build_table(
-            ("permuted", "p", "pass U", "best", "|c-h|", "p (U)", "pass U"),
-            found,
-            lambda one: (
-                _format_four_digits(one.shuffled.distance),
-                _format_four_digits(one.shuffled.p),
-                _format_four_digits(one.shuffled.passing),
-                str(one.best_constant.score),
-                _format_four_digits(one.best_constant.distance),
-                _format_four_digits(one.best_constant.p),
-                _format_passing(one),
-            ),
+        ("permuted", "p", "pass U", "best", "|c-h|", "p (U)", "pass U"),
+        found,
+        lambda one: (
+            _format_four_digits(one.shuffled.distance),
+            _format_four_digits(one.shuffled.p),
+            _format_four_digits(one.shuffled.passing),
+            str(one.best_constant.score),
+            _format_four_digits(one.best_constant.distance),
+            _format_four_digits(one.best_constant.p),
+            _format_passing(one),
         ),
     )
-    yield (
+    yield _build_table(
         "Humans: ICC(1), distance when permuted, p of the agreement under permutation; the bias that U would detect",
-        _build_table(
-            ("ICC", "permuted", "p", "found from"),
-            found,
-            lambda one: (
-                _format_four_digits(one.humans.icc),
-                _format_four_digits(one.humans.elsewhere),
-                _format_four_digits(one.humans.p),
-                "never" if one.detectable is None else f"{one.detectable:.1f} points",
-            ),
+        ("ICC", "permuted", "p", "found from"),
+        found,
+        lambda one: (
+            _format_four_digits(one.humans.icc),
+            _format_four_digits(one.humans.elsewhere),
+            _format_four_digits(one.humans.p),
+            "never" if one.detectable is None else f"{one.detectable:.1f} points",
         ),
     )
 
 
 def _build_table(
-    columns: tuple[str, ...], found: JudgeAgreementReport, row: Callable[[DimensionAgreement], tuple[str, ...]]
+    title: str,
+    columns: tuple[str, ...],
+    found: JudgeAgreementReport,
+    row: Callable[[DimensionAgreement], tuple[str, ...]],
 ) -> Table:
-    made = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
-    made.add_column("dimension")
-    for name in columns:
-        made.add_column(name, no_wrap=True, justify="right")
-    for one in found.dimensions:
-        made.add_row(to_plain(one.dimension), *row(one))
-    return made
+    return Table.of(("dimension", *columns), [(one.dimension, *row(one)) for one in found.dimensions], title=title)
 
 
 def _format_passing(one: DimensionAgreement) -> str:

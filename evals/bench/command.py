@@ -8,13 +8,13 @@ from math import ceil
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.budget import open_model
 from labwright.agent.campaign import CampaignRunner, check_budget_share, prepare_folder
 from labwright.agent.cli.campaign import build_terms
 from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, print_to_stderr
+from labwright.agent.cli.output import print_lines
 from labwright.agent.cli.paper_commands import BenchMlr
 from labwright.agent.cli.preflight import check_components, check_disk_space, check_writable
 from labwright.agent.settings import Settings, compose_settings
@@ -28,6 +28,7 @@ from labwright.record.campaign import CampaignEvent, CampaignStarted, CampaignTe
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.table import Table
 
 JSON_FILE, CSV_FILE, MODELS_FILE = "results.json", "results.csv", "models.json"
 
@@ -120,25 +121,20 @@ def format_step(line: StepLine) -> Text:
 
 def show_results(results: MlrBenchTable, console: Console) -> None:
     """Print means with spread by step and dimension, then the cost of each step."""
-    means = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
-    for name in ("step", "dimension", "mean", "sd", "n", "scale"):
-        means.add_column(name, justify="right" if name in ("mean", "sd", "n") else "left")
-    for step in results.steps:
-        for mean in step.means:
-            sd = "-" if mean.sd is None else f"{mean.sd:.4f}"
-            means.add_row(
-                step.step,
-                to_plain(mean.dimension),
-                f"{mean.mean:.4f}",
-                sd,
-                str(mean.n),
-                f"{mean.lowest}-{mean.highest}",
-            )
-    if means.row_count:
-        console.print(means)
-    for step in results.steps:
-        for line in _format_counts(step):
-            console.print(line, soft_wrap=True)
+    means = [
+        (
+            step.step,
+            mean.dimension,
+            f"{mean.mean:.4f}",
+            "-" if mean.sd is None else f"{mean.sd:.4f}",
+            mean.n,
+            f"{mean.lowest}-{mean.highest}",
+        )
+        for step in results.steps
+        for mean in step.means
+    ]
+    table = Table.of(("step", "dimension", "mean", "sd", "n", "scale"), means)
+    print_lines([*[table] * bool(means), *(line for step in results.steps for line in _format_counts(step))], console)
 
 
 def _format_counts(step: StepTable) -> Iterator[Text]:

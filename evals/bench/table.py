@@ -6,8 +6,6 @@ flatters a model that fails on hard ones, so the counts are shown next to it.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
@@ -16,6 +14,7 @@ from pydantic import Field
 from labwright.evals.bench.tasks import STEPS, StepLine, StepName
 from labwright.record.reducers.state_fields import RoleUsage, sum_usage
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.table import Table
 
 
 class DimensionMean(FrozenModel):
@@ -122,40 +121,20 @@ def _build_step(step: StepName, lines: Sequence[StepLine]) -> StepTable:
 def table_to_csv(found: MlrBenchTable) -> str:
     """Return one row per step of a task; an empty cell means no score."""
     dimensions = list(dict.fromkeys(mean.dimension for step in found.steps for mean in step.means))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        [
-            "task",
-            "step",
-            "state",
-            "judged",
-            "heuristic",
-            *dimensions,
-            "confidence",
-            "calls",
-            "usd",
-            "unpriced",
-            "judge_usd",
-            "judge_unpriced",
-            "seconds",
-            "document",
-            "why",
-        ]
-    )
+    rows: list[tuple[object, ...]] = []
     for line in found.lines:
         given = line.scoring.judgement if line.scoring else None
         scores = {one.dimension: one.score for one in given.scores} if given else {}
         took, judging = line.outcome.took, line.scoring.took if line.scoring else RoleUsage()
-        writer.writerow(
-            [
+        rows.append(
+            (
                 line.task,
                 line.step,
                 line.outcome.state,
-                line.scoring.state if line.scoring else "",
-                given.heuristic if given else "",
-                *(scores.get(name, "") for name in dimensions),
-                given.confidence if given else "",
+                line.scoring.state if line.scoring else None,
+                given.heuristic if given else None,
+                *(scores.get(name) for name in dimensions),
+                given.confidence if given else None,
                 took.calls,
                 round(took.usd, 6),
                 took.unpriced,
@@ -164,6 +143,7 @@ def table_to_csv(found: MlrBenchTable) -> str:
                 line.outcome.seconds,
                 line.outcome.document,
                 line.outcome.why or (line.scoring.why if line.scoring else ""),
-            ]
+            )
         )
-    return out.getvalue()
+    head = ("task", "step", "state", "judged", "heuristic", *dimensions, "confidence", "calls", "usd", "unpriced")
+    return Table.of((*head, "judge_usd", "judge_unpriced", "seconds", "document", "why"), rows).to_csv()

@@ -15,7 +15,6 @@ from labwright.agent.budget import open_model
 from labwright.agent.campaign import CampaignRunner, prepare_folder, read_last_line, share_options
 from labwright.agent.cli.campaign import build_terms
 from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, print_to_stderr
-from labwright.agent.cli.output import build_table as build_terminal_table
 from labwright.agent.cli.output import format_line, print_lines
 from labwright.agent.cli.paper_commands import BenchExp
 from labwright.agent.cli.preflight import check_disk_space, check_isolation, check_writable
@@ -33,6 +32,7 @@ from labwright.record.campaign import CampaignEntry, CampaignEvent, CampaignStar
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.table import Table
 from labwright.sandbox.gpu_leases import open_gpu_leases
 from labwright.sandbox.gpus import read_cuda_visible_devices
 
@@ -262,9 +262,9 @@ def format_evaluated(one: Evaluated) -> str:
 def show_results(found: ExpTable) -> None:
     print_lines(
         [
-            build_terminal_table("score", "%", "95 %", "tasks", "anchor", rows=format_overall(found)),
+            Table.of(("score", "%", "95 %", "tasks", "anchor"), format_overall(found)),
             format_line(""),
-            build_terminal_table("", "n", *SCORE_NAMES, "bound", rows=format_groups(found)),
+            Table.of(("", "n", *SCORE_NAMES, "bound"), format_groups(found)),
         ]
     )
     counted = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in found.counts.items())

@@ -11,6 +11,7 @@ from labwright.evals.expbench.answer_judge import ItemJudged
 from labwright.evals.expbench.evaluation import Evaluated
 from labwright.evals.expbench.table import ExpTable, format_groups, format_overall
 from labwright.evals.expbench.tasks import ExpTask
+from labwright.record.table import Table
 
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: #1c2430; }
@@ -34,20 +35,13 @@ def render_page(found: ExpTable, evaluated: Sequence[Evaluated], tasks: Mapping[
         f"<p>Answers of {escape(found.model)}, judged by {escape(found.judge)}: "
         + escape(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in found.counts.items()))
         + ".</p>",
-        *_render_table(("score", "%", "95 %", "tasks", "by EXP-Bench's rules, %"), format_overall(found)),
-        *_render_table(("", "n", *scores.SCORE_NAMES, "C bound"), format_groups(found)),
+        Table.of(("score", "%", "95 %", "tasks", "by EXP-Bench's rules, %"), format_overall(found)).to_html(),
+        Table.of(("", "n", *scores.SCORE_NAMES, "C bound"), format_groups(found)).to_html(),
         "<h2>Answers</h2>",
         *(_render_answer(one, tasks[one.task]) for one in evaluated),
         "</body></html>\n",
     ]
     return "\n".join(parts)
-
-
-def _render_table(head: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
-    yield "<table><tr>" + "".join(f"<th>{escape(one)}</th>" for one in head) + "</tr>"
-    for row in rows:
-        yield "<tr>" + "".join(f"<td>{escape(one)}</td>" for one in row) + "</tr>"
-    yield "</table>"
 
 
 def _render_answer(one: Evaluated, task: ExpTask) -> str:

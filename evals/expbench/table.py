@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
@@ -14,6 +12,7 @@ from labwright.evals.expbench.evaluation import STEPS, Evaluated
 from labwright.evals.expbench.tasks import ExpTask
 from labwright.evals.proportions import wilson_interval
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.table import Table
 
 SHARE_SCORES = frozenset(scoring.SCORE_NAMES) - {"D", "I"}
 """Scores that are true or false per task: their means are shares, with Wilson's interval."""
@@ -185,52 +184,27 @@ def build_row(one: Evaluated, steps: Sequence[str]) -> AnswerRow:
 
 def table_to_csv(found: ExpTable) -> str:
     """Return one row per answer; an empty cell means no score."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        [
-            "task",
-            "variant",
-            "outcome",
-            *scoring.SCORE_NAMES,
-            "C_bound",
-            "outputs",
-            "checked",
-            "anchor",
-            "reasons",
-            "suspicions",
-            "minutes",
-            "usd",
-            "judging_usd",
-            "seconds",
-            "why",
-        ]
-    )
-    for one in found.lines:
-        shown = ["" if one.scores[name] is None else f"{one.scores[name]:g}" for name in scoring.SCORE_NAMES]
-        writer.writerow(
-            [
-                one.task,
-                one.variant,
-                one.outcome,
-                *shown,
-                *map(_format_value, (one.c_bound, one.outputs)),
-                one.checked,
-                one.anchor,
-                "; ".join(one.reasons),
-                "; ".join(one.suspicions),
-                "" if one.minutes is None else one.minutes,
-                "" if one.usd is None else one.usd,
-                one.judging_usd,
-                one.seconds,
-                one.why,
-            ]
+    rows = (
+        (
+            one.task,
+            one.variant,
+            one.outcome,
+            *(None if one.scores[name] is None else f"{one.scores[name]:g}" for name in scoring.SCORE_NAMES),
+            *(None if value is None else int(value) for value in (one.c_bound, one.outputs)),
+            one.checked,
+            one.anchor,
+            "; ".join(one.reasons),
+            "; ".join(one.suspicions),
+            one.minutes,
+            one.usd,
+            one.judging_usd,
+            one.seconds,
+            one.why,
         )
-    return out.getvalue()
-
-
-def _format_value(value: bool | None) -> str:
-    return "" if value is None else str(int(value))
+        for one in found.lines
+    )
+    head = ("task", "variant", "outcome", *scoring.SCORE_NAMES, "C_bound", "outputs", "checked", "anchor", "reasons")
+    return Table.of((*head, "suspicions", "minutes", "usd", "judging_usd", "seconds", "why"), rows).to_csv()
 
 
 def format_overall(found: ExpTable) -> Iterator[tuple[str, ...]]:

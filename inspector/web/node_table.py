@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -12,6 +10,7 @@ from labwright.inspector.tree import NodeRow
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.inspector.web.run_chart import baseline_gap
 from labwright.record.reducers.run_state import RunState
+from labwright.record.table import Table
 
 MAX_ROWS: Final = 2000
 """Maximum rows of a page; the CSV has all."""
@@ -157,16 +156,9 @@ def _build_line(state: RunState, row: NodeRow) -> TableLine:
 
 def table_to_csv(table: NodeTable) -> str:
     """Format all columns as CSV for spreadsheets; untrusted text cannot start a formula."""
-    file = io.StringIO()
-    out = csv.writer(file)
-    out.writerow(map(_escape_formula, table.titles.values()))
-    out.writerows(map(_escape_formula, (line.values.get(name) for name in table.titles)) for line in table.lines)
-    return file.getvalue()
-
-
-def _escape_formula(value: CellValue) -> CellValue:
-    text = to_plain(value) if isinstance(value, str) else value
-    return f"'{text}" if isinstance(text, str) and text[:1] in ("=", "+", "-", "@") else text
+    rows = [[line.values.get(name) for name in table.titles] for line in table.lines]
+    plain = [[to_plain(value) if isinstance(value, str) else value for value in row] for row in rows]
+    return Table.of(map(to_plain, table.titles.values()), plain).to_csv()
 
 
 def parse_node_names(values: Iterable[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import DecisionContext
 from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree, RunTask, WidenDimension
 from labwright.record.schema.nodes import SELECTION_KINDS, Node, NodeStep, PlotRun, format_node_id
+from labwright.record.tuning_results import index_trial_results
 
 
 def settle_cost(state: RunState, name: str, decision_id: int, cost: Cost) -> None:
@@ -54,11 +55,13 @@ def apply_search_event(state: RunState, event: search_events.SearchEvent, at: fl
             state.data_plan, state.datasets, state.scorers = event.data_plan, event.datasets, event.scorers
             state.installed_packages, state.hub_items = event.installed, event.hub
             state.overrides = event.settings | state.overrides
+            index_trial_results(state, state.nodes.values())
         case search_events.PlanAmended():
             state.data_plan = event.data_plan
             used = {use.name for use in event.data_plan.datasets}
             state.datasets = tuple(one for one in state.datasets if one.name in used)
             state.amendments.append(event)
+            index_trial_results(state, state.nodes.values())
         case search_events.ProtocolReviewed():  # its plan takes effect with `PlanPrepared`
             state.protocol_review, state.amendments = event, [event.amendment] if event.amendment else []
         case search_events.ConfirmationLocked():
@@ -136,6 +139,8 @@ def apply_node_event(state: RunState, event: search_events.NodeEvent, at: float)
             state.scoring_failures[event.node] = event.failure
         return
     node = state.nodes[event.node]
+    if isinstance(event, search_events.CellsRequired | search_events.CellExecuted | search_events.AttemptExecuted):
+        state.trial_results.pop(node.id, None)
     match event:
         case search_events.NodeProposed():
             update_node(state, node.id, **event.model_dump(exclude={"type", "node", "decision"}), status="running")
@@ -152,6 +157,7 @@ def apply_node_event(state: RunState, event: search_events.NodeEvent, at: float)
             took = Cost(gpu_seconds=event.attempt.seconds * state.gpus_per_experiment)
             settle_cost(state, f"{node.id}/{event.attempt.number}", node.decision, took)
             update_node(state, node.id, attempts=(*node.attempts, event.attempt))
+            _ = event.attempt.validation_values  # computed here, so that no decision has to
         case search_events.NodeProbed():
             took = Cost(gpu_seconds=event.seconds * state.gpus_per_experiment)
             settle_cost(state, f"{node.id}/{event.probe}", node.decision, took)
@@ -174,6 +180,7 @@ def apply_node_event(state: RunState, event: search_events.NodeEvent, at: float)
                 state, node.id, status=event.status, reasons=event.reasons, failure=event.failure, verdict=event.verdict
             )
             enter_step(state, node.id, "done", at)
+            index_trial_results(state, [state.nodes[node.id]])
         case search_events.NodeSuspected():
             reasons = tuple(str(one) for one in event.findings if one.suspect)
             update_node(state, node.id, findings=(*node.findings, *event.findings), suspect=(*node.suspect, *reasons))

@@ -20,7 +20,7 @@ from labwright.record.schema.data_plan import (
 )
 from labwright.record.schema.decisions import CallKey, Cost, WidenDimension
 from labwright.record.schema.llm_exchanges import StudiedLLMUsage
-from labwright.record.schema.nodes import STAGES, CellRun, Failure, Node, NodeKind, StageName, StageSummary
+from labwright.record.schema.nodes import STAGES, CellRun, Failure, Node, NodeKind, StageName, StageSummary, TrialResult
 from labwright.record.schema.packages import InstalledPackages
 from labwright.record.schema.tuning import Trial
 
@@ -238,6 +238,8 @@ class RunStateFields:
     ablation."""
     trials: dict[tuple[str, int], Trial] = field(default_factory=dict[tuple[str, int], Trial])
     """Every setting that was decided on for an arm, by arm and number."""
+    trial_results: dict[str, tuple[TrialResult, ...]] = field(default_factory=dict[str, tuple[TrialResult, ...]])
+    """Finished node with cells, before ablation -> the result of each setting that it measured."""
     widened_dimensions: dict[str, WidenDimension] = field(default_factory=dict[str, WidenDimension])
     """Widened dimensions of the search space, by name."""
     finished_decisions: set[int] = field(default_factory=set[int])

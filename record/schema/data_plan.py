@@ -272,9 +272,9 @@ class DataPlan(FrozenModel):
 
     def has_cell(self, dataset: str, arm: str, level: str) -> bool:
         """Return whether the study has this cell; arms that are not in the plan belong to ablations."""
-        names = "", level, *next((one.parts for one in self.levels if one.name == level), ())
-        return not any(
-            one.dataset in ("", dataset) and one.arm in ("", arm) and one.level in names for one in self.left_out
+        lacking = {one.level for one in self.left_out if one.dataset in ("", dataset) and one.arm in ("", arm)}
+        return not lacking or lacking.isdisjoint(
+            ("", level, *next((one.parts for one in self.levels if one.name == level), ()))
         )
 
     @property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, get_args
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -11,6 +12,7 @@ from labwright.record.schema.cell import Cell, CellOutcomeLine, TrainingCounts
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.figures import Figure, FigureReview
 from labwright.record.schema.frozen_model import FrozenModel, Scalar
+from labwright.record.schema.tuning import HyperparameterSetting
 
 StageName = Literal["preliminary", "tuning", "agenda", "ablation"]
 STAGES: tuple[StageName, ...] = ("preliminary", "tuning", "agenda", "ablation")
@@ -176,6 +178,33 @@ class CellRun(ExecutionResult):
     )
 
 
+class TrialResult(FrozenModel):
+    """The result of one setting of an arm, on one version of its code."""
+
+    arm: str
+    number: int
+    setting: HyperparameterSetting
+    code: str = Field(description="sha256 of the files that the arm's cells see")
+    share: float
+    node: str = Field(description="node that measured it first")
+    kind: NodeKind = Field(description="kind of that node; any kind other than `trial` is a code version")
+    outcome: Literal["measured", "failed", "running"]
+    values: dict[str, float] = Field(
+        description="dataset -> mean over levels of the metric by which trials are compared; the worst value if "
+        "training diverged"
+    )
+    seconds: float = Field(description="compute time")
+    seeds: int = Field(default=1, description="number of seeds; `values` are means over them")
+
+
+class PanelEntry(NamedTuple):
+    """The unit of comparison between nodes: one arm at one level (empty if the study has no levels) on one dataset."""
+
+    dataset: str
+    arm: str
+    level: str
+
+
 class Attempt(ExecutionResult):
     """One execution of a node's code. The files of a node that measures cells are in the folders of its cells."""
 
@@ -185,6 +214,16 @@ class Attempt(ExecutionResult):
     cells: tuple[CellOutcomeLine, ...] = Field(
         default=(), description="required cells and their outcomes; empty for a program without cells"
     )
+
+    @cached_property
+    def validation_values(self) -> Mapping[str, Mapping[PanelEntry, float]]:
+        """Metric -> its final values on validation data."""
+        found: dict[str, dict[PanelEntry, float]] = {}
+        for one in self.measurements:
+            if one.split == "validation":
+                arm, _, level = one.condition.partition("@")
+                found.setdefault(one.name, {})[PanelEntry(one.dataset, arm, level)] = one.value
+        return found
 
     @property
     def whole_seconds(self) -> float:

@@ -30,7 +30,14 @@ from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import STAGES, Node, describe_limit_change, iterate_retries
 from labwright.record.schema.paper import JUDGING_ROLES
 from labwright.stages.node_summaries import trace_branch
-from labwright.stages.paper.latex import format_longtable, format_recorded_row, mark_recorded, render_template, shorten
+from labwright.stages.paper.latex import (
+    format_longtable,
+    format_recorded_row,
+    format_table,
+    mark_recorded,
+    render_template,
+    shorten,
+)
 from labwright.stages.paper.latex_sources import LOGGED_NOTE
 from labwright.stages.paper.preregistration import render_in_full, render_plan_note
 from labwright.stages.paper.result_tables import CONSTANT_NOTE
@@ -138,7 +145,6 @@ def render_supplement(
     state: RunState, claims: Sequence[Claim], *, title: str, authors: str, figures: Sequence[str] = ()
 ) -> str:
     """Render the supplement as its own document: everything that ran, was measured or compared, in full."""
-    made = {one.name: one.tex for one in build_supplement_tables(state, claims)}
     return (
         render_template(
             "supplement.tex.jinja",
@@ -149,7 +155,7 @@ def render_supplement(
                 "title": title,
                 "authors": authors,
                 "figures": figures,
-                "sheet": made.__getitem__,
+                "sheet": {one.name: format_table(one) for one in build_supplement_tables(state, claims)},
                 "by_seed": format_by_seed,
                 "means": [one for one in claims if not isinstance(one, ClaimDifference)],
                 "constant": CONSTANT_NOTE,

@@ -16,6 +16,7 @@ from labwright.record.printed_value import PrintedValue
 from labwright.record.quantity_words import has_number_word
 from labwright.record.result_macros import ClaimKey, find_macro_uses
 from labwright.record.schema.data_plan import to_words
+from labwright.record.table import Table
 
 _DECLARED_CHARACTER = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
 _LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄąſ\u00d7\u00f7")
@@ -126,6 +127,49 @@ def format_recorded_row(*cells: object) -> str:
     return format_row(map(mark_recorded, cells))
 
 
+class Tex(str):
+    """Text that is TeX already, so that a table does not escape it."""
+
+
+def _format_cell(value: object) -> str:
+    if isinstance(value, Tex):
+        return value
+    missing = value is None or value == ""
+    return mark_recorded("--" if missing else f"{value:.4g}" if isinstance(value, float) else value)
+
+
+def _format_table_parts(table: Table) -> tuple[list[str], list[str], list[str]]:
+    """Return the titles and types of a table's columns, and its rows."""
+    titles = [
+        one.title if isinstance(one.title, Tex) else mark_recorded(one.title.replace("_", " ")) for one in table.columns
+    ]
+    types = [one.tex or ("r" if one.kind == "number" else "l") for one in table.columns]
+    rows: list[str] = []
+    for row in table.rows:
+        if len(row) > 1:
+            rows.append(format_row(map(_format_cell, row)))
+            continue
+        heading = rf"\multicolumn{{{len(titles)}}}{{@{{}}l}}{{\textit{{{_format_cell(row[0])}}}}}"
+        rows += [*[r"\addlinespace[3pt]"] * bool(rows), format_row([heading])]
+    return titles, types, rows
+
+
+def format_tabular(table: Table) -> str:
+    """Format a table that stays on one page, without its title."""
+    titles, types, rows = _format_table_parts(table)
+    body = "\n".join((r"\toprule", format_row(titles), r"\midrule", *rows, r"\bottomrule"))
+    return f"\\begin{{tabular}}{{@{{}}{''.join(types)}@{{}}}}\n{body}\n\\end{{tabular}}"
+
+
+def format_table(table: Table) -> str:
+    """Format a table that may have several pages, its title as the caption; empty if it has no rows."""
+    titles, types, rows = _format_table_parts(table)
+    if not rows:
+        return ""
+    columns = dict(zip(titles, types, strict=True))
+    return format_longtable(table.name, columns, f"{table.title}.", caller=lambda: "\n".join(rows))
+
+
 def align_columns(tabular: str, printed: Mapping[str, PrintedValue]) -> str:
     """Return the table with the first number of each cell aligned, column by column."""
     rows = [line.split(" & ") for line in tabular.split("\n")]
@@ -170,31 +214,32 @@ MAX_UNBROKEN_ROWS = 14
 _WIDTH = re.compile(r"\{([\d.]+)in\}")
 
 
-def format_longtable(name: str, columns: str, head: str, caption: str, *, caller: Callable[[], str]) -> str:
+def format_longtable(name: str, columns: Mapping[str, str], caption: str, *, caller: Callable[[], str]) -> str:
     """Format a template's rows as a small table with its head on every page, labelled `tab:record-NAME`.
 
-    Widths in `columns` are inches on a page of `TABLE_WIDTH_INCHES`. A table with such columns fills the text width,
-    and these columns absorb the difference to another page width.
+    `columns` maps each title to its type. Widths are inches on a page of `TABLE_WIDTH_INCHES`. A table with such
+    columns fills the text width, and these columns absorb the difference to another page width.
     """
     rows, caption = [one for one in _join_lines(caller()).split("\n") if one], _join_lines(caption).strip()
     if len(rows) <= MAX_UNBROKEN_ROWS:
         rows = [f"{one}*" if one.endswith(r"\\") else one for one in rows]
     body = "\n".join(rows)
-    spread = "in}" in columns
-    total = sum(float(width) for width in _WIDTH.findall(columns))
-    columns = _WIDTH.sub(
+    head, types = " & ".join(columns), f"@{{}}{''.join(columns.values())}@{{}}"
+    spread = "in}" in types
+    total = sum(float(width) for width in _WIDTH.findall(types))
+    types = _WIDTH.sub(
         lambda width: (
             rf"{{\dimexpr{width[1]}in+{float(width[1]) / total:.3f}\dimexpr"
             rf"\linewidth-{TABLE_WIDTH_INCHES}in\relax\relax}}"
         ),
-        columns,
+        types,
     )
     if spread:
-        columns = columns.replace("@{}", r"@{\extracolsep{\fill}}", 1)
+        types = types.replace("@{}", r"@{\extracolsep{\fill}}", 1)
     edges = r"\fullwidth" if spread else ""
     return (
         f"\\begingroup\\scriptsize\\setlength\\tabcolsep{{3pt}}{edges}\n"
-        f"\\begin{{longtable}}{{{columns}}}\n\\caption{{{caption}}}\\label{{tab:record-{name}}}\\\\\n"
+        f"\\begin{{longtable}}{{{types}}}\n\\caption{{{caption}}}\\label{{tab:record-{name}}}\\\\\n"
         f"\\toprule\n{head} \\\\\n\\midrule\n\\endfirsthead\n\\toprule\n{head} \\\\\n\\midrule\n\\endhead\n"
         f"\\bottomrule\n\\endlastfoot\n{body}\n\\end{{longtable}}\n\\endgroup\n"
     )

@@ -8,7 +8,7 @@ verdict; the appendix (`registered.tex.jinja`) has the statements, the decision 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 
@@ -25,7 +25,8 @@ from labwright.record.estimands import (
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
-from labwright.stages.paper.latex import format_row, mark_recorded, render_template
+from labwright.record.table import Column, Table
+from labwright.stages.paper.latex import Tex, format_tabular, mark_recorded, render_template
 from labwright.stages.paper.latex_sources import PaperTable
 
 HASH_CHARS = 12
@@ -53,11 +54,19 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         return ()
     # the most frequent level has no mark
     marks = {level: "*" * rank for rank, (level, _) in enumerate(Counter(one.level for one in found).most_common())}
+    head = {
+        "Hypothesis and its effects": r"L{0.35\linewidth}",
+        "Effect, interval": "l",
+        "$n$": "r",
+        "Direction": "l",
+        "Claim": r"L{0.21\linewidth}",
+    }
+    columns = tuple(Column(Tex(title), tex=kind) for title, kind in head.items())
     shown: dict[str, tuple[float, EffectDecision]] = {}  # of equal effects the one with the widest interval
     for decision in sorted(found, key=lambda one: one.level):
         for part in decision.parts:
             shown.setdefault(_describe_effect(part.effect, plan), (decision.level, part))
-    rows = "\n".join(row for one in found for row in _build_rows(one, plan, marks, shown))
+    rows = [tuple(map(Tex, row)) for one in found for row in _build_rows(one, plan, marks, shown)]
     main = plan.name_dataset(plan.datasets[0].name)
     units = "datasets" if all(one.hypothesis.unit == "datasets" for one in found) else "seeds"
     levels = [
@@ -86,12 +95,7 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     return (
         PaperTable(
             "hypotheses",
-            (
-                "\\begin{tabular}{@{}L{0.35\\linewidth}lrlL{0.21\\linewidth}@{}}\n\\toprule\n"
-                f"{format_row(('Hypothesis and its effects', 'Effect, interval', '$n$', 'Direction', 'Claim'))}\n"
-                f"\\midrule\n{rows}\n"
-                "\\bottomrule\n\\end{tabular}"
-            ),
+            format_tabular(Table(columns, rows)),
             " ".join(mark_recorded(note).replace(r"\$n\$", "$n$") for note in notes if note),
         ),
     )
@@ -102,7 +106,7 @@ def _build_rows(
     plan: DataPlan,
     marks: Mapping[float, str],
     shown: Mapping[str, tuple[float, EffectDecision]],
-) -> Iterator[str]:
+) -> Iterator[Sequence[str]]:
     """Yield the rows of a hypothesis: its name with its verdict, its effects, its rival if that is not ruled out, and
     the declared alternatives if some do not support it. The name and a single effect share a row. `shown` has the level
     and the decision whose interval is printed for an effect: one interval, if it has the same direction."""
@@ -111,19 +115,19 @@ def _build_rows(
     few = one.verdict != "open" and one.holds < len(one.hypothesis.alternatives)
     held = f"; {one.holds} of {len(one.hypothesis.alternatives)} alternatives supported" if few else ""
     if len(one.parts) > 1:
-        yield format_row([rf"\multicolumn{{4}}{{@{{}}l}}{{{name}}}", mark_recorded(f"{one.verdict}{kind}{held}")])
+        yield rf"\multicolumn{{4}}{{@{{}}l}}{{{name}}}", mark_recorded(f"{one.verdict}{kind}{held}")
     for part in one.parts:
         what = _describe_effect(part.effect, plan)
         label = f"{name}: {mark_recorded(what)}" if len(one.parts) == 1 else _indent(what)
         claim = f"{_format_claim(part.effect, plan)}: {part.verdict}{f'{kind}{held}' * (len(one.parts) == 1)}"
         level, equal = shown[what] if shown[what][1].direction == part.direction else (one.level, part)
         numbers = _format_numbers(equal, plan, marks[level])
-        yield format_row((label, *numbers, _format_direction(part), mark_recorded(claim)))
+        yield label, *numbers, _format_direction(part), mark_recorded(claim)
     if _is_rival_open(one) and one.rival is not None and one.hypothesis.rival is not None:
         outcome = "as the rival says" if one.rival_sign == one.hypothesis.rival.theirs else "neither"
         what = f"Rival: {_describe_effect(one.rival.effect, plan)}"
         numbers = _format_numbers(one.rival, plan, marks[one.level])
-        yield format_row((_indent(what), *numbers, one.rival_sign or "open", outcome))
+        yield _indent(what), *numbers, one.rival_sign or "open", outcome
 
 
 def _is_rival_open(one: HypothesisDecision) -> bool:

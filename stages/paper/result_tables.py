@@ -16,8 +16,9 @@ from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.data_plan import DataPlan, MetricSpec, parse_arm
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.swapped_settings import find_swapped_arms
+from labwright.record.table import Column, Table
 from labwright.sandbox.scoring import AGREEMENT_SUFFIX
-from labwright.stages.paper.latex import format_row, mark_recorded
+from labwright.stages.paper.latex import Tex, format_tabular, mark_recorded
 from labwright.stages.paper.latex_sources import PaperTable
 
 CONSTANT_NOTE = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
@@ -183,12 +184,9 @@ def _build_main_table(
             across = rf"\multicolumn{{{len(arms)}}}{{c}}{{{value}}}" if wide and len(arms) > 1 else value
             yield "References", *([""] if not wide else []), across, _format_counts(models)
 
-    head = (
-        (titles.factor, *(titles.format_arm_head(arm) for arm in arms), "$n$")
-        if wide
-        else (titles.factor, "Arm", r"Mean $\pm$ sd", "$n$")
-    )
-    return _format_tabular("l" + "c" * len(arms) + "r" if wide else "llcr", head, chosen, titles, rows)
+    head = map(titles.format_arm_head, arms) if wide else ("Arm", r"Mean $\pm$ sd")
+    types = "l" + "c" * len(arms) + "r" if wide else "llcr"
+    return _format_groups(types, (titles.factor, *head, "$n$"), chosen, titles, rows)
 
 
 def _build_ablation_table(pairs: Sequence[ClaimDifference], titles: _TableTitles) -> str:
@@ -208,25 +206,27 @@ def _build_ablation_table(pairs: Sequence[ClaimDifference], titles: _TableTitles
                 yield "" if k else name, titles.format_level(level), show(one), _format_counts([one])
 
     heads = [titles.format_level(level) or "Difference" for level in levels] if wide else [titles.factor, "Difference"]
-    return _format_tabular(f"l{'c' * len(heads)}r", ("Variant", *heads, "$n$"), pairs, titles, rows)
+    return _format_groups(f"l{'c' * len(heads)}r", ("Variant", *heads, "$n$"), pairs, titles, rows)
 
 
-def _format_tabular(
-    columns: str,
+def _format_groups(
+    types: str,
     head: Sequence[str],
     claims: Sequence[Claim],
     titles: _TableTitles,
     rows: Callable[[Sequence[Claim]], Iterable[Sequence[str]]],
 ) -> str:
     """Format a table with one group of rows per dataset."""
-    groups: list[str] = []
-    for dataset in dict.fromkeys(one.dataset for one in claims):
-        title = rf"\multicolumn{{{len(head)}}}{{@{{}}l}}{{\textit{{{titles.format_dataset(dataset)}}}}} \\"
-        groups.append("\n".join((title, *map(format_row, rows([one for one in claims if one.dataset == dataset])))))
-    body = "\n\\addlinespace[3pt]\n".join(groups)
-    return (
-        f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{format_row(head)}\n\\midrule\n"
-        f"{body}\n\\bottomrule\n\\end{{tabular}}"
+    groups = {name: [one for one in claims if one.dataset == name] for name in dict.fromkeys(x.dataset for x in claims)}
+    return format_tabular(
+        Table(
+            tuple(Column(Tex(title), tex=kind) for title, kind in zip(head, types, strict=True)),
+            [
+                tuple(map(Tex, row))
+                for name, those in groups.items()
+                for row in ([titles.format_dataset(name)], *rows(those))
+            ],
+        )
     )
 
 

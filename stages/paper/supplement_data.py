@@ -6,11 +6,8 @@ supplement round them.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from labwright.record.cell_status import compute_all_cells
@@ -23,47 +20,30 @@ from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.paper import JUDGING_ROLES
-from labwright.stages.paper.latex import format_longtable, format_recorded_row, shorten
+from labwright.record.table import Column, Table
+from labwright.stages.paper.latex import shorten
 
 SUPPLEMENT_FOLDER = "supplement"
 """The folder of the files, below the paper's folder."""
 
 
-@dataclass(frozen=True)
-class SupplementTable:
-    """A table. `columns` maps each name to its meaning; `widths` are column types for `latex.format_longtable`."""
-
-    name: str
-    title: str
-    columns: Mapping[str, str]
-    rows: Sequence[Sequence[object]]
-    widths: str = ""
-
-    @property
-    def csv(self) -> str:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows([list(self.columns), *([_to_csv_value(value) for value in one] for one in self.rows)])
-        return text.getvalue()
-
-    @property
-    def tex(self) -> str:
-        """The table as TeX; empty if it has no rows."""
-        rows = "\n".join(format_recorded_row(*map(_shorten_value, one)) for one in self.rows)
-        head = " & ".join(name.replace("_", " ") for name in self.columns)
-        return (
-            ""
-            if not rows
-            else format_longtable(self.name, f"@{{}}{self.widths}@{{}}", head, f"{self.title}.", caller=lambda: rows)
-        )
+def _describe(
+    name: str, title: str, meanings: Mapping[str, str], rows: Sequence[Sequence[object]], types: str = ""
+) -> Table:
+    """Build a table from the meanings of its columns; `types` are their TeX types, for a table that is printed."""
+    tex = re.findall(r"[lr]|L\{[^}]*\}", types) or [""] * len(meanings)
+    columns = (
+        Column(one, meaning=meaning, tex=kind) for (one, meaning), kind in zip(meanings.items(), tex, strict=True)
+    )
+    return Table(tuple(columns), rows, title, name)
 
 
-def format_files(tables: Iterable[SupplementTable]) -> dict[str, str]:
+def format_files(tables: Iterable[Table]) -> dict[str, str]:
     """Return the files by path below the paper's folder: one CSV per table, and the description of all columns."""
     tables = list(tables)
     descriptions = "\n".join(
-        f"\n## {one.name}.csv\n\n{one.title}.\n\n| column | meaning |\n|---|---|\n"
-        + "\n".join(f"| {name} | {meaning} |" for name, meaning in one.columns.items())
+        f"\n## {one.name}.csv\n\n{one.title}.\n\n"
+        + Table.of(("column", "meaning"), [(column.title, column.meaning) for column in one.columns]).to_markdown()
         for one in tables
     )
     return {
@@ -72,7 +52,7 @@ def format_files(tables: Iterable[SupplementTable]) -> dict[str, str]:
             "empty field means that there is no value. `scientist audit` makes every file again. All decisions, "
             f"executions and choices are in `review/` of the run (disclosure).\n{descriptions}\n"
         ),
-        **{f"{SUPPLEMENT_FOLDER}/{one.name}.csv": one.csv for one in tables},
+        **{f"{SUPPLEMENT_FOLDER}/{one.name}.csv": one.to_csv() for one in tables},
     }
 
 
@@ -82,14 +62,14 @@ def count_usage(state: RunState) -> list[tuple[str, RoleUsage]]:
     return [*found, ("total", state.sum_usage_without(*JUDGING_ROLES))] if found else []
 
 
-def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[SupplementTable, ...]:
+def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[Table, ...]:
     """Build all tables, including empty ones."""
     means = [one for one in claims if not isinstance(one, ClaimDifference)]
     paired = [one for one in claims if isinstance(one, ClaimDifference)]
     plan, cells = state.data_plan, compute_all_cells(state)
     where = describe_score_data(plan) if plan is not None else "validation data"
     return (
-        SupplementTable(
+        _describe(
             "hypotheses",
             "What was registered and what came of it, a row an effect",
             {
@@ -127,7 +107,7 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[S
                 for part in one.parts
             ],
         ),
-        SupplementTable(
+        _describe(
             "measurements",
             "Means over replicates",
             {
@@ -157,7 +137,7 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[S
                 for one in means
             ],
         ),
-        SupplementTable(
+        _describe(
             "replicates",
             "The values behind the means",
             {**_KEY_MEANINGS, "seed": "of the replicate", "node": "that measured it", "value": "measured"},
@@ -167,7 +147,7 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[S
                 for seed, node, value in zip(one.seeds, one.nodes, one.values, strict=True)
             ],
         ),
-        SupplementTable(
+        _describe(
             "comparisons",
             "Paired differences over seeds, condition minus other; nobody registered them",
             {
@@ -199,7 +179,7 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[S
                 for one in paired
             ],
         ),
-        SupplementTable(
+        _describe(
             "nodes",
             f"Every node; score: mean of the primary metric over the method's conditions on {where} "
             "(over all where it measured no method), time: seconds of code over all attempts",
@@ -234,7 +214,7 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[S
             ],
             "lllllrL{1.9in}rrrL{0.6in}",
         ),
-        SupplementTable(
+        _describe(
             "cells",
             "What each node owed, and what became of it",
             {
@@ -266,7 +246,7 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[S
                 for one in found
             ],
         ),
-        SupplementTable(
+        _describe(
             "cost",
             "Model calls by role, up to the writing of this paper",
             {
@@ -294,7 +274,7 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[S
             ],
             "lrrrrrrr",
         ),
-        SupplementTable(
+        _describe(
             "subjects",
             "Language models that experiments asked: every answer is kept in the record, and each was asked for once",
             {
@@ -320,7 +300,7 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[S
             ],
             "lL{1.6in}rrrrL{1.5in}",
         ),
-        SupplementTable(
+        _describe(
             "settings",
             "Settings of the run; of paths the last part",
             {"setting": "its name", "value": "as used"},
@@ -354,13 +334,3 @@ def _describe_variation(node: Node, state: RunState) -> str | None:
     if isinstance(action, ExpandTree) and action.trials:
         return f"{action.trials[0].arm}: {len(action.trials)} trials"
     return node.varies or node.title or None
-
-
-def _to_csv_value(value: object) -> object:
-    """Convert a value for CSV; text from the record cannot start a spreadsheet formula."""
-    text = "" if value is None else " ".join(value.split()) if isinstance(value, str) else value
-    return f"'{text}" if isinstance(text, str) and re.match(r"[=+@-](?![\d.e+ -]*$)", text) else text
-
-
-def _shorten_value(value: object) -> object:
-    return "--" if value is None or value == "" else f"{value:.4g}" if isinstance(value, float) else value

@@ -208,7 +208,7 @@ async def test_our_judge_over_a_folder_of_papers_is_counted_kept_and_not_asked_a
         "honest, no kind": "0 of 1 [0.00, 0.79]",
         "invented, constants": "1 of 1 [0.21, 1.00]",
     }
-    assert any("| results | 2 | 1 | 1.000 |" in line for line in invented_papers.format_report(report))
+    assert "| results | 2 | 1 | 1.000 |" in invented_papers.format_report(report)
     await invented_papers.judge_papers(folder, ["a", "b"], door(ScriptedModel.from_role_functions()), "all", out)
 
 

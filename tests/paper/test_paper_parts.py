@@ -25,6 +25,7 @@ from labwright.record.schema.data_plan import Arm
 from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree
 from labwright.record.schema.nodes import Attempt, Failure
 from labwright.record.schema.paper import PaperFinding
+from labwright.record.table import Table
 from labwright.review.evidence import numbers
 from labwright.review.evidence.tex_runner import latex_command, run_program
 from labwright.stages.paper.appendix import MAX_ITEMS, list_disclosures, render_appendix, render_supplement
@@ -33,7 +34,7 @@ from labwright.stages.paper.compilation_findings import find_section, parse_chkt
 from labwright.stages.paper.draft_versions import list_obstacles
 from labwright.stages.paper.latex import PrintableCharacters, escape, mark_recorded
 from labwright.stages.paper.result_tables import CONSTANT_NOTE, build_result_tables
-from labwright.stages.paper.supplement_data import SupplementTable, build_supplement_tables, format_files
+from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import load_template
 from labwright.stages.paper.typesetting import PaperAssessment
 from tests.paper import synthetic_paper
@@ -265,13 +266,13 @@ def test_data_behind_the_paper_is_in_full_and_every_column_is_told():
     assert all(
         meaning and f"| {column} | {meaning} |" in told
         for one in tables.values()
-        for column, meaning in one.columns.items()
+        for column, meaning in ((column.title, column.meaning) for column in one.columns)
     )
 
 
 def test_no_text_of_a_sheet_is_a_formula_of_a_spreadsheet():
     rows = [["=HYPERLINK(1)", "-2+3+cmd|x", "@SUM(A1)", "-0.1 0.2", "+1e-3", -0.5, "a = b"]]
-    (line,) = csv.reader(SupplementTable("x", "x", dict.fromkeys("abcdefg", "y"), rows).csv.splitlines()[1:])
+    (line,) = csv.reader(Table.of("abcdefg", rows).to_csv().splitlines()[1:])
     assert line == ["'=HYPERLINK(1)", "'-2+3+cmd|x", "'@SUM(A1)", "-0.1 0.2", "+1e-3", "-0.5", "a = b"]
 
 
@@ -379,6 +380,6 @@ def test_words_that_a_text_quotes_do_not_hold_up_its_release():
 def test_a_node_has_one_score_in_tree_frames_and_tables() -> None:
     rows = {row.id: row.metric for stage in build_tree(STATE).stages for row in stage.nodes}
     sheet = next(one for one in build_supplement_tables(STATE, []) if one.name == "nodes")
-    at = [*sheet.columns].index("score")
+    at = [one.title for one in sheet.columns].index("score")
     assert {str(row[0]): row[at] for row in sheet.rows} == rows and len(synthetic_paper.PLAN.datasets) > 1
     assert "validation data of digits" in sheet.title

@@ -188,8 +188,8 @@ async def test_a_resume_with_the_answer_kept_renders_the_same_question(tmp_path:
     assert render_appendix(after, claims) == render_appendix(before, claims), (
         "a released paper does not change by being judged"
     )
-    assert [one.csv for one in build_supplement_tables(after, claims)] == [
-        one.csv for one in build_supplement_tables(before, claims)
+    assert [one.to_csv() for one in build_supplement_tables(after, claims)] == [
+        one.to_csv() for one in build_supplement_tables(before, claims)
     ]
 
 

@@ -1,0 +1,95 @@
+"""One model of a table for papers, pages, terminals and files, with the renderers that need no other package.
+
+`stages.paper.latex.format_table` renders a table as TeX, `agent.cli.output.to_terminal` in a terminal. Each renderer
+escapes cells itself: callers pass plain values.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Literal, Self
+
+_NUMBER = re.compile(r"([-+]?\$?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?%)?|-|none|)")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its title, its meaning for a dictionary of columns, and its type in a TeX table."""
+
+    title: str
+    kind: Literal["text", "number"] = "text"
+    """Numbers are aligned to the right."""
+    meaning: str = ""
+    tex: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of plain values; None is a missing value, and a row of one cell is the heading of the rows below it."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[object]]
+    title: str = ""
+    name: str = ""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, titles: Iterable[str], rows: Iterable[Sequence[object]], *, title: str = "", notes: Iterable[str] = ()
+    ) -> Self:
+        """Build a table from the titles of its columns; a column has numbers if all its values are numbers."""
+        titles, rows = tuple(titles), tuple(rows)
+        shown = [[format_cell(row[k]) for row in rows] for k in range(len(titles))]
+        columns = (
+            Column(one, "number" if any(cells) and all(map(_NUMBER.fullmatch, cells)) else "text")
+            for one, cells in zip(titles, shown, strict=True)
+        )
+        return cls(tuple(columns), rows, title, notes=tuple(notes))
+
+    def to_csv(self) -> str:
+        """Return the titles and rows as CSV with full precision; no text can start a spreadsheet formula."""
+        file = io.StringIO()
+        csv.writer(file, lineterminator="\n").writerows(
+            [_to_csv_value(cell) for cell in row] for row in ([one.title for one in self.columns], *self.rows)
+        )
+        return file.getvalue()
+
+    def to_markdown(self) -> str:
+        """Return the table as Markdown, with a line for each note below it."""
+        rule = ["---:" if one.kind == "number" else "---" for one in self.columns]
+        rows = ([one.title for one in self.columns], *self.rows)
+        head, *body = (f"| {' | '.join(map(_to_markdown_cell, row))} |" for row in rows)
+        return "\n".join((head, f"|{'|'.join(rule)}|", *body, *(f"- {note}" for note in self.notes)))
+
+    def to_html(self) -> str:
+        """Return the table as HTML; cells with numbers have the class `n`, which the pages align."""
+        kinds = [' class="n"' if one.kind == "number" else "" for one in self.columns]
+
+        def row(tag: str, cells: Sequence[object]) -> str:
+            if len(cells) == 1 < len(kinds):
+                return f'<tr><th colspan="{len(kinds)}">{escape(format_cell(cells[0]))}</th></tr>'
+            shown = [f"<{tag}{kind}>{escape(format_cell(one))}</{tag}>" for kind, one in zip(kinds, cells, strict=True)]
+            return f"<tr>{''.join(shown)}</tr>"
+
+        caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
+        head, body = row("th", [one.title for one in self.columns]), "\n".join(row("td", one) for one in self.rows)
+        return f"<table>{caption}<thead>{head}</thead><tbody>\n{body}\n</tbody></table>"
+
+
+def format_cell(value: object) -> str:
+    """Format a value on one line; a missing value is empty."""
+    return "" if value is None else " ".join(str(value).split())
+
+
+def _to_csv_value(value: object) -> object:
+    text = format_cell(value) if value is None or isinstance(value, str) else value
+    return f"'{text}" if isinstance(text, str) and re.match(r"[=+@-](?![\d.e+ -]*$)", text) else text
+
+
+def _to_markdown_cell(value: object) -> str:
+    return format_cell(value).replace("|", r"\|")
