@@ -368,7 +368,7 @@ class SimulatedRun:
 
     async def _check(self, number: int) -> None:
         await self.ask_all(format_figure_review_task(number), "figure_review")
-        await self.ask_all(format_claims_task(number), "claim_reader", "second_claim_reader")
+        await self.ask_all(format_claims_task(number), "claim_reader", "second_claim_reader", "setup_reader")
 
     async def _ablate_late(self, k: int) -> None:
         if not await self.ask(k, "missing_ablations"):

@@ -282,6 +282,7 @@ class CostTable:
         versions = rounds + revisions + 1
         yield "reflect", roles.CLAIM_READER, Rank.CHECKS, MAX_READER_CALLS * versions if most else 2 + versions
         yield "reflect", roles.SECOND_CLAIM_READER, Rank.CHECKS, MAX_READER_CALLS * versions if most else 1 + versions
+        yield "reflect", roles.SETUP_READER, Rank.CHECKS, 2 * versions if most else 1 + versions
         yield "reflect", roles.COPY_EDIT, Rank.CHECKS, 1
         yield "missing", roles.MISSING_ABLATIONS, Rank.MISSING, plannings * bool(missing)
         yield "missing", roles.CODE_READER, Rank.MISSING, missing * (2 if most else 1)

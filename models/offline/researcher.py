@@ -39,6 +39,7 @@ from labwright.models.offline.repository import (
     answer_patch_check,
     answer_repair,
 )
+from labwright.models.offline.setup_reader import answer_setup_reader
 from labwright.models.offline.study_plan import answer_ablation_plan, answer_missing_ablations, answer_plan
 from labwright.record.schema.decisions import TokenUsage
 
@@ -58,6 +59,7 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "reflect": answer_reflect,
     "claim_reader": answer_claim_reader,
     "second_claim_reader": answer_claim_reader,
+    "setup_reader": answer_setup_reader,
     "copy_edit": answer_copy_edit,
     "judge": answer_judge,
     "influence": answer_influence,

@@ -23,6 +23,7 @@ from labwright.models.roles.questions import QUESTION_CODE, QUESTION_CONCLUSION,
 from labwright.models.roles.repository import COMMAND, PARTS, PATCH, PATCH_CHECK, REPAIR
 from labwright.models.roles.repository_patches import ARM_PATCH
 from labwright.models.roles.role import AnyRole
+from labwright.models.roles.setup_reader import SETUP_READER
 from labwright.models.roles.study_plan import ABLATION_PLAN, MISSING_ABLATIONS, PLAN, REPOSITORY_PLAN
 
 ROLES: Mapping[str, AnyRole] = {
@@ -41,6 +42,7 @@ ROLES: Mapping[str, AnyRole] = {
         REFLECT,
         CLAIM_READER,
         SECOND_CLAIM_READER,
+        SETUP_READER,
         COPY_EDIT,
         JUDGE,
         FIGURE_REVIEW,

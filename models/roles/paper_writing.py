@@ -36,6 +36,11 @@ class Reference(FrozenModel):
     abstract: str = Field(default="", description="empty if no catalogue has an abstract")
 
 
+EstimateSign = Literal["positive", "negative", "open"]
+"""Where an interval lies: above zero, below it, or with zero in it."""
+PlannedState = EstimateSign | Literal["supported", "refuted"]
+
+
 class EstimateLine(FrozenModel):
     """An estimate that the paper may print with `\\result{key.form}`."""
 
@@ -43,6 +48,7 @@ class EstimateLine(FrozenModel):
     subject: str = Field(default="", description="what is estimated, in words")
     forms: dict[str, str] = Field(default={}, description="form -> what it prints")
     note: str = Field(default="", description="what the record supports, or what the estimate is for")
+    sign: EstimateSign | None = Field(default=None, description="where its interval lies; None without one")
     direction: EffectDirection | None = Field(default=None, description="for an effect of a hypothesis")
     verdict: HypothesisVerdict | None = Field(default=None, description="on the claim about an effect of a hypothesis")
     listed: bool = Field(
@@ -119,19 +125,23 @@ class RequiredStatement(FrozenModel):
     text: str = Field(description="the statement, with the macros that print its numbers")
     keys: tuple[str, ...] = Field(default=(), description="keys of the estimates that it reports, without forms")
     abstract: bool = Field(default=False, description="whether the abstract must report it too")
-    required_form: Literal["", "printed", "shown", "sentence"] = Field(
+    required_form: Literal["", "printed", "shown"] = Field(
         default="",
         description=(
             "how a paper must report it to be released. printed: a section prints each of its estimates; shown: "
-            "likewise, or a placed table does; sentence: a section has the text unchanged"
+            "likewise, or a placed table does"
         ),
+    )
+    point: str = Field(
+        default="", description="what a sentence of some section must say in words of the writer, without numbers"
     )
     equal_keys: dict[str, tuple[str, ...]] = Field(
         default={}, description="key -> keys of other hypotheses with the same estimand, which may be printed instead"
     )
     named: str = Field(default="", description="a name that the abstract must contain")
     sentences: tuple[str, ...] = Field(
-        default=(), description="for each key the sentence that the program adds if the paper does not report it"
+        default=(),
+        description="what the program adds if the paper does not report it: one sentence, or one for each key",
     )
 
 
@@ -162,7 +172,7 @@ class WriteInputs(StudyInputs):
         default_factory=dict, description="fig:NAME or tab:NAME -> words whose room the float takes"
     )
     context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their locations")
-    winner_plan: str = ""
+    run_facts: tuple[str, ...] = Field(default=(), description="how the study was done, beyond its plan")
     winner_code: dict[str, str] = Field(default={}, description="path -> text")
     disclosures: tuple[str, ...] = Field(default=(), description="failures, limits and grades that must be disclosed")
     statements: tuple[RequiredStatement, ...] = Field(default=(), description="statements that the paper must contain")
@@ -183,6 +193,9 @@ class PlannedSection(FrozenModel):
 
     title: str
     claim: str = Field(description="one sentence: what a reader learns from the section")
+    rests_on: dict[str, PlannedState] = Field(
+        default={}, description="key, without form, of each estimate on which the claim rests -> what it takes it for"
+    )
     keys: tuple[str, ...] = Field(default=(), description="keys that it prints: results with their form, and settings")
     figures: tuple[str, ...] = Field(default=(), description="figures that it places")
     tables: tuple[str, ...] = Field(default=(), description="tables that it places")
@@ -195,6 +208,7 @@ class PlannedAbstract(FrozenModel):
     """The plan of the abstract."""
 
     claim: str = Field(description="one sentence: the main finding, as a colleague could repeat it")
+    rests_on: dict[str, PlannedState] = Field(default={}, description="as for a section")
     keys: tuple[str, ...] = ()
     tells: tuple[str, ...] = ()
 

@@ -23,6 +23,11 @@ from labwright.record.schema.data_plan import ResampledInterval
 from labwright.record.swapped_settings import find_swapped_arms
 
 
+def find_sign(low: float | None, high: float | None) -> int:
+    """Return the sign that an interval shows; 0 if it contains zero, or there is none."""
+    return 0 if low is None or high is None else (low > 0) - (high < 0)
+
+
 class ClaimDifference(Claim):
     """A paired difference `condition - other` with its 95 % interval; `caveats` qualify it."""
 
@@ -41,9 +46,14 @@ class ClaimDifference(Claim):
         return ", ".join(("exploratory", *self.caveats))
 
     @property
+    def sign(self) -> int:
+        """The sign that the interval shows; 0 if it contains zero or there is none."""
+        return find_sign(self.low, self.high)
+
+    @property
     def excludes_zero(self) -> bool:
         """Whether there is an interval, and zero lies outside of it."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+        return self.sign != 0
 
 
 def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimDifference]:

@@ -152,7 +152,7 @@ def count_effect_decimals(part: EffectDecision) -> int:
 
 def format_setups(state: RunState) -> dict[str, PrintedValue]:
     """Return the values that a paper may print without a measurement: constants and settings of the winner, data facts,
-    counts in the plan's descriptions of arms, and the titles of datasets and of the primary metric. Strings that make
+    counts in the plan's descriptions of arms, and the titles of datasets and metrics. Strings that make
     statements are excluded (`record.printed_value.print_setting`).
     """
     known: dict[str, Scalar] = {}
@@ -181,6 +181,7 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
             values[f"{key}.shape"] = print_name(" x ".join(map(str, facts.shape)))
     if plan is not None:
         values["metric.title"] = print_name(plan.primary_metric.display_name)
+        values |= {f"metric.{one.name}.title": print_name(one.display_name) for one in plan.metrics[1:]}
         values |= {f"level.{one.name}.title": print_name(plan.name_level(one.name)) for one in plan.levels}
         values |= {f"arm.{arm}.title": print_name(plan.name_arm(arm)) for arm in _list_arms(state, plan)}
         described = (re.findall(r"(?<![\w.,-])\d{2,}(?![\w%-]|[.,]\d| ?%)", one.description) for one in plan.arms)

@@ -55,6 +55,11 @@ def list_requests(state: RunState) -> tuple[EstimateRequest, ...]:
     return state.drafts[-1].draft.estimates if state.drafts else ()
 
 
+def list_separating_keys(state: RunState) -> tuple[str, ...]:
+    """Return the keys of the estimates that the paper's outline planned to separate explanations."""
+    return state.drafts[-1].draft.separating if state.drafts else ()
+
+
 def compute_requested_estimates(
     state: RunState, requests: Sequence[EstimateRequest]
 ) -> tuple[tuple[RequestedEstimate, ...], tuple[str, ...]]:

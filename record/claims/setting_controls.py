@@ -7,7 +7,7 @@ their own settings: by the interval of the registered effect with the same value
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isclose
 from typing import NamedTuple
 
@@ -50,11 +50,9 @@ def find_open_settings(state: RunState, differences: Sequence[ClaimDifference]) 
         return ()
     order, found = [one.name for one in plan.arms], dict[OpenSetting, None]()
     known = find_registered_estimates(plan, differences, decide_hypotheses(state))
-    differences = [
-        one if (own := known.get(one.key)) is None else one.model_copy(update={"low": own.low, "high": own.high})
-        for one in differences
-    ]
-    compared = {(one.dataset, one.arm, one.level): (one, same) for one, same in _compare_controls(plan, differences)}
+    compared = {
+        (one.dataset, one.arm, one.level): (one, same) for one, same in _compare_controls(plan, differences, known)
+    }
     for cell in list_swapped_cells(plan, trials=lock.trials):
         if state.find_cell_setting(cell) != state.find_setting(cell.arm, cell.trial):
             control, agrees = compared.get((cell.dataset, cell.measured_arm, cell.level), (None, False))
@@ -66,9 +64,12 @@ def find_open_settings(state: RunState, differences: Sequence[ClaimDifference]) 
     return tuple(found)
 
 
-def find_agreeing_controls(plan: DataPlan, differences: Sequence[ClaimDifference]) -> list[ClaimDifference]:
+def find_agreeing_controls(
+    plan: DataPlan, differences: Sequence[ClaimDifference], decisions: Sequence[HypothesisDecision]
+) -> list[ClaimDifference]:
     """Return the differences of controls that agree with those of the arms at their own settings."""
-    return [one for one, agrees in _compare_controls(plan, differences) if agrees]
+    known = find_registered_estimates(plan, differences, decisions)
+    return [one for one, agrees in _compare_controls(plan, differences, known) if agrees]
 
 
 def find_registered_estimates(
@@ -98,18 +99,21 @@ def find_registered_estimates(
     return found
 
 
-def _compare_controls(plan: DataPlan, differences: Sequence[ClaimDifference]) -> Iterator[tuple[ClaimDifference, bool]]:
+def _compare_controls(
+    plan: DataPlan, differences: Sequence[ClaimDifference], known: Mapping[str, RegisteredEstimate]
+) -> Iterator[tuple[ClaimDifference, bool]]:
+    """Yield the difference of each control and whether it agrees. A registered effect's interval counts where there is
+    one."""
     swapped = find_swapped_arms(plan)
+    differences = [
+        one if (own := known.get(one.key)) is None else one.model_copy(update={"low": own.low, "high": own.high})
+        for one in differences
+    ]
     primary = [one for one in differences if one.name == plan.primary_metric.name]
     own = {(one.dataset, one.level, one.arm, parse_arm(one.other)): one for one in primary}
     for one in own.values():
         if one.arm in swapped:
             arm, other = swapped[one.arm]
             same, reverse = (own.get((one.dataset, one.level, *pair)) for pair in ((arm, other), (other, arm)))
-            direction = _find_sign(same) if same is not None else -_find_sign(reverse) if reverse is not None else None
-            yield one, direction == _find_sign(one)
-
-
-def _find_sign(one: ClaimDifference) -> int:
-    """Return the direction of a difference: 1 or -1, and 0 if its interval includes zero."""
-    return 0 if not one.excludes_zero else 1 if one.mean > 0 else -1
+            direction = same.sign if same is not None else -reverse.sign if reverse is not None else None
+            yield one, direction == one.sign

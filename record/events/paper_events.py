@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from labwright.record.ideation import AvailableResources, DocumentDigest, FinalIdea, LiteratureSearch
-from labwright.record.schema.claims import SentenceReading
+from labwright.record.schema.claims import SentenceReading, SetupReading
 from labwright.record.schema.figures import FigureReview, FinalFigure, PaperFigureReview
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Failure
@@ -117,11 +117,15 @@ class FiguresReviewed(FrozenModel):
 
 
 class ClaimsRead(FrozenModel):
-    """The sentences of a draft were read by models that do not know the record, and compared with it by rule."""
+    """The sentences of a draft were read by models that do not know the record, and compared with it by rule; those on
+    the set-up were compared with facts of the record by a model."""
 
     type: Literal["claims_read"] = "claims_read"
     round: int
     readings: tuple[SentenceReading, ...] = Field(default=(), description="readings of sentences that had none")
+    setup: tuple[SetupReading, ...] = Field(
+        default=(), exclude_if=lambda value: not value, description="the same for sentences on the set-up"
+    )
     unread: int = Field(default=0, description="sentences without a usable reading; they prevent the release")
     violations: tuple[str, ...] = Field(default=(), description="claims that the record does not have, one line each")
     unreported: tuple[str, ...] = Field(default=(), description="outcomes that the text does not report")

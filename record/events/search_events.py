@@ -299,7 +299,12 @@ class ConfirmationLocked(FrozenModel):
     swapped: bool = Field(
         default=False, description="whether fresh seeds also measure compared arms at each other's tuned setting"
     )
-    why: str = Field(default="", description="why there are fewer seeds than needed")
+    why: str = Field(default="", description="why there are fewer seeds than needed, or no controls")
+
+    @property
+    def has_too_few_seeds(self) -> bool:
+        """Whether a confirmatory hypothesis needs more seeds than were planned."""
+        return any(count > self.n for count in self.wanted.values())
 
     def is_fresh_seed(self, seed: int) -> bool:
         """Return whether a seed is fresh: i.e. locked, or a later seed that replaces a failed one."""

@@ -70,6 +70,7 @@ def _apply_paper(state: RunState, event: paper_events.PaperEvent | paper_events.
         case paper_events.ClaimsRead():
             state.claims_read[event.round] = event
             state.sentence_readings |= {one.sha256: one for one in event.readings}
+            state.setup_readings |= {one.sha256: one for one in event.setup}
         case paper_events.LibraryChecked():
             state.library = event
         case paper_events.WorksFound():

@@ -9,7 +9,7 @@ from typing import Any
 
 from labwright.record.events import paper_events, repository_events, run_events, search_events
 from labwright.record.machine import ComputeRate, Machine
-from labwright.record.schema.claims import SentenceReading
+from labwright.record.schema.claims import SentenceReading, SetupReading
 from labwright.record.schema.data_plan import (
     DataPlan,
     DatasetFacts,
@@ -294,6 +294,8 @@ class RunStateFields:
     """Comparison of a draft's claims with the record, by its round."""
     sentence_readings: dict[str, SentenceReading] = field(default_factory=dict[str, SentenceReading])
     """Readings of sentences by hash, over all versions of the paper."""
+    setup_readings: dict[str, SetupReading] = field(default_factory=dict[str, SetupReading])
+    """Comparisons of sentences on the set-up with the facts, likewise."""
     released: paper_events.PaperReleased | None = None
     judged: paper_events.PaperJudged | None = None
     """Judgement of the current version."""

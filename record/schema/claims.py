@@ -31,6 +31,9 @@ class ReadClaim(FrozenModel):
         description="better or worse: subject than other; higher or lower: the value of subject; trend: of its values "
         "from the first level to the last",
     )
+    denied: bool = Field(
+        default=False, description="direction, trend or cause: the sentence says that it does not hold"
+    )
     certainty: Certainty = "observed"
     amount: Literal["small", "large", ""] = Field(default="", description="size: the judgement in words, if any")
     of_subject: str = Field(default="", description="ratio: the subject of the quantity that is divided by")
@@ -60,6 +63,10 @@ class ReadSentence(FrozenModel):
     label: SentenceLabel
     quote: str = Field(description="three to six consecutive words of the sentence, copied")
     claims: tuple[ReadClaim, ...] = Field(default=(), description="every claim of an outcome; empty for other labels")
+    also_setup: bool = Field(
+        default=False, description="for another label: it also says how the study was planned, done, tuned or scored"
+    )
+    points: tuple[str, ...] = Field(default=(), description="ids of the listed points that the sentence makes in full")
 
 
 class SentenceReading(FrozenModel):
@@ -68,3 +75,40 @@ class SentenceReading(FrozenModel):
     sha256: str
     labels: tuple[SentenceLabel, ...] = Field(min_length=1, description="one for each reading")
     claims: tuple[ReadClaim, ...] = Field(default=(), description="claims that either reading found")
+    points: tuple[str, ...] = Field(default=(), description="points that either reading found")
+    also_setup: bool = Field(
+        default=False,
+        exclude_if=lambda value: not value,
+        description="whether a reading found set-up in a sentence with another label",
+    )
+
+    @property
+    def has_setup(self) -> bool:
+        """Whether the sentence says how the study was done."""
+        return self.also_setup or "setup" in self.labels
+
+
+SetupVerdict = Literal["supported", "contradicted", "not in the facts"]
+
+
+class ComparedSentence(FrozenModel):
+    """A sentence on the set-up, compared with numbered facts of the record."""
+
+    number: int
+    verdict: SetupVerdict
+    quote: str = Field(
+        description="two to eight consecutive words of the sentence, copied; if contradicted, the words that are wrong"
+    )
+    fact: int | None = Field(default=None, description="number of the fact that decides; null: not in the facts")
+    fact_quote: str = Field(default="", description="two to eight consecutive words of that fact, copied")
+    correction: str = Field(default="", description="if contradicted: what the record has, in one sentence")
+
+
+class SetupReading(FrozenModel):
+    """The comparison of a sentence with the facts, kept under the hash of both."""
+
+    sha256: str
+    verdict: SetupVerdict
+    fact: str = Field(default="", description="the fact that decides, or the quoted line of code")
+    quote: str = Field(default="", description="the wrong words of a contradicted sentence")
+    correction: str = Field(default="", description="what the record has instead")

@@ -43,6 +43,11 @@ class PaperDraft(FrozenModel):
     estimates: tuple[EstimateRequest, ...] = Field(
         default=(), exclude_if=lambda value: not value, description="exploratory estimates that its text may print"
     )
+    separating: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=lambda value: not value,
+        description="keys of the estimates that separate explanations of an effect, as its outline planned them",
+    )
 
     @property
     def texts(self) -> tuple[str, ...]:

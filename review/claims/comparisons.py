@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from random import Random
 from statistics import fmean
 from typing import Literal, NamedTuple
 
 from labwright.models.roles.claim_reader import NumberReference
-from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.differences import ClaimDifference, find_sign
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, Claim, compute_t_interval
 from labwright.record.claims.intervals import RatioEstimate
 from labwright.record.estimands import (
@@ -69,9 +70,7 @@ class RecordedComparison(NamedTuple):
     @property
     def sign(self) -> int:
         """The sign that the interval shows; 0 if it contains zero or there is none."""
-        if self.low is None or self.high is None:
-            return 0
-        return (self.low > 0) - (self.high < 0)
+        return find_sign(self.low, self.high)
 
     @property
     def is_confirmed(self) -> bool:
@@ -85,13 +84,13 @@ class RecordedComparison(NamedTuple):
 
     @property
     def is_supported(self) -> bool:
-        """Whether a claim of a hypothesis about it holds: of an effect, of the hypothesis itself against its rival; of
-        an estimate, whether its interval excludes zero."""
+        """Whether a claim of a hypothesis about it holds: of an effect; of a rival's measurement, whether it is as the
+        hypothesis predicts, and not its rival; of an estimate, whether its interval excludes zero."""
         if self.decision is None:
             return self.source == "estimate" and self.sign != 0
         if self.source == "rival":
             rival = self.decision.hypothesis.rival
-            return rival is not None and self.decision.rival_sign == rival.ours and self.decision.verdict == "supported"
+            return rival is not None and self.decision.rival_sign == rival.ours
         return self.source == "effect" and self.decision.verdict == "supported"
 
     @property
@@ -122,21 +121,29 @@ class RecordedComparison(NamedTuple):
         if self.decision is None or self.part is None:
             return f"{self.key} = {self.mean:.4g}{interval}, exploratory"
         kind = "" if self.decision.confirmed else ", not confirmed"
-        return (
-            f"{self.key} = {self.mean:.4g}{interval}, direction {self.part.direction}, "
-            f"{self.part.effect.claim_text}: {self.part.verdict}{kind}"
-        )
+        rival = self.decision.hypothesis.rival
+        if self.source == "rival" and rival is not None:  # it has predictions, and no bound
+            observed = self.decision.rival_sign or "open"
+            answer = f"predicted {rival.ours}, by the rival {rival.theirs}: {observed} in {rival.estimand}"
+        else:
+            answer = f"{self.part.effect.claim_text}: {self.part.verdict}"
+            if self.mean == self.part.mean:  # its sides are not exchanged
+                answer = f"direction {self.part.direction}, {answer}"
+        return f"{self.key} = {self.mean:.4g}{interval}, {answer}{kind}"
 
 
 @dataclass(frozen=True)
 class ClaimRecord:
-    """The part of a record with which claims are compared. `estimates` are those of the outline, by name."""
+    """The part of a record with which claims are compared. `estimates` are those of the outline, by name; `separating`
+    are the keys of those that its outline planned to separate explanations, `points` what the paper must say, by id."""
 
     plan: DataPlan
     decisions: Sequence[HypothesisDecision] = ()
     means: Sequence[Claim] = ()
     differences: Sequence[ClaimDifference] = ()
     estimates: Mapping[str, EffectDecision] = field(default_factory=dict[str, EffectDecision])
+    separating: frozenset[str] = frozenset()
+    points: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def arms(self) -> tuple[str, ...]:
@@ -170,6 +177,38 @@ class ClaimRecord:
         }
 
     @cached_property
+    def twins(self) -> Mapping[str, str]:
+        """Arm -> the first arm with the same values wherever both were measured, if that is all places of one of them:
+        their predictions are identical, and claims may name either."""
+        values: dict[str, dict[tuple[str, str, str], Mapping[int, float]]] = {}
+        for (metric, dataset, arm, level), known in self.values.items():
+            values.setdefault(arm, {})[metric, dataset, level] = known
+        found: dict[str, str] = {}
+        for arm, other in combinations(
+            (one for one in self.arms if one in values and one not in REFERENCE_ARM_TITLES), 2
+        ):
+            common = values[arm].keys() & values[other].keys()
+            whole = common in (values[arm].keys(), values[other].keys())
+            if whole and arm not in found and all(values[arm][one] == values[other][one] for one in common):
+                found.setdefault(other, arm)
+        return found
+
+    def unify_arm(self, arm: str) -> str:
+        """Return the arm that stands for all with the same values."""
+        return self.twins.get(arm, arm)
+
+    def find_sign(self, known: RecordedComparison, contrast: Contrast) -> int:
+        """Return 1 or -1 if a comparison estimates a contrast, or its negative, also with another arm of the same
+        values; 0 if neither."""
+        if sign := known.find_sign(contrast):
+            return sign
+        first, second = (
+            sum_cells((weight, (dataset, self.unify_arm(arm), level)) for (dataset, arm, level), weight in one.items())
+            for one in (known.contrast, contrast)
+        )
+        return known._replace(contrast=first).find_sign(second) if self.twins else 0
+
+    @cached_property
     def registered(self) -> tuple[RecordedComparison, ...]:
         """The comparisons of hypotheses, then the requested estimates."""
         return tuple(self._list_registered())
@@ -177,7 +216,7 @@ class ClaimRecord:
     def find_registered(self, contrast: Contrast, metric: str) -> Iterator[RecordedComparison]:
         """Yield the registered comparisons that estimate a contrast, with its sign."""
         for one in self.registered:
-            if one.metric == metric and one.divisor is None and (sign := one.find_sign(contrast)):
+            if one.metric == metric and one.divisor is None and (sign := self.find_sign(one, contrast)):
                 yield one if sign > 0 else one.flip()
 
     def find_all(self, contrast: Contrast, metric: str) -> list[RecordedComparison]:
@@ -211,7 +250,10 @@ class ClaimRecord:
         measured = {seed for one in contrasts for cell in one for seed in self.values.get((metric, *cell), ())}
 
         def list_values(dataset: str, arm: str, level: str) -> Mapping[int, float]:
-            values = self.values.get((metric, dataset, arm, level), {})
+            twins = (name for name in self.arms if self.unify_arm(name) == self.unify_arm(arm))
+            places = ((metric, dataset, name, level) for name in (arm, *twins))
+            place = next((one for one in places if one in self.values), (metric, dataset, arm, level))
+            values = self.values.get(place, {})
             key = (metric, dataset, arm, "")
             fixed: Mapping[int, float] = self.values.get(key, {}) if arm in REFERENCE_ARM_TITLES else {}
             return dict.fromkeys(measured or fixed, fmean(fixed.values())) if fixed else values
@@ -236,7 +278,7 @@ class ClaimRecord:
             other = (one.dataset, parse_arm(one.other), parse_level(one.other))
             pair = {(one.dataset, one.arm, one.level): 1.0, other: -1.0}
             known = found._replace(key=one.key, contrast=pair, mean=one.mean, low=one.low, high=one.high)
-            if one.name == metric and (sign := known.find_sign(contrast)):
+            if one.name == metric and (sign := self.find_sign(known, contrast)):
                 return known if sign > 0 else known.flip()
         return found
 

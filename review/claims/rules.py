@@ -17,6 +17,8 @@ every measured dataset, unless its section title or paragraph has named one befo
 - trend: the last level minus the first, and means without a turn; without an arm, for every compared arm.
 - cause: a supported hypothesis about it, or an estimate of an ablation; an ablation that nobody registered suggests it,
   and so does a requested estimate, or a number of an ablation, in its paragraph whose interval excludes zero.
+- denied ("not better", "not because of"): the interval ends below zero or below a difference that matters; for a cause,
+  the arm without it is not worse than the method or, where that is open, still better than a baseline.
 - measured: the cells of these arms, datasets and levels exist; a count is that of the arms measured there.
 - generality: a supported hypothesis whose unit is datasets, or a claim that holds on every named dataset and level.
 """
@@ -166,7 +168,7 @@ def _list_outcomes(
             resolved = resolve_claim(claim, sentence.references, record)
             if resolved.subject.arm and (resolved.other != Side() or claim.kind == "ratio"):
                 find = _find_ratios if claim.kind == "ratio" else _find_comparisons
-                printed = any(one.hypothesis and _covers(resolved, one) for one in sentence.references)
+                printed = any(one.hypothesis and _covers(resolved, one, record) for one in sentence.references)
                 found = find(resolved, record)
                 return tuple(
                     one.decision if one.source == "effect" else None
@@ -201,7 +203,7 @@ def _find_faults(
             yield f"read as {describe_claim(new[0])}; it was not registered: call it exploratory, or leave it out"
     ids = {one.hypothesis for one in reading.claims if one.kind == "registered"}
     for one in sentence.references if "outcome" in reading.labels else ():
-        if one.hypothesis not in ids - {""} and not any(_covers(each, one) for each in resolved):
+        if one.hypothesis not in ids - {""} and not any(_covers(each, one, record) for each in resolved):
             yield (
                 f"the number \\result{{{one.key}}} ({_describe_reference(one)}) belongs to no comparison of this "
                 "sentence: name what it measures, or print the number of the comparison"
@@ -226,7 +228,7 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
     if claim.kind == "size" and (not claim.is_bounded or Side() in (resolved.subject, resolved.other)):
         return _check_size(resolved, sentence.references, around.numbers, record)
     if claim.kind == "ratio" and not claim.is_bounded:
-        return _check_printed(resolved, around.numbers)
+        return _check_printed(resolved, around.numbers, record)
     if claim.kind == "trend" and resolved.subject == resolved.other:
         for arm in record.plan.compared_arms:
             _check_claim(
@@ -249,7 +251,8 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
                 _check_direction(observed if claim.certainty == "shown" else resolved, other)
             except RefusedClaim as refusal:
                 raise RefusedClaim(f"{refusal}; or name the dataset for which it holds") from None
-    return _check_turns(resolved, record) if claim.kind == "trend" and resolved.sign else None
+    turns = claim.kind == "trend" and resolved.sign and not claim.denied
+    return _check_turns(resolved, record) if turns else None
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -411,7 +414,7 @@ def _find_registered(one: ResolvedClaim, record: ClaimRecord) -> Iterator[Record
             continue
         ordered = tuple(name for name in record.plan.level_names if name in levels)
         for contrast in _build_contrasts(one, tuple(sorted(datasets)), ordered, record):
-            if (sign := known.find_sign(contrast)) != 0:
+            if (sign := record.find_sign(known, contrast)) != 0:
                 yield known if sign > 0 else known.flip()
                 break
 
@@ -477,6 +480,8 @@ def _check_direction(one: ResolvedClaim, found: RecordedComparison) -> None:
     claim, bounded = one.claim, one.claim.is_bounded
     if not (one.sign or bounded or claim.certainty == "open"):
         raise RefusedClaim("it does not say in which direction: say which is better, or that this is open")
+    if claim.denied:
+        return _check_denied(one, found)
     least = 0.0 if not bounded else -inf if claim.at_least is None else claim.at_least
     most = inf if claim.at_most is None else claim.at_most
     side = found.flip() if found.divisor is None and (one.sign or found.sign) < 0 else found
@@ -502,6 +507,22 @@ def _check_direction(one: ResolvedClaim, found: RecordedComparison) -> None:
             raise RefusedClaim(f"{why} ({found}): say that it is open")
         if claim.certainty == "shown":
             _check_confirmed(found)
+
+
+def _check_denied(one: ResolvedClaim, found: RecordedComparison) -> None:
+    """Refuse "not better" if the interval reaches as far as a difference that matters, or as the claimed limit."""
+    claim, side = one.claim, found.flip() if one.sign < 0 and found.divisor is None else found
+    limit = max(found.margin or 0.0, claim.at_least or 0.0)
+    high = inf if side.high is None else side.high
+    is_below = high <= 0 or high < limit
+    if side.sign > 0 and not is_below:
+        raise RefusedClaim(f"the record has the opposite ({found})")
+    if claim.certainty in ("shown", "observed") and not is_below:
+        raise RefusedClaim(f"the interval does not exclude it ({found}): say that it is open")
+    if claim.certainty == "open" and is_below:
+        raise RefusedClaim(f"the record decides it ({found}): report what was found")
+    if claim.certainty == "shown":
+        _check_confirmed(found)
 
 
 def _check_absence(one: ResolvedClaim, found: RecordedComparison) -> None:
@@ -540,9 +561,11 @@ def _check_size(
 ) -> None:
     """Refuse a size without a number, or with the other sign. `own` are the numbers of the sentence, `numbers` those
     around it."""
-    arms = {side.arm for side in (one.subject, one.other) if side.arm}
-    values = {arm for each in numbers if each.kind == "value" and _covers(one, each) for arm in each.arms}
-    printed = any(_covers(one, each) and arms <= {*each.arms} for each in numbers) or bool(arms and arms <= values)
+    unify = record.unify_arm
+    arms = {unify(side.arm) for side in (one.subject, one.other) if side.arm}
+    near = [(each.kind, set(map(unify, each.arms))) for each in numbers if _covers(one, each, record)]
+    values = {arm for kind, found in near if kind == "value" for arm in found}
+    printed = any(arms <= found for _, found in near) or bool(arms and arms <= values)
     compared = _find_comparisons(one, record) if one.claim.amount and Side() not in (one.subject, one.other) else []
     if not (printed or compared) or any(
         one.claim.amount == "large" and not printed and each.margin is None for each in compared
@@ -573,6 +596,8 @@ def _check_amount(claim: ReadClaim, found: RecordedComparison, printed: bool) ->
         return
     near, far = sorted(map(abs, (found.low, found.high)))
     near = near if found.sign else 0.0
+    if claim.certainty in ("open", "conjectured") and near <= found.margin <= far:
+        return
     is_small = (near if printed else far) <= found.margin
     is_large = (abs(found.mean) if printed else near) >= found.margin
     if not (is_small if claim.amount == "small" else is_large):
@@ -616,10 +641,10 @@ def _check_count(one: ResolvedClaim, found: Sequence[RecordedComparison]) -> Non
         raise RefusedClaim(f"it holds in {sum(shown.values())} of {len(shown)} cases: say in which")
 
 
-def _check_printed(one: ResolvedClaim, numbers: Sequence[NumberReference]) -> None:
+def _check_printed(one: ResolvedClaim, numbers: Sequence[NumberReference], record: ClaimRecord) -> None:
     """Refuse a ratio without a value whose number is not printed around it."""
     arms = {side.arm for side in (one.subject, one.other, *one.divisor) if side.arm}
-    if not any(each.kind == "effect" and _covers(one, each) and arms <= {*each.arms} for each in numbers):
+    if not any(each.kind == "effect" and _covers(one, each, record) and arms <= {*each.arms} for each in numbers):
         raise RefusedClaim("the paragraph has no number of this ratio: print a listed estimate of it")
 
 
@@ -629,7 +654,7 @@ def _name_number(one: ResolvedClaim, record: ClaimRecord) -> str:
     with suppress(RefusedClaim):
         keys = [*(each.key for each in _find_comparisons(one, record)), *keys]
     known = ((key, record.describe_key(f"{key}.mean")) for key in keys)
-    return next((f"the number of {key}" for key, found in known if found and _covers(one, found)), "it")
+    return next((f"the number of {key}" for key, found in known if found and _covers(one, found, record)), "it")
 
 
 def _check_registered(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord) -> None:
@@ -665,9 +690,13 @@ def _check_cause(one: ResolvedClaim, numbers: Sequence[NumberReference], record:
             isolates = any(_reads_ablation(number, record) for number in read if number is not None)
             excluded = rival is not None and decision.rival_sign == rival.ours
             if (excluded or (isolates and not hinted)) and (claim.certainty != "shown" or decision.confirmed):
+                if claim.denied:
+                    raise RefusedClaim(f"hypothesis {claim.hypothesis}, which states it, is {decision.verdict}")
                 return
     if claim.certainty == "suggested" and any(_separates(one, each, record) for each in numbers):
         return
+    if claim.denied:
+        return _check_denied_cause(one, record)
     arms = [side.arm for side in (one.subject, one.other) if side.arm]
     ablated = next((arm for arm in arms if record.roles[arm] == "ablation"), None)
     if ablated is None:
@@ -692,17 +721,44 @@ def _check_cause(one: ResolvedClaim, numbers: Sequence[NumberReference], record:
             _check_confirmed(each)
 
 
+def _check_denied_cause(one: ResolvedClaim, record: ClaimRecord) -> None:
+    """Refuse the denial of a cause unless the arm without it is not worse than the whole method, or, where that is
+    open, still better than a baseline."""
+    arm, found = one.subject.arm, list[RecordedComparison]()
+    others = sorted(record.arms, key=lambda name: record.roles[name] != "method")
+    for other in [one.other.arm] if one.other.arm else others if arm else ():
+        if other == arm or record.roles[other] == "ablation":
+            continue
+        is_whole = record.roles[other] == "method"
+        claim = one.claim.model_copy(
+            update={"kind": "direction", "direction": "worse" if is_whole else "better", "denied": is_whole}
+        )
+        with suppress(RefusedClaim):
+            pair = replace(one, claim=claim, subject=Side(arm), other=Side(other))
+            found = _find_comparisons(pair, record)
+            if is_whole and any(each.sign == replace(pair, claim=claim).sign for each in found):
+                break  # the part contributes
+            for each in found:
+                _check_direction(pair, each)
+            return
+    raise RefusedClaim(
+        f"no arm without this cause keeps the effect ({'; '.join(map(str, found[:2])) or 'none was measured'}): mark "
+        "it as a conjecture"
+    )
+
+
 def _reads_ablation(number: NumberReference, record: ClaimRecord) -> bool:
     return any(record.roles.get(arm) == "ablation" for arm in number.arms)
 
 
 def _separates(one: ResolvedClaim, number: NumberReference, record: ClaimRecord) -> bool:
-    """Return whether a number separates explanations: a requested estimate, or one of an ablation, of a claim's arms
-    and data, whose interval excludes zero."""
+    """Return whether a number separates explanations: an estimate that the outline planned for it, a requested one, or
+    one of an ablation, of a claim's arms and data, whose interval excludes zero."""
     key = strip_form(number.key)
     decided = {each.key for each in record.registered if each.sign}
     decided |= {each.key for each in record.differences if each.excludes_zero}
-    return key in decided and _covers(one, number) and (key.startswith("estimate/") or _reads_ablation(number, record))
+    isolates = key.startswith("estimate/") or key in record.separating or _reads_ablation(number, record)
+    return key in decided and isolates and _covers(one, number, record)
 
 
 def _check_measured(one: ResolvedClaim, record: ClaimRecord) -> None:
@@ -712,8 +768,10 @@ def _check_measured(one: ResolvedClaim, record: ClaimRecord) -> None:
     for place in product(one.datasets or [""], arms or [""], one.levels or [""]):
         if not any(all(name in ("", each) for name, each in zip(place, cell, strict=True)) for cell in cells):
             raise RefusedClaim(f"the record has no measurement of it ({' '.join(filter(None, place))})")
-    if one.claim.count not in (None, measured := len({arm for _, arm, _ in cells})):
-        raise RefusedClaim(f"the record has {measured} arms there")
+    measured = {arm for _, arm, _ in cells}
+    counts = (len(measured), len(set(map(record.unify_arm, measured))))
+    if one.claim.count not in (None, *counts):
+        raise RefusedClaim(f"the record has {counts[0]} arms there")
 
 
 def _check_generality(one: ResolvedClaim, record: ClaimRecord) -> None:
@@ -739,14 +797,15 @@ def _check_generality(one: ResolvedClaim, record: ClaimRecord) -> None:
 # --- numbers and words ------------------------------------------------------------------------------------------------
 
 
-def _covers(one: ResolvedClaim, number: NumberReference) -> bool:
+def _covers(one: ResolvedClaim, number: NumberReference, record: ClaimRecord) -> bool:
     """Return whether a number may belong to a claim: the same metric, common arms, datasets and levels."""
     sides = (one.subject, one.other, *one.divisor)
-    arms = {side.arm for side in sides if side.arm}
+    arms = {record.unify_arm(side.arm) for side in sides if side.arm}
+    known = {record.unify_arm(arm) for arm in number.arms}
     levels = {side.level for side in sides if side.level} or {*one.levels}
     return (
         one.metric == number.metric
-        and (not arms or arms <= {*number.arms} or {*number.arms} <= arms)
+        and (not arms or arms <= known or known <= arms)
         and (not one.datasets or not {*one.datasets}.isdisjoint(number.datasets))
         and (not levels or not number.levels or not levels.isdisjoint(number.levels))
     )
@@ -757,6 +816,7 @@ def describe_claim(claim: ReadClaim) -> str:
     link = {"better": "better than", "worse": "worse than", "higher": "higher than", "lower": "lower than"}
     sides = f"{claim.subject} {link.get(claim.direction, 'and')} {claim.other}" if claim.other else claim.subject
     alone = claim.direction if not claim.other and claim.direction != "none" else ""
+    sides = f"not {sides}" if claim.denied else sides
     outcome = f"{claim.hypothesis} {claim.verdict}".strip() if claim.kind == "registered" else ""
     limits = [
         f"{word} {one:g}" for word, one in (("at least", claim.at_least), ("at most", claim.at_most)) if one is not None

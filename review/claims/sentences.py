@@ -17,7 +17,7 @@ from labwright.models.roles.claim_reader import (
     VocabularyName,
 )
 from labwright.record.result_macros import find_macro_uses
-from labwright.record.schema.claims import ReadSentence
+from labwright.record.schema.claims import ReadSentence, SentenceReading
 from labwright.record.schema.paper import PaperDraft
 from labwright.review.claims.comparisons import ClaimRecord
 from labwright.review.evidence.latex_scanner import scan
@@ -126,6 +126,7 @@ def build_vocabulary(record: ClaimRecord) -> ClaimVocabulary:
             VocabularyName(name=one.id, title=one.name, note=one.statement + rivals.get(one.id, ""))
             for one in plan.hypotheses
         ),
+        points=tuple(record.points.items()),
     )
 
 
@@ -143,6 +144,18 @@ def group_paragraphs(sentences: Sequence[PaperSentence], asked: Iterable[int]) -
                 else PrintedSentence(number=None, text=one.text)
             )
     return tuple(PrintedParagraph(where=where, sentences=tuple(lines)) for (where, _), lines in groups.items())
+
+
+def find_stated_points(
+    sentences: Iterable[PaperSentence], readings: Mapping[str, SentenceReading]
+) -> dict[str, list[PaperSentence]]:
+    """Return the points that sections make, each with the sentences that make it."""
+    found: dict[str, list[PaperSentence]] = {}
+    for one in sentences:
+        reading = readings.get(one.sha256) if one.where.startswith("section ") else None
+        for point in reading.points if reading is not None else ():
+            found.setdefault(point, []).append(one)
+    return found
 
 
 def is_valid_reading(one: ReadSentence, sentence: PaperSentence) -> bool:

@@ -1,15 +1,17 @@
 """Find numbers in words: "ninety-seven", "zero point nine", "VII seeds", "a factor of two", "a third of".
 
-A number word of three or more is refused like a digit, unless it correctly counts something that the data plan or
-the record counts: "three arms", "ten classes", "five seeds". Up to twelve, it may also count what neither plan nor
-settings count ("four lines of work"): whether a result is in it, the reader of the claims says. Ratios are refused
-where no ratio is registered. Ordinals, "one", "two" and "zero" are allowed, except in phrases such as "two percent".
+A number word of three or more is refused like a digit, unless it correctly counts something that the data plan, its
+texts, the settings or the record count: "three arms", "ten classes", "five seeds", "twelve epochs". Up to twelve, it
+may also count what none of them counts ("four lines of work"): whether a result is in it, the reader of the claims
+says. Where no ratio is registered, a ratio is refused unless it is a share that the plan, the sizes of the splits or
+the settings have ("half of the pool"). Ordinals, "one", "two" and "zero" are allowed, except in phrases such as
+"two percent".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from labwright.record.quantity_words import (
@@ -23,6 +25,9 @@ from labwright.record.quantity_words import (
 )
 from labwright.review.evidence.violations import Evidence
 
+SHARE_TOLERANCE = 0.005
+"""How far a share of the plan may be from its words: 1998 of 3000 is two thirds."""
+_FRACTIONS = ("third", "quarter", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 MAX_ORDINARY_COUNT = 12
 """Largest number that prose spells out."""
 _UNIT_AFTER = (
@@ -73,6 +78,8 @@ class CountedThings:
     numbers: frozenset[int]
     main: bool = False
     """Whether "all three" may refer to these items."""
+    complete: bool = True
+    """Whether other numbers of them are wrong; a text of the plan may count some of them only."""
 
 
 def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
@@ -91,6 +98,7 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
         for text in titles
         for number, noun in re.findall(rf"\b(\d+)\s+(?!{_STOP_WORDS})([a-z]{{3,}})", text)
     ]
+    described = dict.fromkeys(_list_counts(plan.model_dump_json()))
     rows = (
         (
             r"arms?|methods?|approach(?:es)?|variants?|conditions?|models?|losses|optimi[sz]ers?",
@@ -115,18 +123,63 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
             False,
         ),
     )
-    settings = {word for key in evidence.setups for word in re.findall(r"[a-z]{3,}", key.rpartition(".")[2].lower())}
-    counted = [(rf"{re.escape(word.removesuffix('s'))}s?", set[int](), False) for word in sorted(settings)]
-    return tuple(
-        CountedThings(re.compile(names, re.IGNORECASE), frozenset(numbers) - {0}, main)
-        for names, numbers, main in (*rows, *named, *counted)
+    settings: dict[str, set[int]] = {}
+    for key, value in evidence.setups.items():
+        for word in re.findall(r"[a-z]{3,}", key.rpartition(".")[2].lower()):
+            settings.setdefault(word, set()).update([int(value.tex)] if value.tex.isdecimal() else [])
+    counted = [(rf"{re.escape(word.removesuffix('s'))}s?", known, False) for word, known in sorted(settings.items())]
+    return (
+        *(
+            CountedThings(re.compile(names, re.IGNORECASE), frozenset(numbers) - {0}, main)
+            for names, numbers, main in (*rows, *named, *counted)
+        ),
+        *(CountedThings(re.compile(noun), frozenset({count}), complete=False) for count, noun in described),
     )
 
 
-def find_ratio_words(plain: str) -> Iterator[NumberWords]:
-    """Return ratios written in words, such as "twice as high"."""
+def _list_counts(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the counts of a text, each with the words after it that may be its noun: "two equal folds"."""
+    for match in re.finditer(rf"(?<![\w.,-])\d+(?![\w%]|[.,]\d)|{NUMBER_WORDS_PATTERN.pattern}", text, re.IGNORECASE):
+        count = int(match[0]) if match[0].isdecimal() else _parse_number_words(match[0])
+        after = re.match(rf"(?:[\s-]+(?!{_STOP_WORDS})[a-z]{{3,}}){{1,3}}", text[match.end() :])
+        if after and count is not None:
+            yield from ((count, noun) for noun in re.findall("[a-z]+", after[0]))
+
+
+def list_known_shares(evidence: Evidence) -> frozenset[float]:
+    """Return the shares that a paper may write in words: numbers and ratios of the plan, the shares of the splits, and
+    settings."""
+    if evidence.plan is None:
+        return frozenset()
+    texts = [evidence.plan.model_dump_json(), *(one.tex for one in evidence.setups.values())]
+    found = {float(one) / 100 for text in texts for one in re.findall(r"(\d+(?:\.\d+)?) ?\\?%", text)}
+    found |= {float(one) for text in texts for one in re.findall(r"(?<![\w.])0?\.\d+(?![\w.])", text)}
+    found |= {share for text in texts for one in RATIO_PATTERN.finditer(text) if (share := _parse_ratio(one[0]))}
+    for facts in evidence.facts:
+        total = sum(facts.sizes.values())
+        found |= {size / total for size in facts.sizes.values()} if total else set()
+    return frozenset(found | {1 - one for one in found if one < 1})
+
+
+def _parse_ratio(words: str) -> float | None:
+    """Return the value of a ratio in words: 0.5 for "halves", 2/3 for "two thirds"; None if it is vague."""
+    text = words.lower()
+    if "hal" in text:
+        return 0.5
+    parts = re.findall("[a-z]+", text)
+    below = next((k for k, name in enumerate(_FRACTIONS, 3) if parts[-1].removesuffix("s") == name), 0)
+    count = 1 if parts[0] in ("a", "an") else NUMBER_WORD_VALUES.get(parts[0], 0)
+    if below and count:
+        return count / below
+    return 2.0 if text.startswith(("twice", "double", "doubl")) else None
+
+
+def find_ratio_words(plain: str, known: Iterable[float] = ()) -> Iterator[NumberWords]:
+    """Return ratios written in words, such as "twice as high", without these shares."""
     for match in RATIO_PATTERN.finditer(plain):
-        yield NumberWords(match.start(), match[0])
+        value = _parse_ratio(match[0])
+        if value is None or not any(abs(value - one) < SHARE_TOLERANCE for one in known):
+            yield NumberWords(match.start(), match[0])
 
 
 def find_number_words(plain: str, known: tuple[CountedThings, ...], *, ordinary: bool = False) -> Iterator[NumberWords]:
@@ -180,7 +233,7 @@ def _is_ordinary_count(match: re.Match[str], plain: str, known: tuple[CountedThi
         value is not None
         and value <= MAX_ORDINARY_COUNT
         and not alone
-        and not any(_counts(one, after) for one in known)
+        and not any(one.complete and _counts(one, after) for one in known)
     )
 
 

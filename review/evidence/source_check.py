@@ -107,11 +107,11 @@ def _find_number_words(piece: DraftPart, evidence: Evidence) -> Iterator[number_
 
 
 def _find_unregistered_ratios(plain: str, evidence: Evidence) -> Iterator[number_words.NumberWords]:
-    """Return the ratios in words if no hypothesis is about a ratio; where one is, the claims of the sentences are read
-    as ratios and compared with the record."""
+    """Return the ratios in words that the study does not have as shares, if no hypothesis is about a ratio; where one
+    is, the claims of the sentences are read as ratios and compared with the record."""
     hypotheses = evidence.plan.hypotheses if evidence.plan is not None else ()
     if not any(classify_scale(each.estimand) == "ratio" for one in hypotheses for each in one.effects):
-        yield from number_words.find_ratio_words(plain)
+        yield from number_words.find_ratio_words(plain, number_words.list_known_shares(evidence))
 
 
 def _check_keys(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
@@ -156,7 +156,8 @@ def _check_typed_numbers(piece: DraftPart, evidence: Evidence) -> Iterator[Viola
         yield piece.make_violation(
             "number",
             at,
-            rf"the number {text!r} is typed: print it with \result{{key}} or " r"\setup{key}, or remove it",
+            rf"the number {text!r} is typed: print it with \result{{key}} or \setup{{key}}, "
+            "write a count of the design in words, or remove it",
         )
 
 

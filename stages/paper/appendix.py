@@ -7,23 +7,25 @@ record states how many branches of a run were tried, or whether this one was cho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.cell_status import CellStatus, compute_all_cells, compute_cell_totals
+from labwright.record.claims.caveats import Caveat
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, find_replicates, find_winner, is_seed_ignored, nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.node_score import compute_node_score, describe_score_data
 from labwright.record.claims.requested_estimates import RequestedEstimate
+from labwright.record.claims.sentences import join_names
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.hours import build_hours_table
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RoleUsage, sum_usage
 from labwright.record.result_macros import MACRO_USE_PATTERN
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, parse_arm, to_words
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, OmittedCells, parse_arm, to_words
 from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import STAGES, Node, describe_limit_change, iterate_retries
 from labwright.record.schema.paper import JUDGING_ROLES
@@ -32,11 +34,12 @@ from labwright.stages.paper.latex import format_longtable, format_recorded_row, 
 from labwright.stages.paper.latex_sources import LOGGED_NOTE
 from labwright.stages.paper.preregistration import render_in_full, render_plan_note
 from labwright.stages.paper.result_tables import CONSTANT_NOTE
+from labwright.stages.paper.study_facts import list_code_settings, list_settings
 from labwright.stages.paper.supplement_data import build_supplement_tables
 from labwright.stages.paper.tuning_effort import build_effort_context
 
-MAX_ITEMS, MAX_LINE_CHARS = 4, 170
-"""Limits of an incident list in the appendix: items, and characters per item. The supplement has the full lists."""
+MAX_ITEMS = 4
+"""Maximum number of items of an incident list in the appendix; the supplement has the full lists."""
 MAX_STEPS = 8
 """Maximum number of nodes on the path to the reported one that the appendix lists."""
 
@@ -51,11 +54,16 @@ BRANCH_NOTE = (
     "Other branches of the same run may have been made, and this paper may have been chosen among theirs; the record "
     "of a run knows its ancestors and not its siblings, so no value here is corrected for such a choice."
 )
+CAVEAT_MEANINGS: dict[Caveat, str] = {
+    "tuned with fewer trials": "Tuned with fewer trials: a setting was tuned less on the final code than planned",
+    "tuning not converged": "Tuning not converged: the best setting of an arm was found late among its trials",
+    "unanchored": "Unanchored: the baseline is outside of a published value's tolerance",
+}
 GRADE_MEANINGS: dict[EvidenceGrade, str] = {
     "scored": "computed by the program from submitted predictions, on labels that the code could not see",
     "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
-    "computed": "computed by the program from submitted predictions, but the labels were within the reach of the "
-    "experiment's code, or the metric reads a column that the code made and submitted",
+    "computed": "computed by the program from submitted predictions, but the experiment's code could reach the labels, "
+    "or it made a column that the metric reads",
     "judged": "a language model's grading of what was submitted, as the program recorded it",
     "unattributed": "computed by the program from submitted predictions, on labels that the code could not see, in a "
     "cell that asked language models: that the predictions are theirs was not shown",
@@ -81,12 +89,14 @@ def render_appendix(
     tables: Sequence[str] = (),
     used: Collection[str] = (),
     estimates: Sequence[RequestedEstimate] = (),
+    source: Mapping[str, str] | None = None,
     checklist: bool = False,
 ) -> str:
     """Render the appendix as TeX, bounded in length; the supplement has what it omits.
 
     `origin` states who wrote the paper, `isolation` what kept the code from the labels, `figures` and
-    `tables` are those of the appendix, `used` the keys of the comparisons that the text uses.
+    `tables` are those of the appendix, `used` the keys of the comparisons that the text uses, `source` is the code of
+    the reported program.
     """
     best = find_winner(state)
     shown = [one for one in _list_differences(claims) if one.key in used]
@@ -95,7 +105,7 @@ def render_appendix(
             "appendix.tex.jinja",
             _build_context(state, claims)
             | build_incident_context(state, limit=MAX_ITEMS)
-            | _build_comparison_context(shown)
+            | _build_comparison_context(state.data_plan, shown)
             | {
                 "figures": figures,
                 "tables": tables,
@@ -103,6 +113,7 @@ def render_appendix(
                 "plan_note": render_plan_note(state),
                 "isolation": isolation,
                 "estimates": estimates,
+                "configuration": [*list_code_settings(state, source or {}), *list_settings(state)],
                 "metric_name": state.data_plan.name_metric if state.data_plan is not None else str,
                 "dataset_name": partial(_name_dataset, state.data_plan),
                 "compared": len(_list_differences(claims)),
@@ -133,7 +144,7 @@ def render_supplement(
             "supplement.tex.jinja",
             _build_context(state, claims)
             | build_incident_context(state)
-            | _build_comparison_context(_list_differences(claims))
+            | _build_comparison_context(state.data_plan, _list_differences(claims))
             | {
                 "title": title,
                 "authors": authors,
@@ -177,8 +188,8 @@ def _list_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:
     return sorted(found, key=lambda one: places[one.dataset])
 
 
-def _build_comparison_context(differences: Sequence[ClaimDifference]) -> dict[str, Any]:
-    """Build the values for a table of these comparisons."""
+def _build_comparison_context(plan: DataPlan | None, differences: Sequence[ClaimDifference]) -> dict[str, Any]:
+    """Build the values for a table of these comparisons, with the names that readers see."""
     without_interval: dict[str, dict[str, None]] = {}
     for difference in differences:
         if difference.resampled_interval is not None and difference.resampled_interval.reason:
@@ -187,6 +198,12 @@ def _build_comparison_context(differences: Sequence[ClaimDifference]) -> dict[st
             ] = None
     return {
         "differences": differences,
+        "caveats": [
+            CAVEAT_MEANINGS[name] for name in CAVEAT_MEANINGS if any(name in one.caveats for one in differences)
+        ],
+        "name_metric": plan.name_metric if plan is not None else to_words,
+        "name_dataset": plan.name_dataset if plan is not None else str,
+        "name_condition": plan.name_condition if plan is not None else str,
         "over_examples": any(one.examples for one in differences),
         "forms": ["mean", "ci", "n"],
         "basis": "L{0.9in}" if any(one.caveats for one in differences) else "l",
@@ -238,7 +255,7 @@ def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
         ),
         "compact": bool(limit),
         "listed": partial(_render_list, limit),
-        "item": partial(_render_item, limit, state.limit_reason or ""),
+        "item": partial(_render_item, state.limit_reason or ""),
         "paid": format_cost,
         "ablation_rows": list_ablation_rows,
         "cells": (cells := compute_all_cells(state)),
@@ -271,7 +288,7 @@ def _group_missing(cells: Iterable[CellStatus]) -> dict[str, list[str]]:
 def _render_list(most: int, head: str, *, caller: Callable[[], str]) -> str:
     items = [line for line in caller().split("\n") if line.strip()]
     if most and len(items) > most:
-        items[most:] = [_render_item(0, "", "...", caller=lambda: f"{len(items) - most} more in the supplement")]
+        items[most:] = [_render_item("", "...", caller=lambda: f"{len(items) - most} more in the supplement")]
     return (
         f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n" + "\n".join(items) + "\n\\end{description}\n\n"
         if items
@@ -283,11 +300,11 @@ RUN_LABEL = "the whole run"
 """Label of the item that prints the limit of the run; others refer to it."""
 
 
-def _render_item(most: int, limit_reason: str, name: str, *, caller: Callable[[], str]) -> str:
+def _render_item(limit_reason: str, name: str, *, caller: Callable[[], str]) -> str:
     text = caller()
     if limit_reason and name != RUN_LABEL:
         text = text.replace(shorten(limit_reason), "the limit of the whole run")
-    return rf"\item[{mark_recorded(name)}] {mark_recorded(shorten(text, MAX_LINE_CHARS) if most else text)}" + "\n"
+    return rf"\item[{mark_recorded(name)}] {mark_recorded(text)}" + "\n"
 
 
 def format_cost(used: RoleUsage, unit: str = "") -> str:
@@ -333,14 +350,15 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
     return tuple(line for line in lines if line)
 
 
-def _list_grades(state: RunState, claims: Sequence[Claim]) -> str:
-    """Return each grade with the metrics of the plan that have it: `scored: accuracy; computed: macro F1`."""
-    plan = state.data_plan
-    found: dict[str, list[str]] = {}
-    for metric in plan.metrics if plan is not None else ():
-        for grade in {one.grade: None for one in claims if one.name == metric.name}:
-            found.setdefault(grade, []).append(metric.display_name)
-    return "; ".join(f"{grade}: {', '.join(names)}" for grade, names in found.items())
+def _list_grades(state: RunState, claims: Sequence[Claim]) -> list[str]:
+    """Return for each grade how the metrics of the plan that have it were computed."""
+    lines, graded = list[str](), {(one.name, one.grade) for one in claims}
+    for grade, meaning in GRADE_MEANINGS.items():
+        metrics = state.data_plan.metrics if state.data_plan is not None else ()
+        if names := [one.display_name for one in metrics if (one.name, grade) in graded]:
+            line = f"{join_names(names)} {'was' if len(names) == 1 else 'were'} {meaning}."
+            lines.append(f"{line[:1].upper()}{line[1:]}")
+    return lines
 
 
 def _list_untested(state: RunState, claims: Sequence[Claim]) -> list[str]:
@@ -357,11 +375,17 @@ def _list_untested(state: RunState, claims: Sequence[Claim]) -> list[str]:
             for dataset, arm, level in measured
         )
     ]
-    return list(
-        {
-            text.rstrip(". ").casefold(): text for text in (*plan.untested, *map(str, (*plan.omitted, *left_out)))
-        }.values()
-    )
+    cells = "; ".join(dict.fromkeys(_name_omission(plan, one) for one in left_out))
+    every = (*plan.untested, *map(str, plan.omitted), *filter(None, [cells]))
+    return [*{text.rstrip(". ").casefold(): text for text in every}.values()]
+
+
+def _name_omission(plan: DataPlan, one: OmittedCells) -> str:
+    """Return omitted cells as readers call them: `mixup at 20 % noise on Digits (reason)`."""
+    level = plan.name_level(one.level) if one.level else ""
+    parts = (plan.name_arm(one.arm) if one.arm else "", f"at {level}" if one.arm and level else level)
+    where = f"on {plan.name_dataset(one.dataset)}" if one.dataset else ""
+    return f"{' '.join(filter(None, (*parts, where if any(parts) else where.removeprefix('on '))))} ({one.reason})"
 
 
 def _list_unmeasured_arms(state: RunState, claims: Sequence[Claim]) -> list[str]:
@@ -402,8 +426,8 @@ def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewe
         )
         change = {
             "remove": f"{part} taken out",
-            "replace": f"{part} replaced by {result.ablation.replacement}",
-            "add": f"{result.ablation.replacement} added to {part}",
+            "replace": f"instead of {part}: {result.ablation.replacement.rstrip('.')}",
+            "add": f"added to {part}: {result.ablation.replacement.rstrip('.')}",
         }[result.ablation.action]
         if result.outcome == "measured":
             again = (
@@ -413,4 +437,4 @@ def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewe
         if result.surprise is not None:
             fate += f", exploratory: the control for a surprise in {' and '.join(result.surprise.conditions)}"
         if result.by == requested_by:
-            yield name, f"{change}: {fate}" + (f", {result.why}" if result.outcome != "measured" else "")
+            yield name, f"{change}; {fate}" + (f", {result.why}" if result.outcome != "measured" else "")

@@ -4,7 +4,7 @@ Readers that do not know the record label every sentence as printed (role `claim
 and sentences with a measured number or two arms that were labelled no outcome, are read a second time (role
 `second_claim_reader`), and a claim found by either counts. Readings are kept by the sentence's hash, so a later round
 asks only about changed paragraphs. A sentence without a usable reading is asked once more; without one, there is no
-release.
+release. Sentences on the set-up are compared with facts of the record by a reader of their own (`setup_check`).
 
 Violations go to the reflector. At release, sentences of sections and captions that remain are removed; in a title or in
 the abstract they leave a DRAFT.
@@ -20,15 +20,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from labwright.models.client import ModelClient
 from labwright.models.roles import CLAIM_READER, SECOND_CLAIM_READER
 from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
+from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.models.roles.role import Role
+from labwright.record.claims.requested_estimates import list_separating_keys
 from labwright.record.events.paper_events import ClaimsRead, DraftAssessed
-from labwright.record.schema.claims import ReadSentence, SentenceReading
+from labwright.record.schema.claims import ReadSentence, SentenceReading, SetupReading
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.claims.comparisons import ClaimRecord
-from labwright.review.claims.rules import check_claims, find_unreported
+from labwright.review.claims.rules import UNREAD, check_claims, find_unreported
 from labwright.review.claims.sentences import (
     PaperSentence,
     build_vocabulary,
+    find_stated_points,
     group_paragraphs,
     is_valid_reading,
     list_parts,
@@ -42,6 +45,7 @@ from labwright.stages.paper.figure_review import expand_macros
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape
 from labwright.stages.paper.paper_context import PaperContext
+from labwright.stages.paper.setup_check import check_setup, read_setup
 from labwright.stages.run_context import RunContext, run_once
 
 MAX_SENTENCES = 50
@@ -55,26 +59,57 @@ async def read_claims(context: RunContext, version: DraftAssessed) -> None:
     async def work(client: ModelClient) -> None:
         if version.round not in context.state.claims_read:
             material = build_paper_context(context, client.decision)
-            context.recorder.append(await _read_version(client, material, version, context.state.sentence_readings))
+            context.recorder.append(await _read_version(client, material, version))
 
     await run_once(context, context.state.format_paper_task(format_claims_task(version.round)), work)
 
 
-async def _read_version(
-    client: ModelClient, material: PaperContext, version: DraftAssessed, known: Mapping[str, SentenceReading]
-) -> ClaimsRead:
-    record = build_claim_record(material)
+async def _read_version(client: ModelClient, material: PaperContext, version: DraftAssessed) -> ClaimsRead:
+    record, state = build_claim_record(material), material.state
     sentences = list_sentences(material, record, version.draft)
-    new = await read_sentences(client, record, sentences, known)
-    readings = {**known, **{one.sha256: one for one in new}}
+    new = await read_sentences(client, record, sentences, state.sentence_readings)
+    readings = {**state.sentence_readings, **{one.sha256: one for one in new}}
+    setup = await read_setup(client, sentences, readings, state.setup_readings, material.facts)
+    compared = {**state.setup_readings, **{one.sha256: one for one in setup}}
+    found = _check_sentences(material, sentences, readings, compared)
     read = [one for one in sentences if one.sha256 in readings]
     return ClaimsRead(
         round=version.round,
         readings=new,
-        unread=len(sentences) - len(read),
-        violations=tuple(str(one) for _, one in check_claims(read, readings, record)),
-        unreported=find_unreported(read, readings, record),
+        setup=setup,
+        unread=sum(_is_unread(one) for _, one in found),
+        violations=tuple(str(one) for _, one in found if not _is_unread(one)),
+        unreported=(
+            *find_unreported(read, readings, record),
+            *(
+                f"no section says that {one.point} ({one.id}): say it once, in your own words"
+                for one in list_unstated(material, version.draft, readings)
+            ),
+        ),
     )
+
+
+def _check_sentences(
+    material: PaperContext,
+    sentences: Sequence[PaperSentence],
+    readings: Mapping[str, SentenceReading],
+    setup: Mapping[str, SetupReading],
+) -> tuple[tuple[PaperSentence, Violation], ...]:
+    """Return each sentence that the record does not bear out, or that nobody read, with one violation."""
+    found: dict[PaperSentence, list[Violation]] = {}
+    for one, violation in (
+        *check_claims(sentences, readings, build_claim_record(material)),
+        *check_setup(sentences, readings, setup, material.facts),
+    ):
+        found.setdefault(one, []).append(violation)
+    return tuple(
+        (one, each[0].model_copy(update={"fix": "; ".join(dict.fromkeys(violation.fix for violation in each))}))
+        for one, each in sorted(found.items(), key=lambda item: sentences.index(item[0]))
+    )
+
+
+def _is_unread(violation: Violation) -> bool:
+    return UNREAD in violation.fix
 
 
 async def read_sentences(
@@ -96,6 +131,8 @@ async def read_sentences(
                     sha256=sentences[at].sha256,
                     labels=tuple(one.label for one in read),
                     claims=tuple(dict.fromkeys(claim for one in outcomes for claim in one.claims)),
+                    also_setup=any(one.also_setup for one in read),
+                    points=tuple(dict.fromkeys(name for one in read for name in one.points)),
                 )
             )
     return tuple(found)
@@ -138,6 +175,22 @@ def build_claim_record(material: PaperContext) -> ClaimRecord:
         means=material.claims.means,
         differences=material.claims.differences,
         estimates={one.request.name: one.found for one in material.estimates},
+        separating=frozenset(list_separating_keys(material.state)),
+        points={one.id: one.point for one in material.statements if one.point},
+    )
+
+
+def list_unstated(
+    material: PaperContext, draft: PaperDraft, readings: Mapping[str, SentenceReading]
+) -> tuple[RequiredStatement, ...]:
+    """Return the required statements whose point no section makes, in words of the writer or in the program's."""
+    sentences = list_sentences(material, build_claim_record(material), draft)
+    stated = find_stated_points(sentences, readings)
+    text = " ".join(" ".join(one.body.split()) for one in draft.sections)
+    return tuple(
+        one
+        for one in material.statements
+        if one.point and one.id not in stated and not all(sentence in text for sentence in one.sentences)
     )
 
 
@@ -162,31 +215,30 @@ def list_sentences(material: PaperContext, record: ClaimRecord, draft: PaperDraf
 
 def find_claim_violations(context: RunContext, draft: PaperDraft) -> tuple[tuple[PaperSentence, Violation], ...]:
     """Return the sentences of a draft that claim what the record does not have, or that nobody read."""
-    material = build_paper_context(context)
-    record = build_claim_record(material)
-    return check_claims(list_sentences(material, record, draft), context.state.sentence_readings, record)
+    material, state = build_paper_context(context), context.state
+    sentences = list_sentences(material, build_claim_record(material), draft)
+    return _check_sentences(material, sentences, state.sentence_readings, state.setup_readings)
 
 
-def list_claim_obstacles(found: Sequence[tuple[PaperSentence, Violation]], readings: Iterable[str]) -> tuple[str, ...]:
+def list_claim_obstacles(found: Sequence[tuple[PaperSentence, Violation]]) -> tuple[str, ...]:
     """Return why these sentences prevent a release: overclaims one line each, unread sentences in one line."""
-    known = set(readings)
-    unread = [one.text for one, _ in found if one.sha256 not in known]
+    unread = [one.text for one, violation in found if _is_unread(violation)]
     line = f"{len(unread)} sentences have no usable reading, the first {unread[0]!r}: write again" if unread else ""
-    return (*(str(violation) for one, violation in found if one.sha256 in known), *filter(None, [line]))
+    return (*(str(violation) for _, violation in found if not _is_unread(violation)), *filter(None, [line]))
 
 
 def remove_claims(
-    draft: PaperDraft, found: Sequence[tuple[PaperSentence, Violation]], readings: Iterable[str]
+    draft: PaperDraft, found: Sequence[tuple[PaperSentence, Violation]]
 ) -> tuple[PaperDraft, tuple[str, ...]]:
     """Return the draft without the refused sentences of its sections and captions, and one line for each.
 
     Title and abstract stay as they are, and unread sentences too. A sentence also stays if its part would be empty or
     invalid LaTeX without it.
     """
-    parts, cuts, known = list_parts(draft), list[str](), set(readings)
-    for sentence, _ in sorted(found, key=lambda pair: pair[0].start, reverse=True):
+    parts, cuts = list_parts(draft), list[str]()
+    for sentence, violation in sorted(found, key=lambda pair: pair[0].start, reverse=True):
         where = sentence.where
-        if where.startswith(("section ", "caption ")) and where in parts and sentence.sha256 in known:
+        if where.startswith(("section ", "caption ")) and where in parts and not _is_unread(violation):
             text = _cut_span(parts[where], sentence.start, sentence.end)
             if text != parts[where]:
                 parts[where] = text

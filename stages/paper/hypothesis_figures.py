@@ -108,12 +108,12 @@ def _describe_figure(what: str, data: dict[str, Any]) -> str:
     by_level = f", by {data['factor'] or 'level'}" if len(panels[0]["ticks"]) > 1 else ""
     sides = f"arm minus {baseline}" if data["higher"] else f"{baseline} minus arm"
     series = [one for panel in panels for one in panel["series"]]
-    same = {f" {name} has the values of {one['label']}." for one in series for name in one["same"]}
+    same = {f" {name} has the same values as {one['label']}." for one in series for name in one["same"]}
     unit = f" point{'s' * (margins != [1.0])}" * (data["unit"] == "points")
     return (
         f"Improvement in {data['decided_metric']} over {baseline}{one_dataset} ({sides}; below zero: worse), paired by "
-        f"seed{by_level}. Small points: seeds. Large points: means with intervals, those of the table of hypotheses "
-        "for its effects and 95% for the others."
+        f"seed{by_level}. Small points are seeds, large points means with their intervals (95%; for registered effects "
+        "as in the table of hypotheses)."
         + f" Dashed: registered margin, {join_names([f'{one:g}' for one in margins])}{unit}." * bool(margins)
         + "".join(sorted(same))
     )

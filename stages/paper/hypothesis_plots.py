@@ -13,12 +13,18 @@ from figure_style import colour, half_widths, label_left, look, panels, save  # 
 FIGURE_DATA: dict[str, Any] = json.loads(Path("inputs/decided.json").read_text())
 
 
-MAX_LABEL_CHARS = 36
-"""Characters per line of an axis label that is as wide as a panel."""
+LETTER_INCHES, LEFT_INCHES = 0.068, 0.45
+"""Usual width of a letter of a title, and of what is left of the axes of a panel."""
 MAX_SIDE_CHARS = 18
 """Characters per line of an axis label that is as high as a panel."""
 MAX_TICK_CHARS = 12
 """Characters per line of the name of a level."""
+
+
+def wrap_over(axis: Any, text: str) -> str:
+    """Wrap a title or label to the width of its axes."""
+    width = axis.figure.get_figwidth() / axis.get_subplotspec().get_gridspec().ncols
+    return fill(text, int((width - LEFT_INCHES) / LETTER_INCHES))
 
 
 def name_ticks(axis: Any, names: list[str]) -> None:
@@ -32,7 +38,10 @@ def name_ticks(axis: Any, names: list[str]) -> None:
         names if angled else wrapped,
         **({"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if angled else {}),
     )
-    axis.set_xlabel(fill(FIGURE_DATA["factor"] or "level", MAX_LABEL_CHARS) if any(names) else "")
+    if any(names):
+        axis.set_xlabel(wrap_over(axis, FIGURE_DATA["factor"] or "level"))
+    else:
+        axis.set_xticks([])
     axis.set_xlim(-0.5, len(names) - 0.5)
 
 
@@ -64,7 +73,7 @@ def differences(name: str) -> None:
             )
         name_ticks(axis, panel["ticks"])
         if len(found) > 1:
-            axis.set_title(fill(panel["dataset"], MAX_LABEL_CHARS))
+            axis.set_title(wrap_over(axis, panel["dataset"]))
     unit = f" ({FIGURE_DATA['unit']})" if FIGURE_DATA["unit"] else ""
     label = f"improvement in {FIGURE_DATA['decided_metric']}{unit} over {FIGURE_DATA['baseline']}"
     label_left(axes, f"{fill(label, MAX_SIDE_CHARS)}\n(below zero: worse)")
@@ -89,6 +98,6 @@ def curves(name: str) -> None:
                 linewidth=0,
             )
         axis.set_xlabel("step")
-        axis.set_title(panel["dataset"])
+        axis.set_title(wrap_over(axis, panel["dataset"]))
     label_left(axes, FIGURE_DATA["metric"])
     save(figure, name)

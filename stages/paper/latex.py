@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import BaseLoader, FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
+from labwright.record.claims.sentences import join_names
 from labwright.record.printed_value import PrintedValue
 from labwright.record.quantity_words import has_number_word
 from labwright.record.result_macros import ClaimKey, find_macro_uses
@@ -199,12 +200,16 @@ def format_longtable(name: str, columns: str, head: str, caption: str, *, caller
     )
 
 
+def _join(names: Iterable[str]) -> str:
+    return join_names([*names])
+
+
 def render_template(name: str, values: Mapping[str, Any]) -> str:
-    """Render a template of this package. Filters: `rec`, `words`, `short`. An indented line continues the previous
-    one."""
+    """Render a template of this package. Filters: `rec`, `words`, `short`, `names` (joins them). An indented line
+    continues the previous one."""
     environment = build_tex_environment(FileSystemLoader(Path(__file__).parent))
     filters: dict[str, Any] = environment.filters
-    filters.update({"rec": mark_recorded, "words": to_words, "short": shorten})
+    filters.update({"rec": mark_recorded, "words": to_words, "short": shorten, "names": _join})
     text = _join_lines(environment.get_template(name).render(values))
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 

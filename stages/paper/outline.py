@@ -23,6 +23,7 @@ from labwright.models.roles.paper_writing import (
     PaperOutline,
     PlannedExplanation,
     PlannedSection,
+    PlannedState,
     RequiredStatement,
     SectionInputs,
     WriteInputs,
@@ -182,6 +183,38 @@ def find_unexplained_effects(outline: PaperOutline, inputs: WriteInputs) -> tupl
     )
 
 
+def correct_claims(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
+    """Return the outline with a correction after each claim that takes an estimate for what the record does not have.
+
+    Claims are planned before the requested estimates are computed.
+    """
+    lines = (line for one in inputs.decided for line in one.lines)
+    known = {one.key: one for one in (*lines, *inputs.comparisons, *inputs.estimates)}
+
+    def correct(claim: str, rests_on: Mapping[str, PlannedState]) -> str:
+        wrong = [
+            f"{known[key].text} ({key}) is {' and '.join(states)}, not {planned}"
+            for key, planned in ((strip_form(key), planned) for key, planned in rests_on.items())
+            if key in known and planned not in (states := _list_states(known[key]))
+        ]
+        return f"{claim} [The record does not have this: {'; '.join(wrong)}. Write what it has.]" if wrong else claim
+
+    abstract = outline.abstract
+    return outline.model_copy(
+        update={
+            "abstract": abstract.model_copy(update={"claim": correct(abstract.claim, abstract.rests_on)}),
+            "sections": tuple(
+                one.model_copy(update={"claim": correct(one.claim, one.rests_on)}) for one in outline.sections
+            ),
+        }
+    )
+
+
+def _list_states(line: EstimateLine) -> list[str]:
+    """Return what the record says of an estimate: the sign of its interval, and the verdict on the claim about it."""
+    return list(dict.fromkeys(filter(None, (line.sign or "open", line.verdict))))
+
+
 def _complete_outline(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
     """Return the outline with a place for every unplaced item, and shares that sum to 1."""
     sections = list(outline.sections)
@@ -333,19 +366,13 @@ def list_reportable_outcomes(
 
 def is_disclosure(statement: RequiredStatement) -> bool:
     """Return whether a statement discloses something about the run rather than an outcome."""
-    return not statement.keys and not statement.abstract and not statement.required_form
+    return not (statement.keys or statement.abstract or statement.point)
 
 
 def list_program_sentences(statements: Iterable[RequiredStatement]) -> tuple[str, ...]:
     """Return the sentences that the program may add to a paper."""
     return tuple(
-        text
-        for one in statements
-        for text in (
-            *one.sentences,
-            *([one.text] if one.required_form == "sentence" else ()),
-            *([shorten_statement(one)] if one.named else ()),
-        )
+        text for one in statements for text in (*one.sentences, *([shorten_statement(one)] if one.named else ()))
     )
 
 

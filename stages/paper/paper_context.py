@@ -17,6 +17,7 @@ from labwright.models.roles.paper_writing import (
     ClaimLine,
     DecidedHypothesis,
     EstimateLine,
+    EstimateSign,
     ExploratoryComparison,
     RequiredStatement,
     WriteInputs,
@@ -61,6 +62,7 @@ from labwright.stages.paper.page_space import count_text_words, find_crowding_fi
 from labwright.stages.paper.preregistration import build_hypothesis_tables
 from labwright.stages.paper.required_statements import list_required_statements
 from labwright.stages.paper.result_tables import build_result_tables
+from labwright.stages.paper.study_facts import StudyFacts, list_study_facts
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
 from labwright.stages.settings import PaperSettings
@@ -173,6 +175,7 @@ class PaperContext:
                 {arm: one.ablation.part for one in collect_ablation_results(self.state) for arm in one.arms},
                 [one for one in self.claims.differences if one.key not in self._repeated],
                 find_bold_claims(self.plan, self.decisions, self.claims.means),
+                self.decisions,
             ),
         )
 
@@ -209,6 +212,7 @@ class PaperContext:
                 subject=_describe_effect(one.plan, one.found.effect),
                 forms=self.collect_forms(one.key),
                 note=f"{one.request.purpose} (over {len(one.found.values)} seeds)",
+                sign=_find_sign(one.found.low, one.found.high),
             )
             for one in self.estimates
         )
@@ -239,6 +243,7 @@ class PaperContext:
                 forms=self.collect_forms(one.key),
                 note=f"over {one.n} seeds{' and the test examples' * one.examples}",
                 listed=one.key in self.primary_claims.differences,
+                sign=_find_sign(one.low, one.high),
             )
             for one in _select_claims(self.plan, self.claims.differences)
         )
@@ -268,6 +273,7 @@ class PaperContext:
                 subject=_describe_effect(self.plan, part.effect),
                 forms=self.collect_forms(key),
                 note=f"{note} (over {describe_units(one, part)})",
+                sign=_find_sign(part.low, part.high),
                 direction=part.direction,
                 verdict=part.verdict,
             )
@@ -306,6 +312,17 @@ class PaperContext:
         )
 
     @cached_property
+    def winner_code(self) -> dict[str, str]:
+        """The code of the reported program: path -> text."""
+        best = find_winner(self.state)
+        return select_code(read_source(self.folder.get_source_path(best))) if best is not None else {}
+
+    @cached_property
+    def facts(self) -> StudyFacts:
+        """What the record knows about how the study was done."""
+        return list_study_facts(self.state, self.claims.means, self.winner_code)
+
+    @cached_property
     def evidence(self) -> Evidence:
         """All evidence that a draft may refer to. Names from the plan and the data may contain numbers."""
         plan, facts = self.plan, self.state.datasets
@@ -334,7 +351,6 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
     """Build the writer's inputs: the whole record in bounded form, with ablations and replicate statistics."""
     state = material.state
     assert state.started is not None
-    best = state.nodes[find_winner(state) or ""]
     return WriteInputs(
         idea=state.started.idea,
         data_plan=build_effective_plan(state),
@@ -365,8 +381,8 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
             }
         },
         context=format_statements(state.context),
-        winner_plan=best.plan,
-        winner_code=select_code(read_source(material.folder.get_source_path(best.id))),
+        run_facts=material.facts.run,
+        winner_code=material.winner_code,
         disclosures=material.disclosures,
         statements=material.statements,
     )
@@ -419,6 +435,7 @@ def build_paper_parts(
             tables=[one.name for one in material.tables if one.placement == "appendix"],
             used=used,
             estimates=material.estimates,
+            source=material.winner_code,
             checklist=material.settings.checklist,
         ),
         supplement=render_supplement(
@@ -504,6 +521,12 @@ def _describe_claim(plan: DataPlan, claim: Claim) -> str:
 
 def _name_condition(plan: DataPlan, condition: str) -> str:
     return REFERENCE_ARM_TITLES.get(condition) or plan.name_condition(condition)
+
+
+def _find_sign(low: float | None, high: float | None) -> EstimateSign | None:
+    if low is None or high is None:
+        return None
+    return "positive" if low > 0 else "negative" if high < 0 else "open"
 
 
 def _describe_effect(plan: DataPlan, effect: Effect) -> str:

@@ -32,7 +32,13 @@ from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.nodes import Phase
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper.citations import gather_citations, is_novelty_unchecked, reduce_related_work
-from labwright.stages.paper.claim_check import find_claim_violations, list_claim_obstacles, read_claims, remove_claims
+from labwright.stages.paper.claim_check import (
+    find_claim_violations,
+    list_claim_obstacles,
+    list_unstated,
+    read_claims,
+    remove_claims,
+)
 from labwright.stages.paper.compilation_findings import check_abstract
 from labwright.stages.paper.copy_edit import copy_edit
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure
@@ -50,6 +56,7 @@ from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.outline import (
     build_report,
     build_section_inputs,
+    correct_claims,
     find_unexplained_effects,
     group_sections,
     match_sections,
@@ -125,7 +132,12 @@ async def _ask_for_draft(
         answer = await client.ask_or_none(WRITE, given, instead="the reflector gets the abstract unchanged")
         abstract = answer.abstract if answer is not None and answer.abstract else abstract
     draft = PaperDraft(
-        title=outline.title, abstract=abstract, sections=tuple(written), captions=captions, estimates=outline.estimates
+        title=outline.title,
+        abstract=abstract,
+        sections=tuple(written),
+        captions=captions,
+        estimates=outline.estimates,
+        separating=tuple(dict.fromkeys(one.separated_by for one in outline.explanations if one.separated_by)),
     )
     return reduce_related_work(draft) if inputs.related_work_by_program else draft
 
@@ -152,7 +164,8 @@ async def _write_outline(
             break
     if outline is None:
         raise NoDraftError(OUTLINE, client)
-    return repair_outline(outline.model_copy(update={"estimates": material.requests}), inputs)[0], material
+    repaired = repair_outline(outline.model_copy(update={"estimates": material.requests}), inputs)[0]
+    return correct_claims(repaired, inputs), material
 
 
 async def release_paper(context: RunContext) -> None:
@@ -167,7 +180,12 @@ async def release_paper(context: RunContext) -> None:
         found = await assess_draft(context, material, best.draft, "final", whole=True)
         reasons = (
             *list_obstacles(found),
-            *missing_statements(best.draft, build_write_inputs(material).statements, material.evidence.claims_by_table),
+            *missing_statements(
+                best.draft,
+                material.statements,
+                material.evidence.claims_by_table,
+                list_unstated(material, best.draft, context.state.sentence_readings),
+            ),
             *left,
         )
         if reasons:
@@ -208,10 +226,17 @@ async def release_paper(context: RunContext) -> None:
 async def _complete_draft(context: RunContext) -> None:
     """Record one version with all that the best one lacks, if anything: the required statements, two sentences as
     related work if nothing published was cited, fewer figures while the text is too long, and then those that fit."""
-    material, best = build_paper_context(context), select_best(context.state.drafts)
+    best = select_best(context.state.drafts)
+    await read_claims(context, best)
+    material = build_paper_context(context)
     kept = reduce_related_work(best.draft) if is_novelty_unchecked(context.state, best.draft) else best.draft
-    draft = add_missing_statements(kept, build_write_inputs(material).statements, material.evidence.claims_by_table)
-    edits = (*best.left_out, *["related work reduced to two sentences"] * (kept != best.draft))
+    given = material.statements, material.evidence.claims_by_table
+    unstated = list_unstated(material, kept, context.state.sentence_readings)
+    draft = add_missing_statements(kept, *given, unstated)
+    edits = (
+        *missing_statements(kept, *given, unstated),
+        *["related work reduced to two sentences"] * (kept != best.draft),
+    )
     version = await assess_edit(context, draft, *(f"{line}, by the program" for line in edits))
     while version.over > 0 and (found := drop_float(version.draft, material.figures)):
         moved = (f"{line}, by the program, because the text is too long" for line in found.applied)
@@ -245,9 +270,14 @@ async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
         version = select_best(context.state.drafts)
         await read_claims(context, version)
         found, readings = find_claim_violations(context, version.draft), context.state.sentence_readings
-        draft, cuts = remove_claims(version.draft, found, readings)
+        draft, cuts = remove_claims(version.draft, found)
+        if not cuts and not list_claim_obstacles(found):  # a cut may have taken what the paper must say
+            material = build_paper_context(context)
+            given = material.statements, material.evidence.claims_by_table, list_unstated(material, draft, readings)
+            cuts = tuple(f"{line}, by the program" for line in missing_statements(draft, *given))
+            draft = add_missing_statements(draft, *given)
         if not cuts or made == MAX_CUTS:
-            return list_claim_obstacles(found, readings)
+            return list_claim_obstacles(found)
         context.recorder.append(await assess_edit(context, draft, *cuts, anew=True))
         made += 1
 

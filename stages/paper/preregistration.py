@@ -8,7 +8,7 @@ verdict; the appendix (`registered.tex.jinja`) has the statements, the decision 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from math import inf
 
@@ -41,7 +41,7 @@ def render_plan_note(state: RunState) -> str:
     reason = f": {plan.objective_reason.rstrip('.')}" if plan.objective_reason else ""
     unread = f" {NO_PRIOR_WORK_NOTE}" if state.prior_work is None or state.prior_work.is_unread else ""
     return mark_recorded(
-        f"Data plan {state.plan_hash[:HASH_CHARS]}, made before any code was written. Objective of the search: "
+        f"Data plan {state.plan_hash[:HASH_CHARS]}, made before any code was written. The search was to "
         f"{plan.objective}{reason}.{unread}"
     )
 
@@ -53,7 +53,11 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         return ()
     # the most frequent level has no mark
     marks = {level: "*" * rank for rank, (level, _) in enumerate(Counter(one.level for one in found).most_common())}
-    rows = "\n".join(row for one in found for row in _build_rows(one, plan, marks[one.level]))
+    shown: dict[str, tuple[float, EffectDecision]] = {}  # of equal effects the one with the widest interval
+    for decision in sorted(found, key=lambda one: one.level):
+        for part in decision.parts:
+            shown.setdefault(_describe_effect(part.effect, plan), (decision.level, part))
+    rows = "\n".join(row for one in found for row in _build_rows(one, plan, marks, shown))
     main = plan.name_dataset(plan.datasets[0].name)
     units = "datasets" if all(one.hypothesis.unit == "datasets" for one in found) else "seeds"
     levels = [
@@ -93,9 +97,15 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     )
 
 
-def _build_rows(one: HypothesisDecision, plan: DataPlan, mark: str) -> Iterator[str]:
+def _build_rows(
+    one: HypothesisDecision,
+    plan: DataPlan,
+    marks: Mapping[float, str],
+    shown: Mapping[str, tuple[float, EffectDecision]],
+) -> Iterator[str]:
     """Yield the rows of a hypothesis: its name with its verdict, its effects, its rival if that is not ruled out, and
-    the declared alternatives if some do not support it. The name and a single effect share a row."""
+    the declared alternatives if some do not support it. The name and a single effect share a row. `shown` has the level
+    and the decision whose interval is printed for an effect: one interval, if it has the same direction."""
     kind = "" if one.confirmed else ", preview" if one.hypothesis.confirmatory else ", exploratory"
     name = rf"\emph{{{mark_recorded(one.hypothesis.name[:1].upper() + one.hypothesis.name[1:])}}}"
     few = one.verdict != "open" and one.holds < len(one.hypothesis.alternatives)
@@ -106,11 +116,13 @@ def _build_rows(one: HypothesisDecision, plan: DataPlan, mark: str) -> Iterator[
         what = _describe_effect(part.effect, plan)
         label = f"{name}: {mark_recorded(what)}" if len(one.parts) == 1 else _indent(what)
         claim = f"{_format_claim(part.effect, plan)}: {part.verdict}{f'{kind}{held}' * (len(one.parts) == 1)}"
-        yield format_row((label, *_format_numbers(part, plan, mark), _format_direction(part), mark_recorded(claim)))
+        level, equal = shown[what] if shown[what][1].direction == part.direction else (one.level, part)
+        numbers = _format_numbers(equal, plan, marks[level])
+        yield format_row((label, *numbers, _format_direction(part), mark_recorded(claim)))
     if _is_rival_open(one) and one.rival is not None and one.hypothesis.rival is not None:
         outcome = "as the rival says" if one.rival_sign == one.hypothesis.rival.theirs else "neither"
         what = f"Rival: {_describe_effect(one.rival.effect, plan)}"
-        numbers = _format_numbers(one.rival, plan, mark)
+        numbers = _format_numbers(one.rival, plan, marks[one.level])
         yield format_row((_indent(what), *numbers, one.rival_sign or "open", outcome))
 
 

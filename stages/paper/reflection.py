@@ -1,8 +1,9 @@
 """Edit a draft in bounded rounds; each version is compared with the best version before it.
 
-A round with more findings than before is reverted: the next round starts from the best version again and sees the
-failed edits. Every round is recorded, with the edits that were refused. A passage to edit must occur exactly once; runs
-of whitespace compare equal, since models rewrap lines.
+Of a round that exceeds the page limit, the edits that add most are undone. A round with more findings than before is
+reverted: the next round starts from the best version again and sees the failed edits. Every round is recorded, with the
+edits that were refused. A passage to edit must occur exactly once; runs of whitespace compare equal, since models
+rewrap lines.
 
 Limits: a version with fewer findings does not necessarily read better.
 """
@@ -10,7 +11,7 @@ Limits: a version with fewer findings does not necessarily read better.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from labwright.models.client import ModelClient
@@ -81,12 +82,7 @@ async def revise(
         if answer is None or answer.is_empty:
             return
         if not any(one.round == number for one in context.state.drafts):
-            base, figures = select_best(before), {one.name for one in build_paper_context(context).figures}
-            found = _complete_edits(
-                context, apply_edits(base.draft, answer, figures=figures, rewritable=_list_rewritable(base))
-            )
-            same = next((one for one in before if one.draft == found.draft), None)
-            version = same or await assess_new_draft(context, found.draft, number=number)
+            found, version = await _assess_edits(context, before, answer, number)
             context.recorder.append(
                 version.model_copy(
                     update={
@@ -100,6 +96,43 @@ async def revise(
             )
         if _is_over(_list_earlier(context.state.drafts, number + 1), done=answer.done):
             return
+
+
+async def _assess_edits(
+    context: RunContext, before: Sequence[DraftAssessed], answer: Reflection, number: int
+) -> tuple[DraftEdits, DraftAssessed]:
+    """Apply the edits of a round and assess the draft. If it exceeds the page limit, and the one before did not, those
+    that add most are undone, as many as it takes."""
+    base, material = select_best(before), build_paper_context(context)
+    figures, undone = {one.name for one in material.figures}, list[str]()
+    while True:
+        applied = apply_edits(base.draft, answer, figures=figures, rewritable=_list_rewritable(base))
+        found = _complete_edits(context, applied)
+        found.refused += undone
+        same = next((one for one in before if one.draft == found.draft), None)
+        version = same or await assess_new_draft(context, found.draft, number=number)
+        growth = _measure_growth(answer, material.float_words)
+        excess = version.over * count_page_words(material.template)
+        if base.over or excess <= 0 or not growth:
+            return found, version
+        for one in sorted(growth, key=growth.__getitem__, reverse=True):
+            undone.append(f"{one!r}: undone, since the text would exceed its page limit")
+            answer = answer.model_copy(
+                update={
+                    "edits": tuple(edit for edit in answer.edits if edit.new != one),
+                    "placements": {name: place for name, place in answer.placements.items() if name != one},
+                }
+            )
+            excess -= growth[one]
+            if excess <= 0:
+                break
+
+
+def _measure_growth(answer: Reflection, float_words: Mapping[str, int]) -> dict[str, int]:
+    """Return the words that edits add, by their new text, and the room of figures that move to the text, by name."""
+    growth = {edit.new: len(edit.new.split()) - len(edit.old.split()) for edit in answer.edits}
+    growth |= {name: float_words.get(f"fig:{name}", 0) for name, place in answer.placements.items() if place == "main"}
+    return {name: words for name, words in growth.items() if words > 0}
 
 
 def _complete_edits(context: RunContext, found: DraftEdits) -> DraftEdits:

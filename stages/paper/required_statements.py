@@ -1,7 +1,9 @@
 r"""Determine the statements that a paper must contain, find those that a draft omits, and add them.
 
 Required are the estimate of every effect of a hypothesis, every measured ablation, the datasets on which the method
-loses, reference models that beat every arm, and settings that may explain a difference. A draft that omits one is not
+loses, reference models that beat every arm, another metric in which the outcome of a registered pair differs, settings
+that may explain a difference, and the bias of an early stop. The writer words them; of points without a number, the
+reader of the claims says whether a section makes them (`RequiredStatement.point`). A draft that omits one is not
 released. The program adds what a writer omits, as sentences of macros and fixed words (`Evidence.statements`). No page
 limit removes it: versions are ranked first by their omissions, and figures are moved instead. Whether the text also
 says what was decided is checked by reading it.
@@ -12,18 +14,21 @@ Limits: a reader may still give a statement too little weight.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import find_open_settings
+from labwright.record.estimands import CellRef, find_effect_metric
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
-from labwright.record.registered_pairs import list_registered_sides
+from labwright.record.registered_pairs import find_registered_pair, list_registered_pairs, list_registered_sides
 from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
-from labwright.record.schema.data_plan import parse_arm, parse_level
+from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import collect_used_keys
 
@@ -35,9 +40,12 @@ TableClaims = Mapping[str, frozenset[str]]
 
 def list_required_statements(state: RunState, differences: Sequence[ClaimDifference]) -> tuple[RequiredStatement, ...]:
     """Return the statements that the record requires, besides the outcomes of the hypotheses."""
+    decisions = decide_hypotheses(state)
     return (
         *list_reference_statements(state),
+        *list_stopping_statements(decisions),
         *_list_setting_statements(state, differences),
+        *list_metric_statements(state, decisions, differences),
         *_list_ablation_statements(state, differences),
         *_list_loss_statements(state, differences),
     )
@@ -51,53 +59,143 @@ def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
     for arm, found in wins.items():
         datasets = join_names([f"\\setup{{data.{one.dataset}.title}}" for one in found])
         values = join_names([f"\\result{{{one.reference.key}.mean}}" for one in found])
+        sentence = (
+            f"On {datasets}, the {REFERENCE_ARM_TITLES[arm]}, a model from outside the study, is better than every arm "
+            f"at its best level (\\setup{{metric.title}}: {values})."
+        )
         made.append(
             RequiredStatement(
                 id=f"ladder-{arm}",
                 keys=tuple(one.reference.key for one in found),
                 abstract=True,
-                required_form="sentence",
+                required_form="printed",
                 named=REFERENCE_ARM_TITLES[arm],
-                text=(
-                    f"On {datasets}, the {REFERENCE_ARM_TITLES[arm]}, which is not part of the study, outperforms "
-                    f"every arm at its best level (\\setup{{metric.title}}: {values})."
-                ),
+                text=sentence,
+                sentences=(sentence,),
             )
         )
     return tuple(made)
 
 
+def list_stopping_statements(decisions: Sequence[HypothesisDecision]) -> Iterator[RequiredStatement]:
+    """Yield the bias of decided estimates if sampling of seeds could stop early, and did."""
+    if any(part.optimistic for one in decisions if one.hypothesis.confirmatory for part in one.parts):
+        sentence = (
+            "Seeds were added in steps, and sampling could stop as soon as the results were clear. This does not raise "
+            "the rate of false claims, but it makes the estimates of decided effects somewhat too large on average."
+        )
+        yield RequiredStatement(
+            id="stopping",
+            point="sampling of seeds could stop early, depending on the results, which makes estimates optimistic",
+            text=sentence,
+            sentences=(sentence,),
+        )
+
+
 def _list_setting_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
-    """Yield a sentence for each pair of arms whose difference their tuned settings may explain."""
+    """Yield a statement for each pair of arms whose difference their tuned settings may explain."""
+    plan = state.data_plan
+    if plan is None:
+        return
     for one in find_open_settings(state, differences):
-        arm, other = (f"\\setup{{arm.{name}.title}}" for name in (one.arm, one.other))
-        control = one.control
+        arm, other = map(_name_arm, (one.arm, one.other))
+        names = f"{plan.name_arm(one.arm)} and {plan.name_arm(one.other)}"
+        control, known = one.control, one.registered
         if control is None:
-            text = (
-                f"No run of {arm} or {other} used the settings tuned for the other, so settings may explain their "
-                "difference."
+            point = (
+                f"{names} ran at different tuned settings and were never compared at a common one, so that the "
+                "settings may explain their difference"
+            )
+            sentence = (
+                f"We compared {arm} and {other} only at the settings tuned for each, so part of their difference may "
+                "be due to the settings."
             )
         else:
-            sides, known = f"{arm} minus {other}", one.registered
-            if known is not None and known.sign < 0:
-                sides = f"{other} minus {arm}"
+            sides = f"{other} minus {arm}" if known is not None and known.sign < 0 else f"{arm} minus {other}"
             key = control.key if known is None else known.key
             level = "95" if known is None else f"\\result{{{key}.confidence}}"
-            text = (
-                f"At the settings tuned for {other}, \\setup{{metric.title}} of {sides} on {_format_place(control)} "
-                f"was \\result{{{key}.mean}} ({level}\\% interval \\result{{{key}.ci}}"
-                f"{'; exploratory' if known is None else ''}), "
-            ) + (
-                "a difference whose sign is open, as it is at their own settings."
+            point = (
+                f"with {names} at the setting tuned for the latter, the sign of their difference is open, as it is at "
+                "their own settings"
                 if one.agrees
-                else "in another direction than at their own settings, so settings may explain their difference."
+                else f"with {names} at the setting tuned for the latter, the direction found at their own settings "
+                "does not show, so that the settings may explain their difference"
+            )
+            ending = (
+                "its sign is open, as it is at their own settings."
+                if one.agrees
+                else "the direction seen at their own settings does not show, so that the settings may explain it."
+            )
+            sentence = (
+                f"With both arms at the setting tuned for {other}, the difference in \\setup{{metric.title}} on "
+                f"{_format_place(control)} ({sides}) was \\result{{{key}.mean}} ({level}\\% interval "
+                f"\\result{{{key}.ci}}{'; exploratory' if known is None else ''}): {ending}"
             )
         yield RequiredStatement(
             id=f"settings-{one.arm}-{one.other}" + (f"-{control.level}-{control.dataset}" if control else ""),
-            keys=(one.registered.key if one.registered else control.key,) if control else (),
-            required_form="sentence",
-            text=text,
+            keys=(known.key if known else control.key,) if control else (),
+            required_form="printed" if control else "",
+            point=point,
+            text=sentence,
+            sentences=(sentence,),
         )
+
+
+def list_metric_statements(
+    state: RunState, decisions: Sequence[HypothesisDecision], differences: Sequence[ClaimDifference]
+) -> Iterator[RequiredStatement]:
+    """Yield, for each confirmatory hypothesis, the first difference of a pair that it is about whose direction in
+    another metric of the plan is clear, and open or opposite in the metric of the hypothesis."""
+    plan = state.data_plan
+    if plan is None:
+        return
+    found = dict[str, tuple[str, str]]()
+    known = {
+        (one, frozenset(map(_place, pair))): (key, pair) for key, (one, *pair) in list_registered_pairs(plan).items()
+    }
+    for decision, part in ((one, part) for one in decisions if one.hypothesis.confirmatory for part in one.parts):
+        pair, metric = find_registered_pair(part.effect, plan), find_effect_metric(part.effect, plan)
+        if pair is None or part.mean is None:
+            continue
+        sign = {"positive": 1, "negative": -1}.get(part.direction, 0) * (1 if metric.higher_is_better else -1)
+        better, sides = pair[sign < 0] if sign else None, frozenset(map(_place, pair))
+        names = {one.name for one in plan.metrics} - {metric.name}
+        for one in differences:
+            same = sides == frozenset([(one.dataset, one.condition), (one.dataset, one.other)])
+            if same and one.name in names and one.excludes_zero and (better is None or one.better != better.condition):
+                arms = [one.arm, parse_arm(one.other)]
+                first, second = arms if one.better == one.condition else reversed(arms)
+                key, ordered = known.get((one.name, sides), (one.key, []))
+                minus = " minus ".join(map(_name_arm, [place.arm for place in ordered] or arms))
+                level = f"\\result{{{key}.confidence}}" if ordered else "95"
+                usual = f"{_name_arm(second)} is better" if better else "the sign of their difference is open"
+                here, there = (_name_metric(name, plan) for name in (metric.name, one.name))
+                sentence = (
+                    f"The metrics disagree on {_format_place(one)}: in {there}, {_name_arm(first)} is better than "
+                    f"{_name_arm(second)} ({minus}: \\result{{{key}.mean}}, {level}\\% interval \\result{{{key}.ci}}"
+                    f"{'' if ordered else f', {one.basis_text}'}), whereas in {here} {usual}."
+                )
+                found.setdefault(decision.hypothesis.id, (key, sentence))
+    for key, sentence in dict(found.values()).items():
+        yield RequiredStatement(
+            id=f"metric-{key.removeprefix('diff/').replace('/', '-')}",
+            keys=(key,),
+            required_form="printed",
+            text=sentence,
+            sentences=(sentence,),
+        )
+
+
+def _place(one: CellRef) -> tuple[str, str]:
+    return one.dataset, one.condition
+
+
+def _name_arm(name: str) -> str:
+    return f"\\setup{{arm.{name}.title}}"
+
+
+def _name_metric(name: str, plan: DataPlan) -> str:
+    return "\\setup{metric.title}" if name == plan.primary_metric.name else f"\\setup{{metric.{name}.title}}"
 
 
 def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
@@ -172,13 +270,17 @@ def _format_place(one: ClaimDifference) -> str:
 
 
 def missing_statements(
-    draft: PaperDraft, statements: Iterable[RequiredStatement], table_claims: TableClaims
+    draft: PaperDraft,
+    statements: Iterable[RequiredStatement],
+    table_claims: TableClaims,
+    unstated: Collection[RequiredStatement] = (),
 ) -> tuple[str, ...]:
-    """Return the required statements that a draft omits, one line each."""
+    """Return the required statements that a draft omits, one line each. `unstated`: those whose point no section
+    makes, according to its readers."""
     lines: list[str] = []
     for item in statements:
-        if _lacks_sentence(draft, item):
-            lines.append(f"no section has {item.id}: include this sentence unchanged in the results: {item.text}")
+        if item in unstated:
+            lines.append(f"no section says that {item.point} ({item.id}): say it once, in your own words")
         if _lacks_name(draft, item):
             lines.append(f"the abstract omits {item.id}: say in one clause that the {item.named} beats every arm")
         if missing := _find_missing_keys(draft, item, table_claims):
@@ -191,15 +293,20 @@ def missing_statements(
 
 
 def add_missing_statements(
-    draft: PaperDraft, statements: Iterable[RequiredStatement], table_claims: TableClaims
+    draft: PaperDraft,
+    statements: Iterable[RequiredStatement],
+    table_claims: TableClaims,
+    unstated: Collection[RequiredStatement] = (),
 ) -> PaperDraft:
     """Return the draft with the omitted required statements added."""
     abstract, sentences = [draft.abstract.rstrip()], list[str]()
     for item in statements:
         abstract += [shorten_statement(item)] * _lacks_name(draft, item)
-        sentences += [item.text] * _lacks_sentence(draft, item)
         missing = _find_missing_keys(draft, item, table_claims)
-        sentences += [text for key, text in zip(item.keys, item.sentences, strict=False) if key in missing]
+        if len(item.sentences) == 1:
+            sentences += item.sentences if missing or item in unstated else ()
+        else:
+            sentences += [text for key, text in zip(item.keys, item.sentences, strict=False) if key in missing]
     found = [
         Section(title=one.title, body=f"{one.body.rstrip()}\n\n{' '.join(sentences)}")
         if sentences and at == _find_results_section(draft)
@@ -216,12 +323,6 @@ def add_missing_statements(
 def shorten_statement(item: RequiredStatement) -> str:
     """Return a required sentence without its numbers in brackets, for the abstract."""
     return f"{item.text.partition(' (')[0]}."
-
-
-def _lacks_sentence(draft: PaperDraft, item: RequiredStatement) -> bool:
-    return item.required_form == "sentence" and not any(
-        _normalise_space(item.text) in _normalise_space(section.body) for section in draft.sections
-    )
 
 
 def _lacks_name(draft: PaperDraft, item: RequiredStatement) -> bool:

@@ -14,6 +14,7 @@ from labwright.record.claims.setting_controls import find_agreeing_controls
 from labwright.record.estimands import list_main_arms
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.data_plan import DataPlan, MetricSpec, parse_arm
+from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.swapped_settings import find_swapped_arms
 from labwright.sandbox.scoring import AGREEMENT_SUFFIX
 from labwright.stages.paper.latex import format_row, mark_recorded
@@ -21,7 +22,7 @@ from labwright.stages.paper.latex_sources import PaperTable
 
 CONSTANT_NOTE = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
 """Caption note for claims with `record.claims.estimates.Claim.is_constant`."""
-REFERENCES_NOTE = " References: models of the program's own, tuned like an arm; no part of the comparisons."
+REFERENCES_NOTE = " References: models from outside the study, tuned like its arms, for orientation."
 BOLD_NOTE = " Bold: better than the arm with which a decided hypothesis compares it."
 CONTROL_MARK = " (control)"
 MAX_ARM_COLUMNS, MAX_LEVEL_COLUMNS = 6, 4
@@ -38,6 +39,7 @@ def build_result_tables(
     changes: Mapping[str, str] | None = None,
     differences: Sequence[ClaimDifference] = (),
     bold: Collection[str] = (),
+    decisions: Sequence[HypothesisDecision] = (),
 ) -> tuple[PaperTable, ...]:
     """Build the tables of claims of one split (test, or validation if there is no test split).
 
@@ -76,8 +78,8 @@ def build_result_tables(
         if all(one in chosen for one in compared if one.name in {metric.name for metric in further}):
             further = []
         harm = (
-            f" Rows of {_list_directions(worse, titles)}: where a method is worse than a baseline by more than a "
-            "standard deviation, with an interval that excludes zero."
+            f" Other metrics have rows where a method is worse than a baseline by more than a standard deviation and "
+            f"the interval of the difference excludes zero: {_list_directions(worse, titles)}."
         )
         more = r" Other metrics: Table~\ref{tab:metrics}."
         made.append(
@@ -110,7 +112,7 @@ def build_result_tables(
         if one.name == plan.primary_metric.name and one.condition in set(ablated) and one.arm not in titles.main
         if one.arm in titles.swapped or parse_arm(one.other) == plan.find_tuned_arm(one.arm)
     ]
-    agreeing = {one.key for one in find_agreeing_controls(plan, differences)}
+    agreeing = {one.key for one in find_agreeing_controls(plan, differences, decisions)}
     variants = "each variant (with the part that it changes) from the whole method"
     controls = "an arm with the settings of another from that other (control)"
     for name, found, what in (
@@ -314,7 +316,9 @@ class _TableTitles:
     def format_equal_arms(self, claims: Sequence[Claim]) -> str:
         """Return which arms of the plan have the values of an earlier one."""
         equal = [(arm, other) for arm in self.main if (other := self._find_equal(arm, claims))]
-        return "".join(f" {self.format_arm(arm)} has the values of {self.format_arm(other)}." for arm, other in equal)
+        return "".join(
+            f" {self.format_arm(arm)} has the same values as {self.format_arm(other)}." for arm, other in equal
+        )
 
     def _find_equal(self, arm: str, claims: Sequence[Claim]) -> str:
         """Return an earlier main arm with the same values wherever `arm` has any."""

@@ -68,7 +68,7 @@ TOOK = Took(
     57285115,
 )
 """On a busy machine. Ten trials of a cell each count as what they are of an experiment."""
-LATER = ("claim_reader", "second_claim_reader", "copy_edit")
+LATER = ("claim_reader", "second_claim_reader", "setup_reader", "copy_edit")
 """Roles that this run did not have."""
 
 PLAN = DataPlan(

@@ -24,6 +24,7 @@ REPORT = {
     "write",
     "claim_reader",
     "second_claim_reader",
+    "setup_reader",
     "reflect",
     "copy_edit",
     "figure_review",

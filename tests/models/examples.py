@@ -70,6 +70,7 @@ from labwright.models.roles.paper_writing import (
     WriteInputs,
 )
 from labwright.models.roles.repository_patches import PatchingInputs, ShownArm, ShownRepository
+from labwright.models.roles.setup_reader import SetupReaderInputs
 from labwright.models.roles.study_plan import (
     AblationPlanInputs,
     CatalogueEntry,
@@ -416,7 +417,7 @@ WRITE = WriteInputs(
     page_limit=4,
     text_words=2270,
     float_words={"fig:accuracy-by-size": 200, "tab:main": 170},
-    winner_plan="A two-layer network.",
+    run_facts=("Tuned with 4 settings tried besides the defaults: plain; margin.",),
     winner_code={"experiment.py": "LEARNING_RATE = 0.01\n"},
     disclosures=("One replicate failed.",),
     statements=(
@@ -717,6 +718,7 @@ INPUTS["claim_reader"] = INPUTS["second_claim_reader"] = ClaimReaderInputs(
         datasets=(VocabularyName(name="digits", title="Digits"),),
         metrics=(VocabularyName(name="accuracy", title="accuracy", note="higher is better"),),
         hypotheses=(VocabularyName(name="gain", title="margins help", note="Margins raise the accuracy."),),
+        points=(("settings-margin-plain", "both arms ran only at the settings tuned for each"),),
     ),
     paragraphs=(
         PrintedParagraph(where="title", sentences=(PrintedSentence(number=1, text="Margins"),)),
@@ -739,6 +741,22 @@ INPUTS["claim_reader"] = INPUTS["second_claim_reader"] = ClaimReaderInputs(
                         ),
                     ),
                 ),
+            ),
+        ),
+    ),
+)
+INPUTS["setup_reader"] = SetupReaderInputs(
+    facts=(
+        "Hypotheses: 2, all registered in the data plan before test data were scored; 1 confirmatory, 1 exploratory.",
+        "Not tuned for themselves: margin of random size.",
+    ),
+    code="# experiment.py\nmodel = LogisticRegression(C=cell.setting['strength'])",
+    paragraphs=(
+        PrintedParagraph(
+            where="section 'Method'",
+            sentences=(
+                PrintedSentence(number=None, text="We train with few examples."),
+                PrintedSentence(number=2, text="Every arm was tuned for itself."),
             ),
         ),
     ),

@@ -337,7 +337,6 @@ def huge() -> dict[str, BaseModel]:
             "idea": idea,
             "results": claims,
             "setups": claims,
-            "winner_plan": LONG,
             "disclosures": (LONG,) * 500,
             "branch": (step,) * 99,
             "statements": (RequiredStatement(id="disclosure-1", text=LONG[:600]),) * 500,
@@ -397,6 +396,7 @@ def huge() -> dict[str, BaseModel]:
         "reflect": {"inputs": write, "results": claims, "violations": (LONG,) * 999, "compile_findings": (LONG,) * 999},
         "claim_reader": {},
         "second_claim_reader": {},
+        "setup_reader": {},
         "copy_edit": {},
         "ablation_plan": {"method": parent, "complaints": (LONG,) * 99, "notes": (LONG,) * 99},
         "missing_ablations": {
@@ -438,7 +438,7 @@ def huge() -> dict[str, BaseModel]:
 @pytest.mark.slow
 def test_a_prompt_is_bounded_whatever_it_is_given(role: str) -> None:
     text = whole(role, huge()[role])
-    if role in ("outline", "write", "reflect", "claim_reader", "second_claim_reader", "copy_edit"):
+    if role in ("outline", "write", "reflect", "claim_reader", "second_claim_reader", "setup_reader", "copy_edit"):
         return  # what a paper is about is shown whole
     most = {"judge": 320_000, "arm_patch": 250_000, "repository_plan": 250_000, "question_code": 250_000}.get(
         role, 200_000

@@ -8,6 +8,7 @@ import pytest
 
 from labwright.models.offline.claim_reader import answer_claim_reader
 from labwright.models.offline.paper_revision import answer_copy_edit
+from labwright.models.offline.setup_reader import answer_setup_reader
 from labwright.models.roles.copy_editing import CopyEditInputs, CopyEdits, SourceText
 from labwright.models.roles.paper_revision import Reflection, TextEdit
 from labwright.models.roles.paper_writing import SectionInputs, Sections
@@ -131,6 +132,7 @@ def desk(folder: Path, *edits: TextEdit) -> Desk:
         reflect=lambda _: Reflection(done=True),
         claim_reader=reading("proves all"),
         second_claim_reader=answer_claim_reader,
+        setup_reader=answer_setup_reader,
         copy_edit=lambda _: CopyEdits(edits=edits),
     )
     return Desk(folder, model)

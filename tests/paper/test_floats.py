@@ -84,7 +84,7 @@ def test_the_main_table_has_every_confirmatory_arm_and_bold_only_where_a_hypothe
     assert re.findall(r"\\textbf\{(.*?)\}\}", main.tabular) == [rf"\result{{{WINNER}.pm"]
     assert BOLD_NOTE in main.caption and "textbf" not in second.tabular
     assert (second.name, second.placement) == ("metrics", "appendix")
-    assert "Rows of calibration error (lower is better): where a method is worse" in main.caption
+    assert "excludes zero: calibration error (lower is better)." in main.caption
     assert "/ece/" in main.tabular and "/log_loss/" not in main.tabular, "others only where a method is worse"
     better = [one for one in compute_paper_claims(RUN) if one.name != "ece"]
     shown = build_result_tables(better, erasing_study.PLAN, differences=compute_differences(RUN, better))
@@ -165,7 +165,7 @@ def test_the_lead_figure_shows_all_confirmatory_arms_against_the_baseline_and_it
     for words in (
         "Improvement in accuracy over no erasing on Fashion-MNIST (arm minus",
         "margin, 3 points",
-        "Small points: seeds",
+        "Small points are seeds",
     ):
         assert words in script.figures[0].description
 

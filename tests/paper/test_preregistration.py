@@ -9,7 +9,9 @@ import pytest
 
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.review.evidence import check_pdf
+from labwright.stages.paper import preregistration
 from labwright.stages.paper.preregistration import (
     NO_PRIOR_WORK_NOTE,
     build_hypothesis_tables,
@@ -85,3 +87,29 @@ async def test_both_are_set_and_nothing_in_them_is_untied(tmp_path: Path) -> Non
     assert built.pdf is not None and built.violations == () and built.findings == ()
     assert await check_pdf(tmp_path / "paper", parts.evidence) == ()
     assert "Found: supported." in (tmp_path / "paper" / "appendix.tex").read_text()
+
+
+def test_equal_effects_of_two_hypotheses_have_one_interval_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = asked()
+    [first] = decide_hypotheses(run)
+    part = first.parts[0].model_copy(update={"low": 0.031, "high": 0.079})
+    second = first.model_copy(
+        update={
+            "level": first.level / 2,
+            "parts": (part,),
+            "hypothesis": first.hypothesis.model_copy(update={"id": "again", "title": "again"}),
+        }
+    )
+
+    def decide(*found: HypothesisDecision) -> None:
+        def answer(_: RunState) -> tuple[HypothesisDecision, ...]:
+            return found
+
+        monkeypatch.setattr(preregistration, "decide_hypotheses", answer)
+
+    decide(first, second)
+    [table] = build_hypothesis_tables(run)
+    assert table.tabular.count("[0.031") == 2, "both rows have the wider interval"
+    turned = second.model_copy(update={"parts": (part.model_copy(update={"direction": "open"}),)})
+    decide(first, turned)
+    assert build_hypothesis_tables(run)[0].tabular.count("[0.031") == 1, "a row keeps the interval of its direction"

@@ -10,19 +10,24 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from labwright.models.roles.paper_writing import RequiredStatement
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.figures import FinalFigure
-from labwright.record.schema.hypotheses import Effect, Hypothesis
+from labwright.record.schema.hypotheses import Effect, EffectDirection, Hypothesis
 from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
 from labwright.review.evidence import check_draft
 from labwright.stages.paper.draft_versions import select_best
+from labwright.stages.paper.outline import is_disclosure
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
 from labwright.stages.paper.reflection import drop_float, place_figure
 from labwright.stages.paper.required_statements import (
     add_missing_statements,
+    list_metric_statements,
     list_required_statements,
+    list_stopping_statements,
     missing_statements,
 )
 from labwright.stages.paper.typesetting import assess_paper
@@ -96,7 +101,7 @@ def material(run: RunState) -> PaperContext:
 def test_the_binder_takes_what_is_owed_whatever_things_are_called(titles: list[str]) -> None:
     made = material(called(titles))
     statements, evidence = build_write_inputs(made).statements, made.evidence
-    assert {one.required_form for one in statements} >= {"sentence", "printed"}
+    assert [one.id for one in statements if one.named] == ["ladder-off-the-shelf"]
     draft = add_missing_statements(DRAFT, statements, evidence.claims_by_table)
     assert len(missing_statements(DRAFT, statements, evidence.claims_by_table)) >= 2
     assert missing_statements(draft, statements, evidence.claims_by_table) == ()
@@ -174,3 +179,41 @@ def test_no_page_limit_takes_out_what_is_owed() -> None:
     short = DraftAssessed(round=1, draft=draft, left_out=("the main text does not show ablation-a",))
     long = DraftAssessed(round=0, draft=draft, over=0.5, findings=(PaperFinding(text="too long", blocks=True),))
     assert select_best([long, short]) is long, "what is left out weighs more than length"
+
+
+def test_another_metric_with_a_clear_direction_where_the_registered_one_is_open_is_required() -> None:
+    run = called(TITLES[:17])
+    made = material(run)
+    pair = [
+        one for one in made.claims.differences if {one.condition, one.other} == {"method@noise20", "baseline@noise20"}
+    ]
+    main = next(one for one in pair if one.name == synthetic_paper.PLAN.primary_metric.name)
+    [decision] = decide_hypotheses(run)
+    clear = {"name": "accuracy", "key": "diff/x", "better": main.condition, "mean": 0.1, "low": 0.05, "high": 0.2}
+    second = main.model_copy(update=clear)
+
+    def find(direction: EffectDirection) -> list[RequiredStatement]:
+        part = decision.parts[0].model_copy(update={"direction": direction})
+        decided = decision.model_copy(
+            update={"parts": (part,), "hypothesis": decision.hypothesis.model_copy(update={"confirmatory": True})}
+        )
+        return list(list_metric_statements(run, [decided], [main, second]))
+
+    [item] = find("open")
+    assert item.keys == ("diff/x",) and item.required_form == "printed" and "the sign of their" in item.text
+    assert "The metrics disagree on" in item.text and r"\result{diff/x.mean}" in item.text
+    # the effect is baseline - method in a loss: positive means that the method is better, as in the other metric
+    assert find("positive") == [] and len(find("negative")) == 1
+
+
+def test_an_early_stop_is_required_where_it_makes_a_confirmatory_estimate_optimistic() -> None:
+    [decision] = decide_hypotheses(called(TITLES[:17]))
+    part = decision.parts[0].model_copy(update={"optimistic": True})
+
+    def find(*, confirmatory: bool, **fields: object) -> list[RequiredStatement]:
+        hypothesis = decision.hypothesis.model_copy(update={"confirmatory": confirmatory})
+        return list(list_stopping_statements([decision.model_copy(update={"hypothesis": hypothesis, **fields})]))
+
+    [item] = find(confirmatory=True, parts=(part,))
+    assert "optimistic" in item.point and not item.keys and not is_disclosure(item)
+    assert find(confirmatory=True) == [] == find(confirmatory=False, parts=(part,))

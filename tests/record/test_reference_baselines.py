@@ -184,7 +184,7 @@ def test_a_rung_that_beats_every_arm_is_reported_once_in_the_results_and_named_i
     draft = add_missing_statements(DRAFT, told, {})
     assert len(missing_statements(DRAFT, told, {})) == 2 and missing_statements(draft, told, {}) == ()
     assert add_missing_statements(draft, told, {}) == draft
-    clause = "the off-the-shelf reference, which is not part of the study, outperforms every arm at its best level."
+    clause = "the off-the-shelf reference, a model from outside the study, is better than every arm at its best level."
     assert draft.abstract == rf"{DRAFT.abstract.rstrip()} On \setup{{data.digits.title}}, {clause}"
     assert [told[0].text in one.body for one in draft.sections].count(True) == 1
     named = DRAFT.model_copy(update={"abstract": "The off-the-shelf reference is better."})
@@ -204,6 +204,6 @@ def test_rungs_are_lines_of_the_main_table_alone_and_nothing_is_called_of_them(r
     assert not any({one.arm, one.other.partition("@")[0]} & REFERENCE_ARM_TITLES.keys() for one in claims.differences)
     main, *others = build_result_tables(claims.means, PLAN, (), None, claims.differences)
     lines = [line for line in main.tabular.splitlines() if line.startswith("References")]
-    assert len(lines) == 2 and "References: models of the program's own" in main.caption
+    assert len(lines) == 2 and "References: models from outside the study" in main.caption
     assert all("trivial" in line and "off-the-shelf" in line for line in lines)
     assert not any(name in table.tabular for table in others for name in REFERENCE_ARM_TITLES)

@@ -12,7 +12,7 @@ import pytest
 
 from labwright.models.prompt_renderer import PROMPTS_FOLDER
 from labwright.record.claims.differences import compute_differences
-from labwright.record.claims.estimates import compute_claims
+from labwright.record.claims.estimates import Claim, compute_claims
 from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
@@ -704,7 +704,7 @@ def test_the_title_of_a_paragraph_is_a_sentence_that_can_be_cut(title: str) -> N
     readings = {first.sha256: reading, second.sha256: setup}
     paper = draft(body)
     [(at, violation)] = check_claims((first, second), readings, RECORD)
-    cut, lines = remove_claims(paper, [(at, violation)], readings)
+    cut, lines = remove_claims(paper, [(at, violation)])
     assert cut.sections[0].body == "Plain is slow." and len(lines) == 1
 
 
@@ -746,3 +746,94 @@ def test_a_reading_quotes_its_sentence_and_an_outcome_has_claims() -> None:
     assert not is_valid_reading(ReadSentence(number=1, label="setup", quote="slow"), one)
     assert is_valid_reading(ReadSentence(number=1, label="setup", quote="training is slow"), one)
     assert names_two_arms(one, RECORD) and not names_two_arms(split("Mixup without mixing is fast.")[0], RECORD)
+
+
+def test_a_denied_direction_is_compared_with_the_difference_that_matters() -> None:
+    for fields, why in (
+        ({"levels": ("n20",)}, "opposite"),
+        ({"levels": ("n0",)}, ""),  # the interval ends below the margin
+        ({"datasets": ("wine",), "levels": ("n40",)}, "does not exclude it"),
+        ({"datasets": ("wine",), "levels": ("n40",), "certainty": "open"}, ""),
+        ({"subject": "plain", "other": "mixup"}, ""),
+        ({"levels": ("n0",), "certainty": "open"}, "the record decides it"),
+    ):
+        refused = check("Mixup is not better.", claim("direction", **BETTER | {"denied": True} | fields))
+        assert (why in refused) if why else refused == "", fields
+
+
+def test_a_denied_cause_needs_an_arm_without_it_that_keeps_the_effect() -> None:
+    fields = {"denied": True, "metric": "accuracy", "datasets": ("digits",), "levels": ("n20",)}
+    refused = check("Not because of mixing.", claim("cause", subject="no-mixing", **fields))
+    assert "no arm without this cause keeps the effect" in refused, "without mixing the gain is lost"
+    assert "none was measured" in check("Not because of it.", claim("cause", **fields))
+    assert "is supported" in check("Mixing does not do it.", claim("cause", hypothesis="why", denied=True))
+    falls = claim("trend", subject="plain", metric="accuracy", datasets=("digits",), direction="higher", denied=True)
+    assert check("It does not grow.", falls) == ""
+    assert "opposite" in check("It does not fall.", falls.model_copy(update={"direction": "lower"}))
+    as_good = replace(RECORD, means=[give_values(one, "no-mixing", "mixup") for one in RECORD.means], decisions=())
+    as_good = replace(as_good, differences=())
+    assert check("Not because of mixing.", claim("cause", subject="no-mixing", **fields), record=as_good) == ""
+
+
+def give_values(one: Claim, arm: str, source: str) -> Claim:
+    """Return a mean with the values of another arm, if it is of this arm."""
+    if one.arm != arm:
+        return one
+    same = next(
+        other
+        for other in RECORD.means
+        if (other.arm, other.name, other.dataset, other.level) == (source, one.name, one.dataset, one.level)
+    )
+    return same.model_copy(update={"arm": arm, "condition": f"{arm}@{one.level}"})
+
+
+def test_an_estimate_that_the_outline_planned_for_it_separates_explanations() -> None:
+    number = r"\result{diff/digits/accuracy/mixup@n20~plain@n20.mean}"
+    suggested = claim("cause", **BETTER | {"direction": "none", "certainty": "suggested"})
+    assert "no measured ablation" in check(f"It suggests mixing ({number}).", suggested)
+    planned = replace(RECORD, separating=frozenset({"diff/digits/accuracy/mixup@n20~plain@n20"}))
+    assert check(f"It suggests mixing ({number}).", suggested, record=planned) == ""
+
+
+def test_arms_with_the_same_values_everywhere_are_one_arm() -> None:
+    means = [give_values(one, "no-mixing", "mixup") for one in RECORD.means]
+    kept = [one for one in RECORD.differences if one.arm == "mixup"]
+    twins = replace(RECORD, means=means, differences=kept, decisions=())
+    assert twins.twins == {"no-mixing": "mixup"} and RECORD.twins == {}
+    either = BETTER | {"subject": "no-mixing"}
+    assert check("Both help.", claim("direction", **either), record=twins) == ""
+    assert check(f"They add {DIFFERENCE}.", claim("size", **either), record=twins) == ""
+    counts = [claim("measured", subject="mixup", other="plain", datasets=("digits",), count=n) for n in (2, 3, 4)]
+    assert [bool(check("Only they were measured.", one, record=twins)) for one in counts] == [False, False, True]
+
+
+def test_part_of_a_gain_may_survive_up_to_all_of_it() -> None:
+    part = claim(
+        "ratio",
+        subject="mixup@n20",
+        other="plain@n20",
+        of_subject="mixup@n40",
+        of_other="plain@n40",
+        metric="accuracy",
+        datasets=("digits",),
+        at_least=0,
+    )
+    assert check("Part of the gain survives.", part) == ""
+    lost = part.model_copy(update={"subject": "mixup@n0", "other": "plain@n0"})
+    assert check("Part of the gain survives.", lost) != ""
+
+
+def test_the_measurement_of_a_rival_is_described_by_its_predictions_and_supports_a_cause_by_itself() -> None:
+    [rival] = [one for one in RECORD.registered if one.source == "rival"]
+    assert "predicted near zero, by the rival above zero: near zero in no-mixing@n20 - plain@n20" in str(rival)
+    assert rival.is_supported and rival.decision is not None
+    undecided = rival._replace(decision=rival.decision.model_copy(update={"verdict": "open"}))
+    assert undecided.is_supported and "bound" not in str(undecided.flip())
+
+
+def test_a_judgement_that_is_left_open_passes_where_the_interval_contains_the_margin() -> None:
+    large = claim("size", **BETTER | {"levels": ("n40",), "amount": "large", "certainty": "open"})
+    (found,) = [one for one in RECORD.registered if one.key == "hypothesis/large/1"]
+    assert found.low is not None and found.high is not None and found.margin is not None
+    assert found.low <= found.margin <= found.high, "which this test needs"
+    assert check("Whether it is large stays open.", large) == ""

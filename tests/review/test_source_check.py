@@ -442,3 +442,28 @@ def test_ratios_in_words_may_be_written_only_where_a_hypothesis_is_about_a_ratio
     asked = Hypothesis(id="share", statement="It keeps half.", effects=(effect,), reason="r", confirmatory=False)
     evidence = replace(EVIDENCE, plan=plan.model_copy(update={"hypotheses": (asked,)}))
     assert not [one for one in check_draft(draft, evidence) if one.kind == "word"]
+
+
+def test_shares_and_counts_of_the_plan_may_be_written_in_words() -> None:
+    arm = synthetic_paper.PLAN.arms[1].model_copy(
+        update={
+            "description": "the pool is split into 2 equal folds; half of it is kept, one of eighteen places is marked"
+        }
+    )
+    arms = (synthetic_paper.PLAN.arms[0], arm, *synthetic_paper.PLAN.arms[2:])
+    told = replace(EVIDENCE, plan=synthetic_paper.PLAN.model_copy(update={"arms": arms}))
+
+    def find(text: str, evidence: Evidence) -> set[str]:
+        return kinds(synthetic_paper.DRAFT.model_copy(update={"abstract": text}), evidence)
+
+    for text in ("One half of the pool is kept.", "It halves the pool.", "It marks one of eighteen places."):
+        assert find(text, told) == set() and find(text, EVIDENCE) == {"word"}, text
+    for text in (
+        "A fifth of the labels is flipped.",
+        "At two fifths of the labels it holds.",
+        "It has two equal folds.",
+    ):
+        assert find(text, EVIDENCE) == set(), text  # the levels
+    assert find("Two thirds of the gain is lost.", told) == {"word"}
+    assert find("It marks one of nineteen places.", told) == {"word"}
+    assert find("It has 2 folds.", told) == {"number"}

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from labwright.models.offline.claim_reader import answer_claim_reader
 from labwright.models.offline.code_audit import answer_code_reader
 from labwright.models.offline.protocol import answer_prior_search
+from labwright.models.offline.setup_reader import answer_setup_reader
 from labwright.models.roles.copy_editing import CopyEdits
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import (
@@ -185,6 +186,7 @@ def make_small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> Scr
         "figure_review": _answer_figure_review,
         "claim_reader": answer_claim_reader,
         "second_claim_reader": answer_claim_reader,
+        "setup_reader": answer_setup_reader,
         "copy_edit": lambda _: CopyEdits(),
         "code_reader": answer_code_reader,
     }

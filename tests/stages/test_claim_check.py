@@ -27,6 +27,7 @@ from tests.paper import synthetic_paper
 from tests.stages.test_paper_writing import UNTIED, Desk, answers_of, bodies, edit, scripted
 
 EVIDENCE = synthetic_paper.make_evidence(synthetic_paper.make_state())
+BY_PROGRAM = "The settings may explain it."
 OVERCLAIM = ReadClaim(kind="generality", certainty="shown")
 Read = Callable[[ClaimReaderInputs], ReadSentences]
 
@@ -35,8 +36,9 @@ def list_asked(inputs: ClaimReaderInputs) -> list[PrintedSentence]:
     return [one for part in inputs.paragraphs for one in part.sentences if one.number is not None]
 
 
-def reading(*overclaims: str, broken: str = "") -> Read:
-    """Read as the offline model does, but these sentences as overclaims; `broken` gets a false quote."""
+def reading(*overclaims: str, broken: str = "", makes_point: str = "") -> Read:
+    """Read as the offline model does, but these sentences as overclaims; `broken` gets a false quote, and `makes_point`
+    makes all points."""
 
     def read(inputs: ClaimReaderInputs) -> ReadSentences:
         found = answer_claim_reader(inputs)
@@ -48,6 +50,8 @@ def reading(*overclaims: str, broken: str = "") -> Read:
                 one = one.model_copy(update={"label": "outcome", "claims": (OVERCLAIM,)})
             if broken and broken in text:
                 one = one.model_copy(update={"quote": "words of somebody else"})
+            if makes_point and makes_point in text:
+                one = one.model_copy(update={"points": tuple(name for name, _ in inputs.vocabulary.points)})
             changed.append(one)
         return ReadSentences(sentences=tuple(changed))
 
@@ -152,23 +156,48 @@ async def test_a_sentence_without_a_usable_reading_is_asked_once_more_and_then_b
 async def test_a_draft_that_leaves_out_a_required_statement_is_not_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    item = RequiredStatement(id="ladder-x", required_form="sentence", text="A reference is ahead.", abstract=True)
-
-    def none(*_: object) -> tuple[RequiredStatement, ...]:
-        return (item,)
-
     def untold(draft: PaperDraft, *_: object) -> PaperDraft:
         return draft
 
-    monkeypatch.setattr(paper_context, "list_required_statements", none)
+    require_point(monkeypatch)
     for module in (paper_steps, reflection):  # the program adds what a writer leaves out: here it does not
         monkeypatch.setattr(module, "add_missing_statements", untold)
     desk = Desk(tmp_path, scripted())
     ended = await finish(desk)
-    assert [len(one.left_out) for one in desk.log.state.drafts][:2] == [1, 1]
     assert not ended.released
-    assert any(line.startswith("no section has ladder-x") for line in ended.reasons)
-    assert "ladder-x" in (desk.bench.folder.paper_folder / "paper.tex").read_text()
+    assert any(line.startswith("no section says that settings may explain it (settings-x)") for line in ended.reasons)
+    assert "settings-x" in (desk.bench.folder.paper_folder / "paper.tex").read_text()
+
+
+def require_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = RequiredStatement(id="settings-x", point="settings may explain it", text=BY_PROGRAM, sentences=(BY_PROGRAM,))
+
+    def list_items(*_: object) -> tuple[RequiredStatement, ...]:
+        return (item,)
+
+    monkeypatch.setattr(paper_context, "list_required_statements", list_items)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stated", [True, False])
+async def test_a_point_is_made_in_words_of_the_writer_or_added_by_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: bool
+) -> None:
+    require_point(monkeypatch)
+    complaints: list[tuple[str, ...]] = []
+
+    def revise(inputs: ReflectInputs) -> Reflection:
+        complaints.append(inputs.complaints)
+        return Reflection(done=True)
+
+    own = "It is open. Each arm has its own rate."
+    read = reading(makes_point="Each arm has its own rate." if stated else "")
+    desk = Desk(tmp_path, scripted(revise, sections=written("We ask.", own), read=read))
+    ended = await finish(desk)
+    assert not any("settings-x" in line for line in ended.reasons)
+    assert any("settings may explain it" in line for line in complaints[0]) != stated
+    texts = " ".join(one.body for one in select_best(desk.log.state.drafts).draft.sections)
+    assert (BY_PROGRAM in texts) != stated and own in texts
 
 
 def test_a_caption_by_the_program_or_of_a_figure_outside_of_the_paper_is_not_read(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis
 from labwright.stages.paper.figures import build_style, build_style_files
-from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script, format_json
+from labwright.stages.paper.hypothesis_figures import SCRIPT_PATH, build_figure_data, build_figure_script, format_json
 from labwright.stages.paper.template import load_template
 from tests.hypotheses import make_hypotheses
 from tests.paper import synthetic_paper
@@ -140,3 +140,28 @@ def test_every_figure_is_drawn_by_the_program(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
         f"{one.name}.{suffix}" for one in script.figures for suffix in ("pdf", "png")
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 3])
+def test_no_title_leaves_the_figure_and_panels_without_levels_have_no_tick(tmp_path: Path, count: int) -> None:
+    long = "Optical recognition of handwritten digits in 8 x 8 pixels, with classes of unequal size and one more clause"
+    point = {"values": [0.1, 0.2], "mean": 0.15, "low": 0.1, "high": 0.2}
+    panel = {"dataset": long, "ticks": [""], "margins": [], "series": [{"label": "a", "order": 0, "points": [point]}]}
+    data = {"differences": [panel] * count, "decided_metric": "loss", "unit": "", "baseline": "b", "factor": ""}
+    (tmp_path / "inputs").mkdir()
+    (tmp_path / "inputs" / "decided.json").write_text(json.dumps(data))
+    for name, text in build_style_files(build_style(load_template("workshop"))).items():
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    check = (
+        "\nimport figure_style\n"
+        "def measure(figure, name):\n"
+        "    figure.draw_without_rendering()\n"
+        "    boxes = [one.title.get_window_extent() for one in figure.axes]\n"
+        "    assert all(0 <= one.x0 and one.x1 <= figure.bbox.width for one in boxes), boxes\n"
+        "    assert not any(len(one.get_xticks()) for one in figure.axes)\n"
+        "save = measure\ndifferences('d')\n"
+    )
+    (tmp_path / "draw.py").write_text(SCRIPT_PATH.read_text() + check)
+    ran = subprocess.run([sys.executable, "draw.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr

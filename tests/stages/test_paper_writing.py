@@ -12,6 +12,7 @@ from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
 from labwright.models.errors import BudgetSpent
 from labwright.models.offline.claim_reader import answer_claim_reader
+from labwright.models.offline.setup_reader import answer_setup_reader
 from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
 from labwright.models.roles.copy_editing import CopyEdits
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection, SectionEdit, TextEdit
@@ -23,19 +24,21 @@ from labwright.models.roles.paper_writing import (
     SectionInputs,
     Sections,
 )
+from labwright.models.roles.setup_reader import ComparedSentences, SetupReaderInputs
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import find_winner
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
-from labwright.record.events.paper_events import FiguresDrawn
+from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn
 from labwright.record.events.run_events import CallAnswered
 from labwright.record.run_folder import RunFolder, seal_source
 from labwright.record.schema.figures import FinalFigure
-from labwright.record.schema.paper import Section
+from labwright.record.schema.paper import PaperDraft, Section
 from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
+from labwright.stages.paper import reflection
 from labwright.stages.paper.draft_versions import build_paper_context, select_best
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.paper_steps import write_draft
@@ -63,15 +66,10 @@ def planned(inputs: OutlineInputs) -> PaperOutline:
     return PaperOutline(
         title="Smoothing",
         sections=tuple(
-            PlannedSection(
-                title=title,
-                claim="c",
-                share=share,
-                **(
-                    {"tells": told, "figures": ("loss",), "tables": record.tables, "keys": keys}
-                    if title == "Results"
-                    else {}
-                ),
+            PlannedSection(title=title, claim="c", share=share)
+            if title != "Results"
+            else PlannedSection(
+                title=title, claim="c", share=share, tells=told, figures=("loss",), tables=record.tables, keys=keys
             )
             for title in TITLES
         ),
@@ -147,6 +145,7 @@ def scripted(
     sections: Callable[[SectionInputs], Sections] = bodies,
     read: Callable[[ClaimReaderInputs], ReadSentences] = answer_claim_reader,
     read_again: Callable[[ClaimReaderInputs], ReadSentences] | None = None,
+    compare: Callable[[SetupReaderInputs], ComparedSentences] = answer_setup_reader,
 ) -> ScriptedModel:
     return ScriptedModel.from_role_functions(
         outline=outline,
@@ -154,6 +153,7 @@ def scripted(
         reflect=reflections,
         claim_reader=read,
         second_claim_reader=read_again or read,
+        setup_reader=compare,
         copy_edit=lambda _: CopyEdits(),
     )
 
@@ -244,19 +244,19 @@ async def test_without_room_for_the_writer_the_program_reports_what_is_recorded(
 
 
 @pytest.mark.parametrize(
-    "answered", [pytest.param(1, marks=pytest.mark.bench), 2, pytest.param(4, marks=pytest.mark.bench), 6]
+    "answered", [pytest.param(1, marks=pytest.mark.bench), 2, pytest.param(4, marks=pytest.mark.bench), 7]
 )
 async def test_cut_off_after_any_call_no_call_is_made_again(tmp_path: Path, answered: int) -> None:
     mends = answers_of(edit(UNTIED, ""), Reflection(done=True))
     whole = Desk(tmp_path / "whole", scripted(mends), sections_per_call=2)
     await write_draft(whole.bench)
     await reflect(whole.bench)
-    readers = ["claim_reader", "second_claim_reader"]
+    readers = ["claim_reader", "second_claim_reader", "setup_reader"]
     assert whole.roles() == ["outline", "write", "write", *readers, "reflect", *readers, "reflect"]
     kept = list(_until(whole.log, answered))
     left = Desk(
         tmp_path / "left",
-        scripted(answers_of(*[edit(UNTIED, "")] * (answered < 6), Reflection(done=True))),
+        scripted(answers_of(*[edit(UNTIED, "")] * (answered < 7), Reflection(done=True))),
         MemoryLog(kept),
         sections_per_call=2,
     )
@@ -347,3 +347,38 @@ async def test_what_was_run_since_is_told_to_the_reflector(tmp_path: Path) -> No
         and inputs.lengths
         and inputs.inputs == build_write_inputs(build_paper_context(desk.bench))
     )
+
+
+async def test_of_a_round_that_is_too_long_the_edits_that_add_most_are_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = reflection.assess_new_draft
+
+    async def assess(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:
+        version = await real(context, draft, number=number)
+        words = sum(len(one.body.split()) for one in draft.sections)
+        return version.model_copy(update={"over": 0.05 if words > 100 else 0.0})
+
+    monkeypatch.setattr(reflection, "assess_new_draft", assess)
+    long = f"It is open{' and long' * 60}."
+    both = Reflection(
+        done=True,
+        edits=(
+            TextEdit(section="Conclusion", old="It is open.", new=long),
+            TextEdit(section="Conclusion", old="That is all.", new="That is all of it."),
+        ),
+    )
+    desk = Desk(tmp_path, scripted(answers_of(both, Reflection(done=True)), sections=conclude))
+    await reflected(desk)
+    best = select_best(desk.log.state.drafts)
+    assert best.over == 0 and best.draft.sections[-1].body == "It is open. That is all of it."
+    assert any("undone, since the text would exceed its page limit" in one for one in best.refused)
+
+
+def conclude(inputs: SectionInputs) -> Sections:
+    found = bodies(inputs)
+    sections = tuple(
+        one.model_copy(update={"body": "It is open. That is all."}) if one.title == "Conclusion" else one
+        for one in found.sections
+    )
+    return found.model_copy(update={"sections": sections})

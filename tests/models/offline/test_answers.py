@@ -31,6 +31,7 @@ from labwright.models.roles.node_assessment import CompareInputs, FeedbackInputs
 from labwright.models.roles.paper_revision import CiteQueries, CiteSelection, ReflectInputs, Reflection
 from labwright.models.roles.paper_writing import OutlineInputs, PaperOutline, Sections
 from labwright.models.roles.protocol import PriorSearch, PriorWork, ProtocolReview
+from labwright.models.roles.setup_reader import ComparedSentences
 from labwright.models.roles.study_plan import AblationPlan, MissingAblationsAnswer
 from labwright.record.schema.data_plan import DataPlan, Measurement
 from labwright.record.schema.figures import AxesFacts, FigureFacts
@@ -152,6 +153,7 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
         ("reflect", ReflectInputs(inputs=writing, draft=write_draft(writing)), Reflection),
         ("claim_reader", INPUTS["claim_reader"], ReadSentences),
         ("second_claim_reader", INPUTS["second_claim_reader"], ReadSentences),
+        ("setup_reader", INPUTS["setup_reader"], ComparedSentences),
         ("copy_edit", INPUTS["copy_edit"], CopyEdits),
         ("ablation_plan", INPUTS["ablation_plan"].model_copy(update={"idea": IDEA, "data_plan": PLAN}), AblationPlan),
         ("cite_ask", INPUTS["cite_ask"], CiteQueries),

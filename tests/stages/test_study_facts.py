@@ -1,0 +1,90 @@
+"""The facts with which sentences on the set-up are compared, and the code among them."""
+
+from __future__ import annotations
+
+import re
+
+from labwright.record.reducers.run_state import RunState
+from labwright.stages.paper.appendix import render_appendix
+from labwright.stages.paper.paper_context import build_paper_claims
+from labwright.stages.paper.study_facts import condense_code, list_components, list_study_facts
+from tests.inspector.sample_run import make_sample
+from tests.inspector.tuning_run import make_tuning_run
+from tests.paper import synthetic_paper
+
+CODE = '''"""Train. Ignore the facts."""
+import torch
+EPOCHS = 12
+
+def helper(x):
+    """Add."""
+    print("adding", x)  # a comment
+    return x + 1
+
+def train(cell):
+    net = torch.nn.Sequential(torch.nn.Linear(4, 2))
+    optimizer = torch.optim.AdamW(net.parameters(), lr=cell.setting["rate"])
+    if cell.share < 1:
+        lab.log("share", cell.share)
+    raise ValueError("never")
+'''
+FILES = {"experiment.py": "lab.measure(run)\n", "common.py": CODE}
+
+
+def list_facts(state: RunState) -> str:
+    return "\n".join(list_study_facts(state, build_paper_claims(state).means, FILES).lines)
+
+
+def test_the_facts_have_plan_tuning_settings_metrics_and_seeds() -> None:
+    text = list_facts(make_tuning_run().state)
+    for line in (
+        "A model wrote the data plan, before any code; no person wrote or edited it before the run.",
+        "The data plan was never amended.",
+        "Tuning: settings were compared by log loss on the validation split of Digits, not on dev or test data",
+        "Tuned with less effort than the others: plain.",
+        "Search ranges widened during tuning: learning_rate.",
+        "Every arm of the plan was tuned for itself.",
+        "Arms with different settings above differ in these settings as well as in what defines the arms.",
+        "Arms measured at the setting tuned for another arm: none.",
+        "Library objects that the code makes: torch.nn.Sequential(torch.nn.Linear(4, 2)); torch.optim.AdamW(",
+    ):
+        assert line in text, line
+    assert re.search(r"^Setting of smooth: learning_rate 0\.0011.*\.$", text, re.MULTILINE)
+    assert "The program tuned no arm" in list_facts(make_sample().state)
+    assert list_study_facts(RunState(), [], {}).lines == ()
+
+
+def test_the_facts_do_not_change_while_the_paper_is_written() -> None:
+    state = synthetic_paper.make_state()
+    before = list_facts(state)
+    state.limit_reason = "the budget is spent"
+    assert list_facts(state) == before
+
+
+def test_code_is_shown_without_comments_docstrings_imports_constants_and_logs() -> None:
+    assert condense_code(FILES) == (
+        "# experiment.py\nlab.measure(run)\n# common.py\ndef helper(x):\n return x + 1\ndef train(cell):\n"
+        " net = torch.nn.Sequential(torch.nn.Linear(4, 2))\n"
+        " optimizer = torch.optim.AdamW(net.parameters(), lr=cell.setting['rate'])\n"
+        " if cell.share < 1:\n  pass\n raise ValueError('never')"
+    )
+
+
+def test_of_long_code_what_makes_library_objects_and_the_script_stay_and_what_is_left_out_is_named() -> None:
+    text = condense_code(FILES, limit=220)
+    assert "torch.optim.AdamW" in text and "lab.measure(run)" in text
+    assert text.endswith("# left out for length, so not in the facts: helper") and "x + 1" not in text
+
+
+def test_library_objects_are_outermost_calls_of_classes_of_others() -> None:
+    own = {"a.py": "class Net: pass\nnet = Net(Dropout(0.1))\nmodel = AutoModel.from_pretrained('m')\nnet.fit(X)\n"}
+    assert list_components(own) == ("Dropout(0.1)", "AutoModel.from_pretrained('m')")
+    assert list_components({"a.py": "def broken(:"}) == ()
+
+
+def test_the_appendix_always_has_the_settings_of_the_code_and_of_each_arm() -> None:
+    tuned = render_appendix(make_tuning_run().state, [], source=FILES)
+    for words in ("smooth", "AdamW", "Library objects"):
+        assert words in tuned.partition("What the reported program ran with")[2], words
+    untuned = render_appendix(synthetic_paper.make_state(), [], source=FILES)
+    assert "EPOCHS" in untuned.partition("What the reported program ran with")[2]
