@@ -74,7 +74,7 @@ def _skip_sync(_: object) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    vars(os).update(fsync=_skip_sync, fdatasync=_skip_sync)
+    os.fsync = os.fdatasync = _skip_sync
     if config.getoption("--hypothesis-profile") is None:
         settings.load_profile("test")
     if VARIABLE not in os.environ:  # workers inherit it

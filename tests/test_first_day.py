@@ -127,9 +127,7 @@ def test_the_scorer_of_the_page_scores(scientist: Scientist) -> None:
 
 @pytest.mark.slow
 @isolated
-def test_the_example_with_a_repository_of_ones_own_ends_in_a_report(
-    tmp_path: Path, scientist: Scientist
-) -> None:
+def test_the_example_with_a_repository_of_ones_own_ends_in_a_report(tmp_path: Path, scientist: Scientist) -> None:
     make_repository(tmp_path / "my_repository")
     scientist(_example("ablate"), tmp_path)
     report = (tmp_path / "ablated" / "report.md").read_text()
