@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -89,12 +88,21 @@ def test_what_the_page_of_troubles_quotes_is_really_said() -> None:
 # --- the examples, run ----------------------------------------------------------------------------------------------
 
 
-def _scientist(words: list[str], place: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "labwright", *words], cwd=place, capture_output=True, text=True, timeout=180, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+Scientist = Callable[[list[str], Path], str]
+
+
+@pytest.fixture
+def scientist(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Scientist:
+    """Run a command in a folder, in this process, and return what it prints."""
+
+    def run(words: list[str], place: Path) -> str:
+        monkeypatch.chdir(place)
+        code = main(words)
+        printed = capsys.readouterr()
+        assert code == 0, printed.err
+        return printed.out
+
+    return run
 
 
 isolated = pytest.mark.skipif(not get_probed_isolation().is_on, reason="bubblewrap does not work here")
@@ -102,25 +110,25 @@ isolated = pytest.mark.skipif(not get_probed_isolation().is_on, reason="bubblewr
 
 @pytest.mark.slow
 @isolated
-def test_the_example_with_data_of_ones_own_is_scored() -> None:
-    said = _scientist(_example("exec"), ROOT)
+def test_the_example_with_data_of_ones_own_is_scored(scientist: Scientist) -> None:
+    said = scientist(_example("exec"), ROOT)
     assert re.search(r"log_loss +crops +validation +baseline +0 +scored +0\.\d+", said)
     assert "2 sealed predictions" in said and " test " not in said
 
 
 @pytest.mark.slow
 @isolated
-def test_the_scorer_of_the_page_scores() -> None:
+def test_the_scorer_of_the_page_scores(scientist: Scientist) -> None:
     page = (ROOT / "docs" / "statistics.md").read_text()
     assert (ROOT / "examples" / "own_data" / "cost.py").read_text() in page
     [line] = [line for line in _lines("docs/statistics.md") if "sandbox.scorers" in line]
-    assert re.search(r"cost +crops +validation +baseline +0 +scored +0\.\d+", _scientist(shlex.split(line)[1:], ROOT))
+    assert re.search(r"cost +crops +validation +baseline +0 +scored +0\.\d+", scientist(shlex.split(line)[1:], ROOT))
 
 
 @pytest.mark.slow
 @isolated
-def test_the_example_with_a_repository_of_ones_own_ends_in_a_report(tmp_path: Path) -> None:
+def test_the_example_with_a_repository_of_ones_own_ends_in_a_report(tmp_path: Path, scientist: Scientist) -> None:
     make_repository(tmp_path / "my_repository")
-    _scientist(_example("ablate"), tmp_path)
+    scientist(_example("ablate"), tmp_path)
     report = (tmp_path / "ablated" / "report.md").read_text()
     assert re.search(r"^\| tilt \|.*\| critical \|$", report, flags=re.MULTILINE)

@@ -136,7 +136,12 @@ def _files_to_ship() -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "words", [("doctor",), ("exec", "{script}"), ("run", "--idea", "{idea}", "--dry-run", "--runs", "{runs}")]
+    "words",
+    [
+        ("exec", "{script}"),
+        pytest.param(("doctor",), marks=pytest.mark.bench),
+        pytest.param(("run", "--idea", "{idea}", "--dry-run", "--runs", "{runs}"), marks=pytest.mark.bench),
+    ],
 )
 def test_modules_of_others_on_the_path_of_python_do_not_get_in_the_way(words: tuple[str, ...], tmp_path: Path) -> None:
     hostile = tmp_path / "hostile"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
@@ -252,11 +253,17 @@ def _join(names: Iterable[str]) -> str:
 def render_template(name: str, values: Mapping[str, Any]) -> str:
     """Render a template of this package. Filters: `rec`, `words`, `short`, `names` (joins them). An indented line
     continues the previous one."""
+    text = _join_lines(_get_environment().get_template(name).render(values))
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+@functools.cache
+def _get_environment() -> SandboxedEnvironment:
+    """Return the environment of this package's templates, which compiles each of them once."""
     environment = build_tex_environment(FileSystemLoader(Path(__file__).parent))
     filters: dict[str, Any] = environment.filters
     filters.update({"rec": mark_recorded, "words": to_words, "short": shorten, "names": _join})
-    text = _join_lines(environment.get_template(name).render(values))
-    return re.sub(r"\n{3,}", "\n\n", text).strip()
+    return environment
 
 
 def build_tex_environment(loader: BaseLoader) -> SandboxedEnvironment:

@@ -124,12 +124,6 @@ def study(place: Path, train: str = TRAIN) -> tuple[str, ...]:
     )
 
 
-def scientist(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "labwright", *words], capture_output=True, text=True, timeout=180, check=False
-    )
-
-
 def killed(run: Path, cells: int, *words: str) -> None:
     """Begin, and kill it once so many cells were measured."""
     process = subprocess.Popen(
@@ -168,19 +162,19 @@ def before_the_end(run: Path) -> list[str]:
     return [gzip.decompress((run / "prompts" / f"{name}.json.gz").read_bytes()).decode() for name in names]
 
 
-def test_a_study_of_a_repository_is_killed_twice_and_comes_to_its_paper(tmp_path: Path) -> None:
+def test_a_study_of_a_repository_is_killed_and_comes_to_its_paper(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words, run = study(tmp_path), tmp_path / "runs" / "study"
-    killed(run, 1, *words, *KNOWN)
-    killed(run, 5, "resume", str(run))
-    ended = scientist("resume", str(run))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    killed(run, 3, *words, *KNOWN)
+    assert main(["resume", str(run)]) == 0, capsys.readouterr().err
     state = read_state(run)
     cells = measured(state.nodes)
     assert len(cells) == len(set(cells)) and len(state.cells) == len(cells)
     tests = next(iter(state.test_measurements.values()))
     assert {one.split for one in tests} == {"test"} and {one.grade for one in tests} == {"logged"}
     assert state.released is not None and state.released.released
-    assert scientist("audit", str(run)).returncode == 0
+    assert main(["audit", str(run)]) == 0
     floats = (run / "paper" / "floats.tex").read_text().split("\\definefloat")[1:]
     assert len(floats) > 1 and all("Grade of all values: logged." in one for one in floats)
     printed = re.search(
@@ -192,10 +186,11 @@ def test_a_study_of_a_repository_is_killed_twice_and_comes_to_its_paper(tmp_path
         ),
     )
     assert printed is not None
-    traced = scientist("trace", str(run), printed[0]).stdout
+    capsys.readouterr()
+    assert main(["trace", str(run), printed[0]]) == 0
+    traced = capsys.readouterr().out
     assert '"score": secret' in traced and "train.py:21" in traced and "sealed/test_metric__fit__flat.json" in traced
-    again = scientist("reproduce", str(run), "--limit", "1")
-    assert again.returncode == 0, again.stdout + again.stderr
+    assert main(["reproduce", str(run), "--limit", "1"]) == 0, capsys.readouterr().err
     asked = before_the_end(run)
     assert len(asked) > 5 and not [text for text in asked if re.search(LEAK, text)]
     curves = [
@@ -232,10 +227,12 @@ def test_what_cannot_be_is_refused_in_a_line_before_anything_is_made(
     assert said in told and told.count("\n") == 1 and not (tmp_path / "runs").exists()
 
 
-def test_uncommitted_work_is_refused_and_another_baseline_ends_the_run(tmp_path: Path) -> None:
+def test_uncommitted_work_is_refused_and_another_baseline_ends_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = study(tmp_path)
-    ended = scientist(*words, *KNOWN, "--expect", "0.5±0.01")
-    assert ended.returncode == 2 and "0.5" in ended.stdout + ended.stderr
+    assert main([*words, *KNOWN, "--expect", "0.5±0.01"]) == 2
+    said = capsys.readouterr()
+    assert "0.5" in said.out + said.err
     (tmp_path / "fit" / "train.py").write_text(TRAIN + "\n")
-    refused = scientist(*words[:-5], "other", *KNOWN)
-    assert refused.returncode == 2 and "--dirty" in refused.stderr
+    assert main([*words[:-5], "other", *KNOWN]) == 2 and "--dirty" in capsys.readouterr().err

@@ -221,8 +221,9 @@ def came(found: dict[str, Any], task: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("pauses", [(2.0,), pytest.param((1.5, 3.0), marks=pytest.mark.bench)])
 def test_answers_end_as_they_should_and_killed_anywhere_the_table_is_the_same(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    place: Path, capsys: pytest.CaptureFixture[str], pauses: tuple[float, ...]
 ) -> None:
     assert main(["bench", "exp", *WORDS, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -240,7 +241,7 @@ def test_answers_end_as_they_should_and_killed_anywhere_the_table_is_the_same(
     }
 
     words = [sys.executable, "-m", "labwright", "bench", "exp", *WORDS[:-1], "again"]
-    for pause in (1.5, 3.0):
+    for pause in pauses:
         process = subprocess.Popen(
             words,
             cwd=place.parent,

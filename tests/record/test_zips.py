@@ -155,20 +155,6 @@ def test_what_writes_into_a_run_refuses_a_zip(words: list[str], capsys: pytest.C
 
 
 @pytest.mark.slow
-def test_what_was_unpacked_is_removed_when_the_process_ends(tmp_path: Path) -> None:
-    code = "import sys; from labwright.agent.cli import main; sys.exit(main(['audit', sys.argv[1]]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(RECORDED)],
-        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0 and "clean: 0 unbound" in done.stdout, done.stderr
-    assert not [*tmp_path.glob("scientist-run-*")]
-
-
-@pytest.mark.slow
 def test_what_view_unpacked_is_removed_when_it_is_terminated(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "labwright", "view", str(RECORDED)],

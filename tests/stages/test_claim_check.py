@@ -26,6 +26,7 @@ from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic_paper
 from tests.stages.test_paper_writing import UNTIED, Desk, answers_of, bodies, edit, scripted
 
+pytestmark = pytest.mark.usefixtures("placeholder_pdf")
 EVIDENCE = synthetic_paper.make_evidence(synthetic_paper.make_state())
 BY_PROGRAM = "The settings may explain it."
 OVERCLAIM = ReadClaim(kind="generality", certainty="shown")

@@ -347,14 +347,20 @@ def test_a_reviewer_without_a_usable_answer_leaves_the_plan(tmp_path: Path) -> N
     assert "the plan has no field 'arms[nobody]'" in lost.why
 
 
-def test_a_preparation_cut_off_anywhere_comes_to_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("often", ["first", pytest.param("every", marks=[pytest.mark.bench, pytest.mark.slow])])
+def test_a_preparation_cut_off_anywhere_comes_to_the_same(tmp_path: Path, often: str) -> None:
+    """Cut after the first event of each kind; in `make bench`, after every event."""
     given(tmp_path)
     better = amended(FIRST, SECOND, untested=("other data",))
     whole = Study(tmp_path, PLAN, PLAN, better, protocol_review=review(FINDING, FINDING, held=2))
     plan = whole.prepared()
     assert plan.untested == ("other data",) and len(plan.omitted) == 2
     events, asked = whole.log.events, len(whole.model.requests)
+    kinds: set[str] = set()
     for end in range(1, next(at for at, one in enumerate(events) if isinstance(one, PlanPrepared)) + 1):
+        if often == "first" and events[end - 1].type in kinds:
+            continue
+        kinds.add(events[end - 1].type)
         plans = [PLAN, PLAN, better][
             sum(isinstance(one, CallAnswered) and one.key.role == "plan" for one in events[:end]) :
         ]

@@ -26,6 +26,7 @@ from labwright.stages.paper.study_facts import StudyFacts
 from tests.stages.test_claim_check import finish, written
 from tests.stages.test_paper_writing import UNTIED, Desk, answers_of, edit, scripted
 
+pytestmark = pytest.mark.usefixtures("placeholder_pdf")
 FACTS = StudyFacts(
     planned=("Hypotheses: 3.",), run=("Not tuned for themselves: plain.",), code="model = Ridge(alpha=1)"
 )

@@ -257,6 +257,7 @@ def half(lr, it):
 
 
 net = nn.Sequential(nn.Linear(4, 4), Block(), nn.Linear(4, 1))
+print("first weight", float(net[0].weight[0, 0]))
 optim = torch.optim.SGD(net.parameters(), lr=0.1)
 x = torch.randn(16, 4)
 y = x[:, :1] * 2
@@ -268,6 +269,7 @@ for it in range(10):
     optim.step()
 print("first weight", float(net[0].weight[0, 0]))
 """
+"""Prints the first weight before and after training."""
 
 
 def test_what_is_added_is_told_from_what_that_is_called_with_and_a_count_is_no_value(tmp_path: Path) -> None:
@@ -285,22 +287,20 @@ def test_what_is_added_is_told_from_what_that_is_called_with_and_a_count_is_no_v
 
 def test_where_nothing_is_learnt_the_weights_are_those_of_the_beginning(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(ADDED.lstrip())
-    (tmp_path / "first.py").write_text(ADDED.lstrip().replace("range(10)", "range(0)"))
 
-    def printed(script: str, env: dict[str, str]) -> str:
-        return subprocess.run(
-            [sys.executable, script],
+    def count_weights(env: dict[str, str]) -> int:
+        ran = subprocess.run(
+            [sys.executable, "train.py"],
             cwd=tmp_path,
             check=True,
             capture_output=True,
             text=True,
             timeout=120,
             env=trace.add_hook({**os.environ, **env}),
-        ).stdout
+        )
+        return len(set(ran.stdout.splitlines()))
 
-    assert (
-        printed("train.py", trace.build_no_training_variables()) == printed("first.py", {}) != printed("train.py", {})
-    )
+    assert (count_weights(trace.build_no_training_variables()), count_weights({})) == (1, 2)
     assert trace.add_hook({"PYTHONPATH": "src"}) == {"PYTHONPATH": "src"}
     assert (
         trace.add_hook({"PYTHONPATH": "src", **trace.build_trace_variables()})["PYTHONPATH"]
