@@ -158,7 +158,7 @@ def list_known_shares(evidence: Evidence) -> frozenset[float]:
     for facts in evidence.facts:
         total = sum(facts.sizes.values())
         found |= {size / total for size in facts.sizes.values()} if total else set()
-    return frozenset(found | {1 - one for one in found if one < 1})
+    return frozenset(found)
 
 
 def _parse_ratio(words: str) -> float | None:

@@ -10,7 +10,7 @@ import pytest
 from labwright.agent.cli import main
 from labwright.record.log_reader import read_events, read_state
 from labwright.sandbox.isolation.probe import get_probed_isolation
-from tests.repositories import make_repository
+from tests.repositories import FILES, make_repository
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,7 +22,8 @@ def test_a_limit_ends_it_a_higher_one_lets_it_go_on_and_every_command_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    make_repository(tmp_path / "tinyfit")
+    slow = FILES | {"train.py": f"import time\ntime.sleep(0.5)\n{FILES['train.py']}"}
+    make_repository(tmp_path / "tinyfit", slow)  # 24 runs by 2 workers take six seconds at least
     words = [
         "ablate",
         "tinyfit",
@@ -35,7 +36,7 @@ def test_a_limit_ends_it_a_higher_one_lets_it_go_on_and_every_command_reads_it(
         "--out",
         "out",
     ]
-    assert main([*words, "--workers", "2", "--time-limit", "7s"]) == 3
+    assert main([*words, "--workers", "2", "--time-limit", "5s"]) == 3
     assert (tmp_path / "out" / "report.md").is_file() and read_state(Path("out")).limit_reason is not None
     before = [*read_state(Path("out")).cells]
     assert main(["status", "out"]) == 0

@@ -190,7 +190,7 @@ def test_what_is_tied_or_notation_passes(text: str):
         r"Seven of the ten classes are hard.",
         r"Training takes three times longer.",
         r"An eight-bit representation is used.",
-        r"It is a tenth of it.",
+        r"It is a seventh of it.",
     ],
 )
 @pytest.mark.slow
