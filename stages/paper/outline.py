@@ -43,6 +43,7 @@ RESERVED_TITLES = ("abstract", "title")
 ORDINALS = ("first", "second", "third")
 SHARE_BOUNDS = (0.8, 1.2)
 """Bounds of the sum of all shares."""
+_OPPOSITE: Mapping[PlannedState, PlannedState] = {"positive": "negative", "negative": "positive"}
 
 
 def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, tuple[str, ...]]:
@@ -137,9 +138,21 @@ def _strip_macros(outline: PaperOutline) -> PaperOutline:
 
 def use_registered_keys(outline: PaperOutline, plan: DataPlan) -> PaperOutline:
     """Return the outline with the keys of registered effects, alternatives and rivals in place of its own requests for
-    them, and of the differences of the same arms."""
+    them, and of the differences of the same arms. Where a difference has the opposite order, so has the sign on which a
+    claim rests."""
     known = {f"estimate/{one.name}": key for one in outline.estimates if (key := find_registered_key(one, plan))}
-    known |= list_registered_keys(plan)
+    registered = list_registered_keys(plan)
+    turned = {_reverse_difference(one): key for one, key in registered.items()}
+    known |= turned | registered
+
+    def turn(rests_on: Mapping[str, PlannedState]) -> dict[str, PlannedState]:
+        return {
+            key: _OPPOSITE.get(state, state) if strip_form(key) in turned else state for key, state in rests_on.items()
+        }
+
+    abstract = outline.abstract.model_copy(update={"rests_on": turn(outline.abstract.rests_on)})
+    sections = tuple(one.model_copy(update={"rests_on": turn(one.rests_on)}) for one in outline.sections)
+    outline = outline.model_copy(update={"abstract": abstract, "sections": sections})
 
     def replace(found: re.Match[str]) -> str:
         stem = strip_form(found[1])
@@ -148,6 +161,13 @@ def use_registered_keys(outline: PaperOutline, plan: DataPlan) -> PaperOutline:
     kept = tuple(one for one in outline.estimates if f"estimate/{one.name}" not in known)
     text = outline.model_copy(update={"estimates": kept}).model_dump_json()
     return PaperOutline.model_validate_json(re.sub(r'"((?:estimate|diff)/[^"\\]+)"', replace, text))
+
+
+def _reverse_difference(key: str) -> str:
+    """Return the key of the difference with its sides exchanged."""
+    place, _, other = key.partition("~")
+    start, _, condition = place.rpartition("/")
+    return f"{start}/{other}~{condition}"
 
 
 def _repair_explanations(

@@ -150,9 +150,7 @@ def list_metric_statements(
     if plan is None:
         return
     found = dict[str, tuple[str, str]]()
-    known = {
-        (one, frozenset(map(_place, pair))): (key, pair) for key, (one, *pair) in list_registered_pairs(plan).items()
-    }
+    known = _list_registered(plan)
     for decision, part in ((one, part) for one in decisions if one.hypothesis.confirmatory for part in one.parts):
         pair, metric = find_registered_pair(part.effect, plan), find_effect_metric(part.effect, plan)
         if pair is None or part.mean is None:
@@ -161,19 +159,16 @@ def list_metric_statements(
         better, sides = pair[sign < 0] if sign else None, frozenset(map(_place, pair))
         names = {one.name for one in plan.metrics} - {metric.name}
         for one in differences:
-            same = sides == frozenset([(one.dataset, one.condition), (one.dataset, one.other)])
-            if same and one.name in names and one.excludes_zero and (better is None or one.better != better.condition):
+            if _list_places(one) == sides and one.name in names and one.excludes_zero and (better is None or one.better != better.condition):
                 arms = [one.arm, parse_arm(one.other)]
                 first, second = arms if one.better == one.condition else reversed(arms)
-                key, ordered = known.get((one.name, sides), (one.key, []))
-                minus = " minus ".join(map(_name_arm, [place.arm for place in ordered] or arms))
-                level = f"\\result{{{key}.confidence}}" if ordered else "95"
+                key, minus, level, basis = _find_printed(one, known)
                 usual = f"{_name_arm(second)} is better" if better else "the sign of their difference is open"
                 here, there = (_name_metric(name, plan) for name in (metric.name, one.name))
                 sentence = (
                     f"The metrics disagree on {_format_place(one)}: in {there}, {_name_arm(first)} is better than "
                     f"{_name_arm(second)} ({minus}: \\result{{{key}.mean}}, {level}\\% interval \\result{{{key}.ci}}"
-                    f"{'' if ordered else f', {one.basis_text}'}), whereas in {here} {usual}."
+                    f"{basis and f', {basis}'}), whereas in {here} {usual}."
                 )
                 found.setdefault(decision.hypothesis.id, (key, sentence))
     for key, sentence in dict(found.values()).items():
@@ -186,8 +181,32 @@ def list_metric_statements(
         )
 
 
+_Sides = frozenset[tuple[str, str]]
+"""(dataset, condition) of both sides of a difference."""
+_Registered = Mapping[tuple[str, _Sides], tuple[str, Sequence[CellRef]]]
+"""(metric, sides) of a registered pair -> its key and its cells in the registered order."""
+
+
 def _place(one: CellRef) -> tuple[str, str]:
     return one.dataset, one.condition
+
+
+def _list_places(one: ClaimDifference) -> _Sides:
+    return frozenset([(one.dataset, one.condition), (one.dataset, one.other)])
+
+
+def _list_registered(plan: DataPlan) -> _Registered:
+    """Return the registered pairs, alternatives and rivals included; of a pair with several keys, the first one."""
+    pairs = reversed(list_registered_pairs(plan).items())
+    return {(metric, frozenset(map(_place, cells))): (key, cells) for key, (metric, *cells) in pairs}
+
+
+def _find_printed(one: ClaimDifference, known: _Registered) -> tuple[str, str, str, str]:
+    """Return the key of a difference that a paper prints, its arms in words, the confidence of its interval and the
+    term for what is not registered: a registered pair has its own order and interval."""
+    key, cells = known.get((one.name, _list_places(one)), (one.key, ()))
+    minus = " minus ".join(map(_name_arm, [place.arm for place in cells] or [one.arm, parse_arm(one.other)]))
+    return (key, minus, f"\\result{{{key}.confidence}}", "") if cells else (key, minus, "95", one.basis_text)
 
 
 def _name_arm(name: str) -> str:
@@ -200,22 +219,25 @@ def _name_metric(name: str, plan: DataPlan) -> str:
 
 def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
     """Yield, for each measured ablation arm, its clearest difference on the main dataset."""
+    known = _list_registered(state.data_plan) if state.data_plan is not None else {}
     for result in collect_ablation_results(state):
         for arm in result.arms if result.outcome == "measured" else ():
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
             here = [one for one in found if one.dataset == found[0].dataset]
             if here:
                 clearest = max(here, key=lambda one: (one.excludes_zero, abs(one.mean)))
+                key = _find_printed(clearest, known)[0]
                 yield RequiredStatement(
                     id=f"ablation-{arm}",
-                    keys=(clearest.key,),
+                    keys=(key,),
+                    equal_keys={key: (clearest.key,)},
                     required_form="shown",
                     text=(
                         f"{result.ablation.name}, an ablation of {result.ablation.part}"
                         f"{_EXPLORATORY_CONTROL if result.surprise is not None else ''}: "
-                        f"\\result{{{clearest.key}.mean}}"
+                        f"\\result{{{key}.mean}}"
                     ),
-                    sentences=(_format_difference(clearest),),
+                    sentences=(_format_difference(clearest, known),),
                 )
 
 
@@ -225,6 +247,7 @@ def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference
     roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan is not None else {}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
     registered = list_registered_sides(state.data_plan)
+    known = _list_registered(state.data_plan) if state.data_plan is not None else {}
     for difference in _filter_primary(state, differences):
         sides = frozenset(
             (difference.dataset, difference.name, one) for one in (difference.condition, difference.other)
@@ -235,15 +258,18 @@ def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference
         behind = [one for one in found if one.better == one.other and one.mean != 0]
         lost = behind if len(behind) == len(found) else [one for one in behind if one.excludes_zero]
         if lost:
+            keys = [_find_printed(one, known)[0] for one in lost]
+            values = (
+                f"{parse_level(one.condition) or 'in all'}: \\result{{{key}.mean}}"
+                for one, key in zip(lost, keys, strict=True)
+            )
             yield RequiredStatement(
                 id=f"behind-{dataset}-{arm}-{other}",
-                keys=tuple(one.key for one in lost),
+                keys=tuple(keys),
+                equal_keys={key: (one.key,) for one, key in zip(lost, keys, strict=True)},
                 required_form="shown",
-                text=(
-                    f"{arm} against {other} on {dataset}, where its means are worse: "
-                    + "; ".join(f"{parse_level(one.condition) or 'in all'}: \\result{{{one.key}.mean}}" for one in lost)
-                ),
-                sentences=tuple(map(_format_difference, lost)),
+                text=f"{arm} against {other} on {dataset}, where its means are worse: {'; '.join(values)}",
+                sentences=tuple(_format_difference(one, known) for one in lost),
             )
 
 
@@ -252,12 +278,14 @@ def _filter_primary(state: RunState, differences: Iterable[ClaimDifference]) -> 
     return [one for one in differences if plan is not None and one.name == plan.primary_metric.name]
 
 
-def _format_difference(one: ClaimDifference) -> str:
+def _format_difference(one: ClaimDifference, known: _Registered) -> str:
     """Write a sentence with a difference of the primary metric. Names are macros, since they may contain numbers."""
-    interval = "" if one.low is None else f"95\\% interval \\result{{{one.key}.ci}}; "
+    key, minus, level, basis = _find_printed(one, known)
+    interval = "" if one.low is None else f"{level}\\% interval \\result{{{key}.ci}}"
+    noted = "; ".join(filter(None, (interval, basis)))
     return (
-        f"On {_format_place(one)}, the difference in \\setup{{metric.title}} (\\setup{{arm.{one.arm}.title}} minus "
-        f"\\setup{{arm.{parse_arm(one.other)}.title}}) is \\result{{{one.key}.mean}} ({interval}{one.basis_text})."
+        f"On {_format_place(one)}, the difference in \\setup{{metric.title}} ({minus}) is \\result{{{key}.mean}}"
+        f"{noted and f' ({noted})'}."
     )
 
 
@@ -341,7 +369,7 @@ def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, table_claims:
     if item.required_form == "printed" and HYPOTHESIS_TABLE in collect_used_keys(bodies, frozenset({"papertable"})):
         # the table has all parts of a hypothesis that the text reports
         return missing if len(missing) == len(item.keys) else []
-    return [key for key in missing if not _is_in_table(key, means)]
+    return [key for key in missing if not any(_is_in_table(one, means) for one in (key, *item.equal_keys.get(key, ())))]
 
 
 def _is_in_table(key: str, means: set[tuple[str, str, str]]) -> bool:

@@ -14,6 +14,7 @@ from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.reducers.run_state import RunState
+from labwright.record.result_macros import find_macro_uses
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.hypotheses import Effect, EffectDirection, Hypothesis
@@ -142,6 +143,36 @@ def test_an_ablation_and_data_on_which_the_method_is_behind_are_owed() -> None:
     )
     told = add_missing_statements(text, [item], {})
     assert told.sections[0].body.count("; exploratory).") == 3 and missing_statements(told, [item], {}) == ()
+
+
+def test_a_pair_that_a_hypothesis_reads_is_required_by_its_registered_key_which_the_outline_may_use() -> None:
+    run = synthetic_paper.make_state()
+    assert run.data_plan is not None
+    wine = "on(baseline@noise20 - method@noise20, wine)"
+    one = Hypothesis(
+        id="gain",
+        statement="x",
+        effects=(Effect(estimand="baseline@noise20 - method@noise20", smallest=0.01),),
+        alternatives=(Effect(estimand=wine, smallest=0.01),),
+        reason="x",
+    )
+    run.data_plan = run.data_plan.model_copy(update={"hypotheses": (one,)})
+    made = material(run)
+    behind = [
+        one.model_copy(update={"better": one.other, "mean": abs(one.mean) + 0.1})
+        for one in made.claims.differences
+        if one.dataset == "wine"
+    ]
+    inputs = build_write_inputs(made)
+    item = {one.id: one for one in list_required_statements(made.state, behind)}["behind-wine-method-baseline"]
+    assert item.keys[1] == "hypothesis/gain/alternative-1"
+    assert r"\setup{arm.baseline.title} minus \setup{arm.method.title}) is \result{hypothesis" in item.sentences[1]
+    assert r"(\result{hypothesis/gain/alternative-1.confidence}\% interval" in item.sentences[1]
+    for text in (item.text, *item.sentences):
+        assert {use.key for use in find_macro_uses(text) if use.macro == "result"} <= {*inputs.result_keys}
+    assert missing_statements(DRAFT, [item], made.evidence.claims_by_table) == (), "the table has both means"
+    told = add_missing_statements(DRAFT, [item], {})
+    assert missing_statements(told, [item], {}) == () and check_draft(told, made.evidence) == ()
 
 
 def test_no_page_limit_takes_out_what_is_owed() -> None:
