@@ -340,6 +340,10 @@ class PaperContext:
             names=tuple(dict.fromkeys(text for text in (*names, *plan.conditions) if text)),
             comparisons=self.comparisons,
             plan=plan,
+            texts=tuple(
+                f"{one.ablation.action} {one.ablation.part}: {one.ablation.replacement}"
+                for one in collect_ablation_results(self.state)
+            ),
             facts=facts,
             claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.placed_tables},
             statements=list_program_sentences(self.statements),

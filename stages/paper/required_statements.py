@@ -159,7 +159,12 @@ def list_metric_statements(
         better, sides = pair[sign < 0] if sign else None, frozenset(map(_place, pair))
         names = {one.name for one in plan.metrics} - {metric.name}
         for one in differences:
-            if _list_places(one) == sides and one.name in names and one.excludes_zero and (better is None or one.better != better.condition):
+            if (
+                _list_places(one) == sides
+                and one.name in names
+                and one.excludes_zero
+                and (better is None or one.better != better.condition)
+            ):
                 arms = [one.arm, parse_arm(one.other)]
                 first, second = arms if one.better == one.condition else reversed(arms)
                 key, minus, level, basis = _find_printed(one, known)
@@ -195,9 +200,9 @@ def _list_places(one: ClaimDifference) -> _Sides:
     return frozenset([(one.dataset, one.condition), (one.dataset, one.other)])
 
 
-def _list_registered(plan: DataPlan) -> _Registered:
+def _list_registered(plan: DataPlan | None) -> _Registered:
     """Return the registered pairs, alternatives and rivals included; of a pair with several keys, the first one."""
-    pairs = reversed(list_registered_pairs(plan).items())
+    pairs = reversed(list_registered_pairs(plan).items()) if plan is not None else ()
     return {(metric, frozenset(map(_place, cells))): (key, cells) for key, (metric, *cells) in pairs}
 
 
@@ -219,7 +224,7 @@ def _name_metric(name: str, plan: DataPlan) -> str:
 
 def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
     """Yield, for each measured ablation arm, its clearest difference on the main dataset."""
-    known = _list_registered(state.data_plan) if state.data_plan is not None else {}
+    known = _list_registered(state.data_plan)
     for result in collect_ablation_results(state):
         for arm in result.arms if result.outcome == "measured" else ():
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
@@ -247,7 +252,7 @@ def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference
     roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan is not None else {}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
     registered = list_registered_sides(state.data_plan)
-    known = _list_registered(state.data_plan) if state.data_plan is not None else {}
+    known = _list_registered(state.data_plan)
     for difference in _filter_primary(state, differences):
         sides = frozenset(
             (difference.dataset, difference.name, one) for one in (difference.condition, difference.other)

@@ -68,9 +68,7 @@ def test_a_generated_caption_is_typeset_as_it_is_and_a_description_may_be_placed
 
 @pytest.mark.slow
 @pytest.mark.parametrize("template", ["workshop", "conference"])
-def test_titles_with_numbers_and_signs_are_printed_everywhere_and_pass_the_check(
-    template: str, tmp_path: Path
-) -> None:
+def test_titles_with_numbers_and_signs_are_printed_everywhere_and_pass_the_check(template: str, tmp_path: Path) -> None:
     plan = retitle(erasing_study.PLAN)
     parts, run = erasing_study.make_parts(tmp_path, template, plan), erasing_study.make_state(plan)
     differences = compute_differences(run, compute_paper_claims(run))
@@ -79,9 +77,7 @@ def test_titles_with_numbers_and_signs_are_printed_everywhere_and_pass_the_check
     macros = [f"\\setup{{{key}}}" for key in parts.evidence.setups if key.endswith(".title")]
     typed = ["We typed k = 5 and p = 0.8 @ 3, and CIFAR\\_10 \\#1 [a=b]."]
     body = "\n\n".join([*required, ", ".join(macros), *typed])
-    draft = parts.draft.model_copy(
-        update={"sections": (*parts.draft.sections, Section(title="Everything", body=body))}
-    )
+    draft = parts.draft.model_copy(update={"sections": (*parts.draft.sections, Section(title="Everything", body=body))})
     parts = replace(parts, draft=draft, evidence=replace(parts.evidence, names=(*ARMS, *LEVELS, "CIFAR_10 #1 [a=b]")))
     assert [str(one) for one in check_draft(draft, parts.evidence)] == []
     found = asyncio.run(assess_paper(parts, load_template(template), tmp_path / "paper"))
