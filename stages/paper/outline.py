@@ -400,7 +400,7 @@ def _build_outcome(one: DecidedHypothesis, subjects: Mapping[str, Sequence[str]]
     """Build the statement on a hypothesis: its outcome, and the estimates that a section must print. `subjects`: what
     is estimated -> keys."""
     measured = [line for line in one.effects if "mean" in line.forms]
-    kind = "registered" if one.confirmatory else "exploratory"
+    kind = "confirmatory" if one.confirmatory else "exploratory"
     name = f"the {kind} hypothesis ``\\setup{{{one.key.replace('/', '.')}.title}}''"
     preview = " (a preview)" if one.confirmatory and not one.confirmed else ""
 

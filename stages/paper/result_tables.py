@@ -101,7 +101,7 @@ def build_result_tables(
                 "metrics",
                 _build_main_table(shown, titles, (), bold),
                 f"Secondary metrics on {split} data ({_list_directions(further, titles)}): mean $\\pm$ standard "
-                f"deviation over the same seeds; the supplement has their intervals."
+                f"deviation over $n$ seeds; the supplement has their intervals."
                 f"{_format_grades(shown, titles, claims)}",
                 placement="appendix",
             )

@@ -209,7 +209,7 @@ def test_a_hypothesis_that_is_told_nowhere_is_left_out_and_the_program_tells_it(
     told = add_missing_statements(draft("It is so.", "As follows."), statements, {})
     assert missing_statements(told, statements, {}) == () and told == add_missing_statements(told, statements, {})
     assert told.abstract == "It is so." and told.sections[0].body.startswith(
-        "As follows.\n\nThe registered hypothesis ``\\setup{hypothesis.calmer.title}'' is supported: the "
+        "As follows.\n\nThe confirmatory hypothesis ``\\setup{hypothesis.calmer.title}'' is supported: the "
         "estimate is \\result{hypothesis/calmer/1.mean} (\\result{hypothesis/calmer/1.confidence}\\% interval "
         "\\result{hypothesis/calmer/1.ci}). The exploratory hypothesis"
     )

@@ -54,6 +54,21 @@ def test_the_facts_have_plan_tuning_settings_metrics_and_seeds() -> None:
     assert list_study_facts(RunState(), [], {}).lines == ()
 
 
+def test_the_facts_have_the_notes_of_the_plan_and_the_seeds_of_each_arm() -> None:
+    state = synthetic_paper.make_state()
+    assert state.data_plan is not None
+    state.data_plan = state.data_plan.model_copy(update={"notes": "A pilot on another split informed the precision."})
+    text = list_facts(state)
+    assert "the code is what was done): A pilot on another split informed the precision." in text
+    assert "that the search looked at: 10 (cross-entropy; label smoothing; without the schedule)." in text
+    claims = [
+        one.model_copy(update={"values": one.values[:3]}) if one.arm == "no-schedule" else one
+        for one in build_paper_claims(state).means
+    ]
+    few = "\n".join(list_study_facts(state, claims, FILES).lines)
+    assert "10 (cross-entropy; label smoothing), 3 (without the schedule)." in few
+
+
 def test_the_facts_do_not_change_while_the_paper_is_written() -> None:
     state = synthetic_paper.make_state()
     before = list_facts(state)
