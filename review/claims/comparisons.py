@@ -347,6 +347,8 @@ class ClaimRecord:
             for key, part in one.parts_by_key.items():
                 last = key.rpartition("/")[2]
                 source = "rival" if part is one.rival else "effect" if last.isdecimal() else "alternative"
+                if part.mean is None and source != "effect":
+                    continue  # what no fresh seed measured may have an exploratory estimate
                 if (found := self._build_comparison(key, source, part, one)) is not None:
                     yield found
         for name, part in self.estimates.items():

@@ -28,6 +28,7 @@ from labwright.models.roles.role import AnyRole
 from labwright.record.claims.requested_estimates import compute_requested_estimates
 from labwright.record.events.paper_events import DraftAssessed, PaperReleased
 from labwright.record.manifest import build_manifest
+from labwright.record.registered_pairs import list_measured_keys
 from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.nodes import Phase
 from labwright.record.schema.paper import PaperDraft, Section
@@ -155,7 +156,7 @@ async def _write_outline(
         if outline is None:
             complaints = (UNUSABLE_ANSWER,)
             continue
-        outline = use_registered_keys(outline, material.plan)
+        outline = use_registered_keys(outline, material.plan, list_measured_keys(material.decisions))
         estimates, faults = compute_requested_estimates(material.state, outline.estimates)
         material = replace(material, requests=tuple(one.request for one in estimates))
         inputs = inputs.model_copy(update={"estimates": material.estimate_lines})

@@ -120,10 +120,12 @@ def _build_rows(
         numbers = _format_numbers(equal, plan, marks[level])
         yield format_row((label, *numbers, _format_direction(part), mark_recorded(claim)))
     if _is_rival_open(one) and one.rival is not None and one.hypothesis.rival is not None:
-        outcome = "as the rival says" if one.rival_sign == one.hypothesis.rival.theirs else "neither"
+        outcome = "as neither explanation predicts" if one.rival_sign else "separates no explanation"
+        outcome = "as the rival says" if one.rival_sign == one.hypothesis.rival.theirs else outcome
         what = f"Rival: {_describe_effect(one.rival.effect, plan)}"
-        numbers = _format_numbers(one.rival, plan, marks[one.level])
-        yield format_row((_indent(what), *numbers, one.rival_sign or "open", outcome))
+        found = (*_format_numbers(one.rival, plan, marks[one.level]), one.rival_sign or "open", outcome)
+        measured = one.rival.mean is not None
+        yield format_row((_indent(what), *(found if measured else ("--", "--", "--", "not measured on fresh seeds"))))
 
 
 def _is_rival_open(one: HypothesisDecision) -> bool:

@@ -25,7 +25,12 @@ from labwright.record.claims.setting_controls import find_open_settings
 from labwright.record.estimands import CellRef, find_effect_metric
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
-from labwright.record.registered_pairs import find_registered_pair, list_registered_pairs, list_registered_sides
+from labwright.record.registered_pairs import (
+    find_registered_pair,
+    list_measured_keys,
+    list_registered_pairs,
+    list_registered_sides,
+)
 from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
@@ -46,8 +51,8 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
         *list_stopping_statements(decisions),
         *_list_setting_statements(state, differences),
         *list_metric_statements(state, decisions, differences),
-        *_list_ablation_statements(state, differences),
-        *_list_loss_statements(state, differences),
+        *_list_ablation_statements(state, decisions, differences),
+        *_list_loss_statements(state, decisions, differences),
     )
 
 
@@ -150,7 +155,7 @@ def list_metric_statements(
     if plan is None:
         return
     found = dict[str, tuple[str, str]]()
-    known = _list_registered(plan)
+    known = _list_registered(plan, decisions)
     for decision, part in ((one, part) for one in decisions if one.hypothesis.confirmatory for part in one.parts):
         pair, metric = find_registered_pair(part.effect, plan), find_effect_metric(part.effect, plan)
         if pair is None or part.mean is None:
@@ -200,9 +205,11 @@ def _list_places(one: ClaimDifference) -> _Sides:
     return frozenset([(one.dataset, one.condition), (one.dataset, one.other)])
 
 
-def _list_registered(plan: DataPlan | None) -> _Registered:
-    """Return the registered pairs, alternatives and rivals included; of a pair with several keys, the first one."""
-    pairs = reversed(list_registered_pairs(plan).items()) if plan is not None else ()
+def _list_registered(plan: DataPlan | None, decisions: Iterable[HypothesisDecision]) -> _Registered:
+    """Return the registered and measured pairs, alternatives and rivals included; of a pair with several keys, the
+    first one."""
+    measured = list_measured_keys(decisions)
+    pairs = reversed(list_registered_pairs(plan, measured).items()) if plan is not None else ()
     return {(metric, frozenset(map(_place, cells))): (key, cells) for key, (metric, *cells) in pairs}
 
 
@@ -222,9 +229,11 @@ def _name_metric(name: str, plan: DataPlan) -> str:
     return "\\setup{metric.title}" if name == plan.primary_metric.name else f"\\setup{{metric.{name}.title}}"
 
 
-def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
+def _list_ablation_statements(
+    state: RunState, decisions: Sequence[HypothesisDecision], differences: Sequence[ClaimDifference]
+) -> Iterator[RequiredStatement]:
     """Yield, for each measured ablation arm, its clearest difference on the main dataset."""
-    known = _list_registered(state.data_plan)
+    known = _list_registered(state.data_plan, decisions)
     for result in collect_ablation_results(state):
         for arm in result.arms if result.outcome == "measured" else ():
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
@@ -246,13 +255,15 @@ def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDiffer
                 )
 
 
-def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
+def _list_loss_statements(
+    state: RunState, decisions: Sequence[HypothesisDecision], differences: Sequence[ClaimDifference]
+) -> Iterator[RequiredStatement]:
     """Yield statements where the method loses to a baseline: by an interval without zero, or by its means at
     every level of a dataset. Registered pairs are reported as such, with their own interval."""
     roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan is not None else {}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
     registered = list_registered_sides(state.data_plan)
-    known = _list_registered(state.data_plan)
+    known = _list_registered(state.data_plan, decisions)
     for difference in _filter_primary(state, differences):
         sides = frozenset(
             (difference.dataset, difference.name, one) for one in (difference.condition, difference.other)

@@ -291,13 +291,16 @@ def test_requests_for_what_is_registered_become_its_keys() -> None:
             ),
         }
     )
-    found = use_registered_keys(asked, plan)
+    measured = {"hypothesis/gain/1", "hypothesis/gain/rival"}
+    found = use_registered_keys(asked, plan, measured)
     assert found.estimates == requests[1:] and found.explanations[0].separated_by == "hypothesis/gain/rival"
     assert found.sections[0].keys == ("hypothesis/gain/rival.mean", "estimate/size-of.mean", "hypothesis/gain/1.ci")
     assert found.sections[1:] == asked.sections[1:] and found.abstract == asked.abstract
     reversed_key = f"diff/{dataset}/{metric}/baseline@a~method@a"
     rests_on = {reversed_key: "negative", "estimate/size-of": "negative"}
-    turned = use_registered_keys(changed(0, keys=(f"{reversed_key}.mean",), rests_on=rests_on), plan)
+    turned = use_registered_keys(changed(0, keys=(f"{reversed_key}.mean",), rests_on=rests_on), plan, measured)
+    bare = use_registered_keys(asked, plan, {"hypothesis/gain/1"})
+    assert bare.estimates == requests, "a registered rival without a value is computed from other seeds"
     assert turned.sections[0].keys == ("hypothesis/gain/1.mean",)
     assert turned.sections[0].rests_on == {"hypothesis/gain/1": "positive", "estimate/size-of": "negative"}
 

@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.requested_estimates import compute_requested_estimates
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import find_macro_uses
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.figures import FinalFigure
-from labwright.record.schema.hypotheses import Effect, EffectDirection, Hypothesis
-from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
+from labwright.record.schema.hypotheses import Effect, EffectDirection, Hypothesis, RivalExplanation
+from labwright.record.schema.paper import EstimateRequest, PaperDraft, PaperFinding, Section
 from labwright.review.evidence import check_draft
+from labwright.stages.paper.claim_check import build_claim_record
 from labwright.stages.paper.draft_versions import select_best
 from labwright.stages.paper.outline import is_disclosure
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
@@ -173,6 +175,45 @@ def test_a_pair_that_a_hypothesis_reads_is_required_by_its_registered_key_which_
     assert missing_statements(DRAFT, [item], made.evidence.claims_by_table) == (), "the table has both means"
     told = add_missing_statements(DRAFT, [item], {})
     assert missing_statements(told, [item], {}) == () and check_draft(told, made.evidence) == ()
+
+
+def test_a_rival_that_no_fresh_seed_measured_is_said_to_be_so_and_leaves_its_exploratory_difference() -> None:
+    run = synthetic_paper.make_state()
+    assert run.data_plan is not None
+    rival = RivalExplanation(
+        statement="The schedule does it.",
+        estimand="mean(method - no-schedule, over=[noise20, noise40])",
+        ours="above zero",
+        theirs="near zero",
+    )
+    one = Hypothesis(
+        id="gain",
+        statement="x",
+        effects=(Effect(estimand="baseline@noise20 - method@noise20", smallest=0.01),),
+        alternatives=(Effect(estimand="no-schedule@noise40 - method@noise40", smallest=0.01),),
+        rival=rival,
+        reason="x",
+    )
+    run.data_plan = run.data_plan.model_copy(update={"hypotheses": (one,)})
+    made = material(run)
+    [decided] = made.decided
+    assert decided.rival is not None and decided.rival.forms == {}
+    key = "diff/digits/log_loss/no-schedule@noise40~method@noise40"
+    assert "observed" not in decided.rival.note and f"`{key}`" in decided.rival.note
+    assert 'the rival ("The schedule does it.") near zero; not measured on fresh seeds; exploratory: `diff' in (
+        decided.rival.note
+    )
+    assert key in {one.key for one in made.exploratory}
+    assert "no fresh seed measured the comparison" in " ".join(made.disclosures)
+    [table] = [one for one in made.tables if one.name == "hypotheses"]
+    assert r"& -- & -- & -- & not measured on fresh seeds \\" in table.tabular
+    request = EstimateRequest(name="kept", estimand=rival.estimand)
+    found, faults = compute_requested_estimates(run, (request,))
+    assert faults == () and len(found[0].found.values) > 1
+    record = build_claim_record(made)
+    cells = [("digits", "no-schedule", "noise40"), ("digits", "method", "noise40")]
+    known = record.find_all(dict(zip(cells, (1.0, -1.0), strict=True)), "log_loss")
+    assert [one.key for one in known] == [key]
 
 
 def test_no_page_limit_takes_out_what_is_owed() -> None:

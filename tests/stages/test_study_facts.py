@@ -60,13 +60,13 @@ def test_the_facts_have_the_notes_of_the_plan_and_the_seeds_of_each_arm() -> Non
     state.data_plan = state.data_plan.model_copy(update={"notes": "A pilot on another split informed the precision."})
     text = list_facts(state)
     assert "the code is what was done): A pilot on another split informed the precision." in text
-    assert "that the search looked at: 10 (cross-entropy; label smoothing; without the schedule)." in text
+    assert "that the search looked at: 5 (cross-entropy; label smoothing; without the schedule)." in text
     claims = [
         one.model_copy(update={"values": one.values[:3]}) if one.arm == "no-schedule" else one
         for one in build_paper_claims(state).means
     ]
     few = "\n".join(list_study_facts(state, claims, FILES).lines)
-    assert "10 (cross-entropy; label smoothing), 3 (without the schedule)." in few
+    assert "5 (cross-entropy; label smoothing), 3 (without the schedule)." in few
 
 
 def test_the_facts_do_not_change_while_the_paper_is_written() -> None:
