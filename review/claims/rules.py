@@ -125,20 +125,34 @@ def check_claims(
     return tuple(found)
 
 
+def find_reported(
+    sentences: Sequence[PaperSentence],
+    readings: Mapping[str, SentenceReading],
+    record: ClaimRecord,
+    place: str = "section",
+) -> frozenset[str]:
+    """Return the ids of the hypotheses whose outcome the abstract or any section reports."""
+    return frozenset(
+        one.hypothesis.id
+        for sentence in sentences
+        if sentence.where.partition(" ")[0] == place and (reading := readings.get(sentence.sha256)) is not None
+        for claim in reading.claims
+        for one in _list_outcomes(claim, sentence, record)
+        if one is not None
+    )
+
+
 def find_unreported(
     sentences: Sequence[PaperSentence], readings: Mapping[str, SentenceReading], record: ClaimRecord
 ) -> tuple[str, ...]:
     """Return what the text does not report, one line each: the outcome of a confirmatory hypothesis in the abstract or
     in any section, and that comparisons of a section are exploratory."""
-    reported: dict[str, set[str]] = {ABSTRACT: set(), "section": set()}
+    reported = {place: find_reported(sentences, readings, record, place) for place in (ABSTRACT, "section")}
     exploratory: dict[str, None] = {}
     for sentence in sentences:
-        place = sentence.where.partition(" ")[0]
         reading = readings.get(sentence.sha256)
-        for claim in reading.claims if reading is not None and place in reported else ():
-            outcomes = _list_outcomes(claim, sentence, record)
-            reported[place].update(one.hypothesis.id for one in outcomes if one is not None)
-            if place == "section" and _is_exploratory(claim, sentence, record):
+        for claim in reading.claims if reading is not None and sentence.where.startswith("section ") else ():
+            if _is_exploratory(claim, sentence, record):
                 exploratory[sentence.where] = None
     texts = {where: " ".join(one.text for one in sentences if one.where == where) for where in exploratory}
     return (

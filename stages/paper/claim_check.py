@@ -27,7 +27,7 @@ from labwright.record.events.paper_events import ClaimsRead, DraftAssessed
 from labwright.record.schema.claims import ReadSentence, SentenceReading, SetupReading
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.claims.comparisons import ClaimRecord
-from labwright.review.claims.rules import UNREAD, check_claims, find_unreported
+from labwright.review.claims.rules import UNREAD, check_claims, find_reported, find_unreported
 from labwright.review.claims.sentences import (
     PaperSentence,
     build_vocabulary,
@@ -192,6 +192,15 @@ def list_unstated(
         for one in material.statements
         if one.point and one.id not in stated and not all(sentence in text for sentence in one.sentences)
     )
+
+
+def list_reported(
+    material: PaperContext, draft: PaperDraft, readings: Mapping[str, SentenceReading]
+) -> tuple[str, ...]:
+    """Return the ids of the required statements on hypotheses whose outcome a section reports, also in words alone."""
+    record = build_claim_record(material)
+    found = find_reported(list_sentences(material, record, draft), readings, record)
+    return tuple(f"hypothesis-{one}" for one in sorted(found))
 
 
 def list_sentences(material: PaperContext, record: ClaimRecord, draft: PaperDraft) -> tuple[PaperSentence, ...]:

@@ -36,7 +36,6 @@ from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper.citations import is_related_work
 from labwright.stages.paper.page_space import divide_words
-from labwright.stages.paper.required_statements import shorten_statement
 
 RESERVED_TITLES = ("abstract", "title")
 """Titles that no section may have: edits use them to address parts of a draft."""
@@ -392,9 +391,7 @@ def is_disclosure(statement: RequiredStatement) -> bool:
 
 def list_program_sentences(statements: Iterable[RequiredStatement]) -> tuple[str, ...]:
     """Return the sentences that the program may add to a paper."""
-    return tuple(
-        text for one in statements for text in (*one.sentences, *([shorten_statement(one)] if one.named else ()))
-    )
+    return tuple(text for one in statements for text in one.sentences)
 
 
 def _build_outcome(one: DecidedHypothesis, subjects: Mapping[str, Sequence[str]]) -> RequiredStatement:

@@ -13,7 +13,6 @@ Limits: a reader may still give a statement too little weight.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from labwright.models.roles.paper_writing import RequiredStatement
@@ -65,16 +64,15 @@ def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
         datasets = join_names([f"\\setup{{data.{one.dataset}.title}}" for one in found])
         values = join_names([f"\\result{{{one.reference.key}.mean}}" for one in found])
         sentence = (
-            f"On {datasets}, the {REFERENCE_ARM_TITLES[arm]}, a model from outside the study, is better than every arm "
-            f"at its best level (\\setup{{metric.title}}: {values})."
+            f"On {datasets}, the {REFERENCE_ARM_TITLES[arm]}, a model from outside the study that is trained on the "
+            f"training data as provided, is better than every arm at its best level (for orientation; "
+            f"\\setup{{metric.title}}: {values})."
         )
         made.append(
             RequiredStatement(
                 id=f"ladder-{arm}",
                 keys=tuple(one.reference.key for one in found),
-                abstract=True,
                 required_form="printed",
-                named=REFERENCE_ARM_TITLES[arm],
                 text=sentence,
                 sentences=(sentence,),
             )
@@ -318,16 +316,15 @@ def missing_statements(
     statements: Iterable[RequiredStatement],
     table_claims: TableClaims,
     unstated: Collection[RequiredStatement] = (),
+    reported: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Return the required statements that a draft omits, one line each. `unstated`: those whose point no section
-    makes, according to its readers."""
+    """Return the required statements that a draft omits, one line each. According to its readers, no section makes
+    the points `unstated`, and one reports the hypotheses of the statements `reported` (ids)."""
     lines: list[str] = []
     for item in statements:
         if item in unstated:
             lines.append(f"no section says that {item.point} ({item.id}): say it once, in your own words")
-        if _lacks_name(draft, item):
-            lines.append(f"the abstract omits {item.id}: say in one clause that the {item.named} beats every arm")
-        if missing := _find_missing_keys(draft, item, table_claims):
+        if missing := _find_missing_keys(draft, item, table_claims, reported):
             macros = ", ".join(f"\\result{{{key}.mean}}" for key in missing)
             where = (
                 "place a table that contains it, or print" if item.required_form == "shown" else "in the results, print"
@@ -341,12 +338,12 @@ def add_missing_statements(
     statements: Iterable[RequiredStatement],
     table_claims: TableClaims,
     unstated: Collection[RequiredStatement] = (),
+    reported: Collection[str] = (),
 ) -> PaperDraft:
     """Return the draft with the omitted required statements added."""
-    abstract, sentences = [draft.abstract.rstrip()], list[str]()
+    sentences: list[str] = []
     for item in statements:
-        abstract += [shorten_statement(item)] * _lacks_name(draft, item)
-        missing = _find_missing_keys(draft, item, table_claims)
+        missing = _find_missing_keys(draft, item, table_claims, reported)
         if len(item.sentences) == 1:
             sentences += item.sentences if missing or item in unstated else ()
         else:
@@ -357,23 +354,12 @@ def add_missing_statements(
         else one
         for at, one in enumerate(draft.sections)
     ]
-    return (
-        draft.model_copy(update={"abstract": " ".join(abstract), "sections": tuple(found)})
-        if len(abstract) > 1 or sentences
-        else draft
-    )
+    return draft.model_copy(update={"sections": tuple(found)}) if sentences else draft
 
 
-def shorten_statement(item: RequiredStatement) -> str:
-    """Return a required sentence without its numbers in brackets, for the abstract."""
-    return f"{item.text.partition(' (')[0]}."
-
-
-def _lacks_name(draft: PaperDraft, item: RequiredStatement) -> bool:
-    return bool(item.named) and item.named not in _normalise_space(draft.abstract)
-
-
-def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, table_claims: TableClaims) -> list[str]:
+def _find_missing_keys(
+    draft: PaperDraft, item: RequiredStatement, table_claims: TableClaims, reported: Collection[str]
+) -> list[str]:
     """Return the keys whose estimates the sections must show and do not."""
     if item.required_form not in ("printed", "shown"):
         return []
@@ -384,7 +370,7 @@ def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, table_claims:
     missing = [key for key in item.keys if not printed & {key, *item.equal_keys.get(key, ())}]
     if item.required_form == "printed" and HYPOTHESIS_TABLE in collect_used_keys(bodies, frozenset({"papertable"})):
         # the table has all parts of a hypothesis that the text reports
-        return missing if len(missing) == len(item.keys) else []
+        return missing if len(missing) == len(item.keys) and item.id not in reported else []
     return [key for key in missing if not any(_is_in_table(one, means) for one in (key, *item.equal_keys.get(key, ())))]
 
 
@@ -403,7 +389,3 @@ def _find_results_section(draft: PaperDraft) -> int:
     """Return the index of the section that prints the most results; the first one in case of a tie."""
     counts = [len(_find_printed_keys(one.body)) for one in draft.sections]
     return counts.index(max(counts))
-
-
-def _normalise_space(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip()

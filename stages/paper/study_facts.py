@@ -147,7 +147,9 @@ def _list_run(state: RunState, plan: DataPlan, claims: Sequence[Claim], source: 
     yield from _list_ablation_facts(state, plan)
     references = [title for arm, title in REFERENCE_ARM_TITLES.items() if any(one.arm == arm for one in claims)]
     yield (
-        f"Reference models outside the study, measured by the program: {', '.join(references)}."
+        f"Reference models outside the study, measured by the program for orientation: {', '.join(references)}; "
+        "trained on all training rows as provided, without what the experiment's code changes (such as labels or the "
+        "number of rows)."
         if references
         else "No reference model outside the study was measured."
     )

@@ -97,7 +97,7 @@ def test_arms_are_columns_many_arms_are_rows_and_a_missing_cell_is_a_dash():
         [*some, *(one.model_copy(update={"condition": f"m0@{one.level}"}) for one in some if one.arm == "method")],
         plan.model_copy(update={"arms": (*plan.arms, more[0])}),
     )
-    assert "@{}lcccr@{}" in same.tabular and "M0} has the same values as Label smoothing." in same.caption
+    assert "@{}lcccr@{}" in same.tabular and "m0} has the same values as Label smoothing." in same.caption
     assert r"\begin{tabular}{@{}llcr@{}}" in many.tabular and "Arm" in many.tabular
     assert "--" in build_result_tables(some, synthetic_paper.PLAN)[0].tabular
     assert metrics.tabular.count("{@{}lcccr@{}}") == 1 and "Calibration error, " in metrics.tabular

@@ -104,7 +104,7 @@ def material(run: RunState) -> PaperContext:
 def test_the_binder_takes_what_is_owed_whatever_things_are_called(titles: list[str]) -> None:
     made = material(called(titles))
     statements, evidence = build_write_inputs(made).statements, made.evidence
-    assert [one.id for one in statements if one.named] == ["ladder-off-the-shelf"]
+    assert [one.id for one in statements if one.id.startswith("ladder")] == ["ladder-off-the-shelf"]
     draft = add_missing_statements(DRAFT, statements, evidence.claims_by_table)
     assert len(missing_statements(DRAFT, statements, evidence.claims_by_table)) >= 2
     assert missing_statements(draft, statements, evidence.claims_by_table) == ()
@@ -214,6 +214,22 @@ def test_a_rival_that_no_fresh_seed_measured_is_said_to_be_so_and_leaves_its_exp
     cells = [("digits", "no-schedule", "noise40"), ("digits", "method", "noise40")]
     known = record.find_all(dict(zip(cells, (1.0, -1.0), strict=True)), "log_loss")
     assert [one.key for one in known] == [key]
+
+
+def test_an_outcome_that_a_section_reports_in_words_needs_no_sentence_beside_the_table_that_prints_it() -> None:
+    run = synthetic_paper.make_state()
+    assert run.data_plan is not None
+    effect = Effect(estimand="baseline@noise20 - method@noise20", smallest=0.01)
+    one = Hypothesis(id="gain", statement="x", effects=(effect,), reason="x")
+    run.data_plan = run.data_plan.model_copy(update={"hypotheses": (one,)})
+    [item] = [one for one in material(run).statements if one.id == "hypothesis-gain"]
+    body = r"It helped, as registered. \papertable{hypotheses}"
+    text = DRAFT.model_copy(update={"sections": (Section(title="Results", body=body),)})
+    assert len(missing_statements(text, [item], {})) == 1
+    assert missing_statements(text, [item], {}, (), ["hypothesis-gain"]) == ()
+    assert add_missing_statements(text, [item], {}, (), ["hypothesis-gain"]) == text
+    bare = text.model_copy(update={"sections": (Section(title="Results", body="It helped."),)})
+    assert len(missing_statements(bare, [item], {}, (), ["hypothesis-gain"])) == 1, "no table prints it"
 
 
 def test_no_page_limit_takes_out_what_is_owed() -> None:

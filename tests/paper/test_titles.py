@@ -11,10 +11,11 @@ import pytest
 from labwright.pdf.layout import read_text
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_paper_claims
-from labwright.record.schema.data_plan import DataPlan
+from labwright.record.estimands import describe_estimand
+from labwright.record.schema.data_plan import DataPlan, DatasetUse
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence, check_draft
-from labwright.stages.paper.latex import escape, mark_recorded
+from labwright.stages.paper.latex import capitalise, escape, mark_recorded
 from labwright.stages.paper.latex_sources import FigureFile, PaperParts, build_sources
 from labwright.stages.paper.required_statements import list_required_statements
 from labwright.stages.paper.template import load_template
@@ -64,6 +65,26 @@ def test_a_generated_caption_is_typeset_as_it_is_and_a_description_may_be_placed
     assert f"{{{mark_recorded(text)}}}" in made.files["floats.tex"]
     described = draft.model_copy(update={"captions": {"decided": escape(text)}})
     assert check_draft(described, evidence) == ()
+
+
+def test_a_title_that_starts_with_a_variable_has_no_capital_and_a_contrast_of_datasets_is_described_once() -> None:
+    titles = ("k = 5", "k-NN", "a small net", "x", "plain training", "$x$", "2 layers")
+    assert [capitalise(one) for one in titles] == [
+        "k = 5",
+        "k-NN",
+        "A small net",
+        "x",
+        "Plain training",
+        "$x$",
+        "2 layers",
+    ]
+    plan = erasing_study.PLAN.model_copy(
+        update={"datasets": (*erasing_study.PLAN.datasets, DatasetUse(name="wine", title="Wine"))}
+    )
+    gain = "erase-anywhere@a95 - none@a95"
+    assert describe_estimand(f"on({gain}, wine) - on({gain}, fashion)", plan) == (
+        "(random erasing minus no erasing, at 95 %) on Wine minus the same on Fashion-MNIST"
+    )
 
 
 @pytest.mark.slow
