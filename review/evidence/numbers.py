@@ -53,8 +53,8 @@ _LISTED_PERCENTAGES = re.compile(
 
 
 def mask_percentages(text: str, design: str) -> str:
-    """Return the text with the percentages blanked that the text of a design has of the same thing: between 5 % and
-    30 % of the pool; the 10 % to the 90 % quantile."""
+    """Return the text with the percentages blanked that the text of a design has of the same thing (between 5 % and
+    30 % of the pool), and those that define a quantile."""
 
     def read(found: re.Match[str]) -> set[tuple[str, str]]:
         return {(number, found["noun"].lower()) for number in re.findall(r"\d+(?:\.\d+)?", found["list"])}
@@ -63,7 +63,8 @@ def mask_percentages(text: str, design: str) -> str:
 
     def blank(found: re.Match[str]) -> str:
         size = len(found["list"])
-        return "\x01" * size + found[0][size:] if read(found) <= known else found[0]
+        allowed = found["noun"].lower() in ("quantile", "percentile") or read(found) <= known
+        return "\x01" * size + found[0][size:] if allowed else found[0]
 
     return _LISTED_PERCENTAGES.sub(blank, text)
 

@@ -192,8 +192,12 @@ def _repair_explanations(
 
 
 def find_unexplained_effects(outline: PaperOutline, inputs: WriteInputs) -> tuple[str, ...]:
-    """Return the confirmatory effects of known sign for which the outline plans no explanation, one line each."""
-    explained = {one.effect for one in outline.explanations}
+    """Return the confirmatory hypotheses with an effect of known sign for which the outline plans no explanation, one
+    line each. Hypotheses with the same estimand share one."""
+    keys = {one.effect for one in outline.explanations}
+    lines = [line for one in inputs.decided for line in one.effects]
+    subjects = {line.subject for line in lines if line.key in keys and line.subject}
+    explained = keys | {line.key for line in lines if line.subject in subjects}
     return tuple(
         f"no paragraph is planned on why {one.title!r} turned out as it did: add an explanation of {one.effects[0].key}"
         for one in inputs.decided

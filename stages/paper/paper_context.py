@@ -286,7 +286,7 @@ class PaperContext:
             observed = one.rival_sign or "open"
             note = f'we expected {rival.ours}, the rival ("{rival.statement}") {rival.theirs}; observed: {observed}'
             if one.rival.mean is None:
-                note = f"{note.partition('; observed')[0]}; not measured on fresh seeds"
+                note = f"{note.partition('; observed')[0]}; not measured on every fresh seed"
             contrast = describe(keys[-1], one.rival, note)
         return DecidedHypothesis(
             key=one.key,
@@ -302,10 +302,11 @@ class PaperContext:
         )
 
     def _list_other(self, part: EffectDecision) -> str:
-        """Return the exploratory differences of the cells of an effect that no fresh seed measured."""
+        """Return the exploratory differences of the cells of an effect without an estimate, and on how many seeds they
+        were measured."""
         read = list_conditions_read((part.effect,), self.plan)
         keys = [
-            f"`{one.key}`"
+            f"`{one.key}` on {one.n} seeds"
             for one in self.claims.differences
             if {(one.dataset, one.name, side) for side in (one.condition, one.other)} <= read
         ]

@@ -126,7 +126,9 @@ def _build_rows(
         what = f"Rival: {_describe_effect(one.rival.effect, plan)}"
         found = (*_format_numbers(one.rival, plan, marks[one.level]), one.rival_sign or "open", outcome)
         measured = one.rival.mean is not None
-        yield format_row((_indent(what), *(found if measured else ("--", "--", "--", "not measured on fresh seeds"))))
+        yield format_row(
+            (_indent(what), *(found if measured else ("--", "--", "--", "not measured on every fresh seed")))
+        )
 
 
 def _is_rival_open(one: HypothesisDecision) -> bool:

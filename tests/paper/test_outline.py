@@ -237,6 +237,13 @@ def test_explanations_are_of_known_effects_in_planned_sections_and_each_sure_eff
     repaired, faults = repair_outline(outline, inputs)
     assert repaired.explanations == (one.model_copy(update={"separated_by": ""}),) and len(faults) >= 3
     assert repair_outline(repaired, inputs) == (repaired, ()) and find_unexplained_effects(repaired, inputs) == ()
+    named = CALMER.model_copy(update={"subject": "calm of one over the other"})
+    hypotheses = tuple(
+        DECIDED[0].model_copy(update={"effects": (named.model_copy(update={"key": f"hypothesis/{name}/1"}),)})
+        for name in ("calmer", "again")
+    )
+    both = inputs.model_copy(update={"decided": hypotheses})
+    assert len(find_unexplained_effects(GOOD, both)) == 2 and find_unexplained_effects(repaired, both) == ()
     shown = build_section_inputs(inputs, repaired, ("Results",), ())
     assert [each.key for each in shown.decided] == ["hypothesis/calmer"], "the writer of the paragraph sees the effect"
 

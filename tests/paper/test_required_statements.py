@@ -199,14 +199,14 @@ def test_a_rival_that_no_fresh_seed_measured_is_said_to_be_so_and_leaves_its_exp
     [decided] = made.decided
     assert decided.rival is not None and decided.rival.forms == {}
     key = "diff/digits/log_loss/no-schedule@noise40~method@noise40"
-    assert "observed" not in decided.rival.note and f"`{key}`" in decided.rival.note
-    assert 'the rival ("The schedule does it.") near zero; not measured on fresh seeds; exploratory: `diff' in (
+    assert "observed" not in decided.rival.note and f"`{key}` on 5 seeds" in decided.rival.note
+    assert 'the rival ("The schedule does it.") near zero; not measured on every fresh seed; exploratory: `diff' in (
         decided.rival.note
     )
     assert key in {one.key for one in made.exploratory}
-    assert "no fresh seed measured the comparison" in " ".join(made.disclosures)
+    assert "was not measured on every fresh seed" in " ".join(made.disclosures)
     [table] = [one for one in made.tables if one.name == "hypotheses"]
-    assert r"& -- & -- & -- & not measured on fresh seeds \\" in table.tabular
+    assert r"& -- & -- & -- & not measured on every fresh seed \\" in table.tabular
     request = EstimateRequest(name="kept", estimand=rival.estimand)
     found, faults = compute_requested_estimates(run, (request,))
     assert faults == () and len(found[0].found.values) > 1
