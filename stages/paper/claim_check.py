@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 
 from labwright.models.client import ModelClient
 from labwright.models.roles import CLAIM_READER, SECOND_CLAIM_READER
@@ -48,7 +49,7 @@ from labwright.stages.paper.paper_context import PaperContext
 from labwright.stages.paper.setup_check import check_setup, read_setup
 from labwright.stages.run_context import RunContext, run_once
 
-MAX_SENTENCES = 50
+MAX_SENTENCES = 60
 """Maximum number of sentences that one call labels."""
 CUT_NOTE = "cut by the program, since the record does not have it"
 
@@ -154,8 +155,9 @@ async def _ask(
     found: dict[int, ReadSentence] = {}
     for _ in range(2):
         left = [at for at in asked if at not in found]
-        for start in range(0, len(left), MAX_SENTENCES):
-            batch = left[start : start + MAX_SENTENCES]
+        size = ceil(len(left) / ceil(len(left) / MAX_SENTENCES)) if left else 1  # calls of about equal length
+        for start in range(0, len(left), size):
+            batch = left[start : start + size]
             answer = await client.ask_or_none(
                 role,
                 ClaimReaderInputs(vocabulary=build_vocabulary(record), paragraphs=group_paragraphs(sentences, batch)),

@@ -180,6 +180,9 @@ def _list_tuning_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
     report, settings = build_tuning_report(state), list_settings(state)
     if report is None:
         yield "The program tuned no arm: settings were chosen by whoever wrote the code."
+        drafts = sum(node.kind == "draft" and node.status == "good" for node in state.nodes.values())
+        if drafts > 1:
+            yield f"The program chose among {drafts} drafts of the code, and their changes, on validation data."
         return
     tuning = report.tuning
     where = ", ".join(map(plan.name_dataset, tuning.datasets or (plan.datasets[0].name,)))
@@ -227,7 +230,8 @@ def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[s
     if state.looks:
         taken = ", ".join(str(len(one.seeds)) for one in state.looks)
         early = " Stopping early at a look makes estimates optimistic." if len(state.looks) > 1 else ""
-        yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{early}"
+        ended = f" Sampling ended: {state.looks[-1].ends}." if state.looks[-1].ends else ""
+        yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{ended}{early}"
     seeds = _count_seeds(plan, claims)
     yield f"Reported values are means over seeds, without the seed that the search looked at: {seeds}."
     counted = {

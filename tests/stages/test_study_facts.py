@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from labwright.record.events.search_events import LookTaken
 from labwright.record.reducers.run_state import RunState
 from labwright.stages.paper.appendix import render_appendix
 from labwright.stages.paper.paper_context import build_paper_claims
@@ -61,6 +62,8 @@ def test_the_facts_have_the_notes_of_the_plan_and_the_seeds_of_each_arm() -> Non
     text = list_facts(state)
     assert "the code is what was done): A pilot on another split informed the precision." in text
     assert "that the search looked at: 5 (cross-entropy; label smoothing; without the schedule)." in text
+    state.looks = [LookTaken(look=0, seeds=(1, 2, 3, 4, 5), ends="no time is left for another look")]
+    assert "on test data: after 5 seeds. Sampling ended: no time is left for another look.\n" in list_facts(state)
     claims = [
         one.model_copy(update={"values": one.values[:3]}) if one.arm == "no-schedule" else one
         for one in build_paper_claims(state).means
