@@ -36,7 +36,7 @@ LOGGER = logging.getLogger(__name__)
 Occasion = Literal["finish", "pause", "failure", "budget"]
 TIMEOUT_SECONDS = 10.0
 """Timeout of a webhook or command; alerts are short, and an ending run waits for them."""
-FINISHED_EXIT_CODES = (0, 3, 4)
+FINISHED_EXIT_CODES = (0, 3, 4, 5)
 """Exit codes of a finished run."""
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 from labwright.agent.cell_audit import find_disagreements
 from labwright.agent.environment import describe_isolation_for_readers, paper_notice
-from labwright.agent.repository_setup import open_mirror
+from labwright.agent.repository_setup import build_report_files
 from labwright.agent.settings import override_settings
 from labwright.record.branching import find_false_ancestry
 from labwright.record.claims.estimates import GRADES_BEST_FIRST
@@ -38,6 +38,7 @@ from labwright.sandbox.datasets import read_materialised
 from labwright.sandbox.errors import SandboxError
 from labwright.sandbox.metric_formulas import read_formulas
 from labwright.sandbox.output import strip_control_chars
+from labwright.sandbox.repository.git_mirror import open_mirror
 from labwright.sandbox.scoring import read_sealed, read_submitted, score_sealed, score_submissions
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure, rebuild_release_state
 from labwright.stages.paper.draft_versions import select_best
@@ -110,6 +111,11 @@ def audit_run(run: Path) -> AuditReport:
     _check_sources(report, folder, state)
     _check_cells(report, folder, state)
     _check_scores(report, folder, state, with_data="data" not in absent)
+    if state.kind != "paper":
+        for name, text in build_report_files(state, folder).items() if state.phase == "done" else ():
+            report.counts["report files"] += 1
+            report.compare_file(folder, folder.root / name, text)
+        return report
     if state.released is None:
         report.add("not checked", "paper", "this run has no paper yet")
     elif not state.drafts:

@@ -42,8 +42,9 @@ def find_next_steps(state: RunState) -> NextSteps:
     """Describe the next steps of a run; if the settings cannot be read, only those of its phase."""
     settings, stage = _read_settings(state), state.stage
     best = next((best for name in BEFORE_ABLATION if (best := state.stages[name].best) is not None), None)
+    phases = PHASES[state.kind]
     steps = tuple(
-        _describe_step(state, phase) for phase in PHASES[PHASES.index(state.phase) : -1][:MAX_NEXT_STEPS]
+        _describe_step(state, phase) for phase in phases[phases.index(state.phase) : -1][:MAX_NEXT_STEPS]
     ) or (PHASE_TEXT["done"],)
     if settings is None or state.data_plan is None or stage is None:
         return NextSteps(

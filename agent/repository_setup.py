@@ -13,23 +13,27 @@ from labwright.models.roles.repository_patches import ARM_PATCH
 from labwright.models.roles.study_plan import REPOSITORY_PLAN
 from labwright.record.baseline_check import parse_expected
 from labwright.record.claims.estimates import find_winner
+from labwright.record.claims.question_results import EXPERIMENT_ARM
 from labwright.record.errors import UsageError
 from labwright.record.reducers.run_state import RunState
 from labwright.record.repository_source import OVERRIDES_PLACEHOLDER, RepositoryProgram, parse_arm_code, parse_program
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan, parse_arm
+from labwright.record.schema.nodes import StudyKind
 from labwright.record.source_tree import format_arm_path
 from labwright.sandbox.isolation.mounts import KernelConfig
 from labwright.sandbox.isolation.probe import determine_isolation
 from labwright.sandbox.repository.command import check_command_environment
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.repository.environment import build_environment
-from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.git_mirror import GitMirror, open_mirror
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
 from labwright.sandbox.repository.output_redaction import OutputRedactor
 from labwright.sandbox.repository.predictions import check_truth
+from labwright.stages.repository import ablation_report
 from labwright.stages.repository.code_index import index_code
 from labwright.stages.repository.command_discovery import find_missing_script
+from labwright.stages.repository.question import build_answer_files
 from labwright.stages.repository.study_planning import find_repository_faults
 from labwright.stages.run_context import StudiedRepository
 
@@ -37,14 +41,12 @@ MAX_LOCATIONS = 4
 """Maximum lines of a repository that are shown for one number."""
 
 
-def open_mirror(folder: RunFolder) -> GitMirror:
-    """Return the run's copy of the repository."""
-    return GitMirror(folder.root / "code" / "mirror")
-
-
-def check_code(settings: Settings) -> None:
+def check_code(settings: Settings, kind: StudyKind = "paper") -> None:
     """Refuse settings with which the repository cannot be run. Raises `UsageError`."""
     code = settings.code
+    if kind != "paper":
+        _check_repository_study(settings)
+        return
     if code.repository is None:
         if code.command or code.metric or code.predictions or code.truth:
             raise UsageError("--command, --metric, --predictions and --truth require --code")
@@ -55,10 +57,7 @@ def check_code(settings: Settings) -> None:
             f"--code needs {'--metric' if code.command else '--command'}: the command, with "
             "{seed} in place of the seed, and where its result is"
         )
-    try:
-        words = shlex.split(code.command)
-    except ValueError as error:
-        raise UsageError(f"--command {code.command!r} is not a valid command line ({error})") from None
+    words = _split_command("--command", code.command)
     if any(OVERRIDES_PLACEHOLDER in word and word != OVERRIDES_PLACEHOLDER for word in words):
         raise UsageError(f"{OVERRIDES_PLACEHOLDER} must be a separate argument in --command")
     if code.metric:
@@ -104,6 +103,34 @@ def parse_hidden_output(settings: Settings) -> OutputRedactor:
         raise UsageError(f"--hide: invalid regular expression {error.pattern!r}: {error}") from None
 
 
+def _check_repository_study(settings: Settings) -> None:
+    """Refuse an ablation or a question whose code cannot be imported or read. Raises `UsageError`."""
+    code = settings.code
+    assert code.repository is not None
+    if code.metric:
+        parse_metric(code.metric)
+    if code.expect:
+        parse_expected(code.expect)
+    if code.truth is not None:
+        check_truth(code.truth, code.repository, list(code.mounts.values()))
+    texts = GitMirror.read_working_texts(code.repository, dirty=code.dirty)
+    _split_command("--resume-command", code.resume)
+    for flag, command in (("--command", code.command), ("--proxy", settings.ablation.proxy)):
+        words = _split_command(flag, command)
+        if words and (lacking := find_missing_script(words, texts)):
+            there = ", ".join(sorted(path for path in texts if path.endswith(".py"))[:8])
+            raise UsageError(
+                f"{flag} {command!r}: there is no {lacking} in the repository; it contains {there or 'no Python file'}"
+            )
+
+
+def _split_command(flag: str, command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"{flag} {command!r} is not a valid command line ({error})") from None
+
+
 def _check_predictions(settings: Settings) -> None:
     """Refuse predictions and labels that cannot be scored. Raises `UsageError`, `RepositoryError`."""
     code = settings.code
@@ -137,24 +164,28 @@ def copy_repository(settings: Settings, folder: RunFolder) -> Settings:
     )
 
 
-def import_repository(settings: Settings, folder: RunFolder) -> Settings:
+def import_repository(settings: Settings, folder: RunFolder, kind: StudyKind = "paper") -> Settings:
     """Copy the repository and check that its environment can be opened. Raises `RepositoryError`, `ExecutorError`."""
     settings = copy_repository(settings, folder)
     if settings.code.repository is None:
+        return settings
+    if kind != "paper":  # its log has the packages, with how they deviate from what the repository requires
+        open_repository(settings, folder)
         return settings
     packages = dict(open_repository(settings, folder).environment.packages)
     return settings.model_copy(update={"code": settings.code.model_copy(update={"packages": packages})})
 
 
-def open_repository(settings: Settings, folder: RunFolder) -> StudyRepository:
+def open_repository(settings: Settings, folder: RunFolder, state: RunState | None = None) -> StudyRepository:
     """Open the repository for running its cells. Raises `RepositoryError`, `ExecutorError`."""
+    built = state.repository_state.environment if state is not None else None
     code, mirror = settings.code, open_mirror(folder)
     environment = build_environment(
         mirror.read_texts(code.tree),
         settings.sandbox,
         python=code.python,
         mounts={name: Path(path) for name, path in code.mounts.items()},
-        installed_before=code.packages,
+        installed_before=built.packages if built is not None else code.packages,
     )
     check_command_environment(
         environment.command_environment,
@@ -165,7 +196,16 @@ def open_repository(settings: Settings, folder: RunFolder) -> StudyRepository:
     )
 
 
-def user_repository(settings: Settings, folder: RunFolder, environment: str = "") -> StudiedRepository | None:
+def build_report_files(state: RunState, folder: RunFolder) -> dict[str, str]:
+    """Return the files of the report of an ablation or a question, by name."""
+    if state.kind == "ablation":
+        return ablation_report.build_report_files(state)
+    return build_answer_files(state, folder)
+
+
+def user_repository(
+    settings: Settings, folder: RunFolder, opened: StudyRepository | None = None
+) -> StudiedRepository | None:
     """Return the stages' view of the repository; None if experiments are written from scratch."""
     code = settings.code
     if code.repository is None:
@@ -178,12 +218,13 @@ def user_repository(settings: Settings, folder: RunFolder, environment: str = ""
             name="",
             test_metric=code.test_metric,
             predictions=code.predictions,
-            environment=environment,
+            environment=opened.environment.digest if opened is not None else "",
         ),
         open_mirror(folder),
         parse_expected(code.expect) if code.expect else None,
         code.frozen,
         code.space,
+        opened.environment if opened is not None else None,
     )
 
 
@@ -195,14 +236,18 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
     expression before its number. The lines are those of the tree that ran.
     """
     split, _, rest = key.partition("/")
-    arm = parse_arm(rest.split("/")[2].partition(".")[0].partition("~")[0]) if rest.count("/") >= 2 else ""
-    node = next(
-        (one.id for one in reversed(state.nodes.values()) if arm in one.arms and one.status == "good"),
-        find_winner(state),
-    )
-    if node is None or (code := parse_program(source := read_source(RunFolder(run).get_source_path(node)))) is None:
+    conditions = rest.split("/")[2].partition(".")[0].split("~") if rest.count("/") >= 2 else [""]
+    conditions = [EXPERIMENT_ARM] if state.kind == "question" else conditions
+    arm, node, source = "", None, dict[str, str]()
+    for arm in map(parse_arm, conditions):  # of a difference, the arm that a patch changes
+        good = (one.id for one in reversed(state.nodes.values()) if arm in one.arms and one.status == "good")
+        node = next(good, find_winner(state))
+        source = read_source(RunFolder(run).get_source_path(node)) if node is not None else {}
+        if parse_arm_code(source, arm).patch:
+            break
+    if node is None or (code := parse_program(source)) is None:
         return ()
-    mirror, made = GitMirror(run / "code" / "mirror"), parse_arm_code(source, arm)
+    mirror, made = open_mirror(RunFolder(run)), parse_arm_code(source, arm)
     texts = {
         path: text.splitlines()
         for path, text in mirror.read_texts(mirror.apply_patch(code.tree, made.patch)).items()
@@ -214,18 +259,19 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
             file=f"nodes/{node}/source/{format_arm_path(arm, '.diff')}", line=1, text=f"changes {', '.join(files)}"
         ),
     )
-    metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
-    words = (
-        [re.split(r"[(\[\\]", metric.name)[0].strip()]
-        if metric.kind == "stdout"
-        else [metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
-    )
+    if code.results is not None:
+        kind, words = "json", [rest.split("/")[1], PurePosixPath(code.results.file).name]
+    else:
+        metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
+        kind, words = metric.kind, [metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
+        if kind == "stdout":
+            words = [re.split(r"[(\[\\]", metric.name)[0].strip()]
     for word in filter(None, words):
         found = [
             SourceLocation(file=f"{code.commit[:12]}:{path}", line=number, text=line.strip())
             for path, lines in texts.items()
             for number, line in enumerate(lines, 1)
-            if word in line and (metric.kind == "stdout" or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))
+            if word in line and (kind == "stdout" or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))
         ]
         if found:
             return (*(patch if made.patch else ()), *found[:MAX_LOCATIONS])

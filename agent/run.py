@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import shutil
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from importlib.metadata import version
@@ -20,7 +21,7 @@ from labwright.agent.data import pin_data
 from labwright.agent.environment import describe_machine, format_environment, measure_machine_rate
 from labwright.agent.repository_setup import check_code, import_repository
 from labwright.agent.run_process import RunProcess, find_ending
-from labwright.agent.settings import Settings, adapt
+from labwright.agent.settings import Settings, adapt, list_differences
 from labwright.models.errors import CatalogueError, ModelConfigError
 from labwright.models.failover import open_backend
 from labwright.models.replay import ReplayModel
@@ -32,48 +33,54 @@ from labwright.record.events import Event
 from labwright.record.events.paper_events import RewriteStarted
 from labwright.record.events.run_events import ProcessEnded, RunResumed, RunStarted
 from labwright.record.events.search_events import ProtocolReviewed
-from labwright.record.lock import acquire_lock
-from labwright.record.log_reader import RecordError, read_state
+from labwright.record.lock import acquire_lock, is_unused
+from labwright.record.log_reader import RecordError, is_run, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
+from labwright.record.schema.nodes import StudyKind
 from labwright.sandbox.isolation.probe import describe_isolation
 from labwright.sandbox.isolation.processes import kill_orphans
 from labwright.stages.paper import template
 from labwright.stages.user_documents import copy_documents
 
+SET_BY_THE_PROGRAM = ("code.commit", "code.tree", "code.packages")
+LATER_OPTIONS = ("ablation.reproduce_only", "ablation.accept_baseline", "ablation.budget_runs", "question.minutes")
+"""Options of a request that may change when its folder is continued."""
 
-def start_run(
+
+def start_study(
     idea: Idea,
     settings: Settings,
     *,
+    kind: StudyKind = "paper",
     runs: Path,
     name: str,
     listener: EventListener,
     plan: DataPlan | None = None,
     review: ProtocolReviewed | None = None,
 ) -> int:
-    """Create a run of an idea and execute it to its end. Returns the exit code.
+    """Create a study and execute it to its end. Returns the exit code.
 
     `plan`, `review`: the plan, if the user gave one, and the review of exactly that plan, if a dry run made it.
 
     Invalid settings raise an error before anything is created, so nothing is left behind.
     """
     open_backend(settings.models)  # refuses an impossible model before anything is created
-    check_budget(settings)
+    (check_budget if kind == "paper" else check_prices_known)(settings)
     check_campaign(settings)
     isolation = describe_isolation(settings.sandbox)
     settings = pin_data(settings)
-    chosen = template.load_template(settings.paper.template)
-    check_code(settings)
+    chosen = template.load_template(settings.paper.template) if kind == "paper" else None
+    check_code(settings, kind)
     root = runs / name
-    if root.exists():
+    if root.exists() and not is_unused(root):
         raise UsageError(f"{root} already exists; choose another --name or resume it: scientist resume {root}")
     folder = RunFolder(root)
     folder.create_folders()
     try:
-        settings = import_repository(settings, folder)
+        settings = import_repository(settings, folder, kind)
     except BaseException:  # nothing was started
         shutil.rmtree(root)
         raise
@@ -85,8 +92,8 @@ def start_run(
             copy_documents(settings.context, folder.context)
         if settings.paper.bib is not None:
             write_file(folder.library, settings.paper.bib.read_bytes())
-        copied = template.copy_template(chosen, folder.templates)
         started = RunStarted(
+            kind=kind,
             idea=idea,
             settings=settings.model_dump(mode="json"),
             seed=settings.seed,
@@ -94,16 +101,46 @@ def start_run(
             model=settings.models.model_names,
             isolation=isolation,
             machine=describe_machine(settings.sandbox),
-            template=copied,
+            template="" if chosen is None else template.copy_template(chosen, folder.templates),
             plan=plan,
             review=review,
-            rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
+            rate=None
+            if chosen is None
+            else measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
         )
         return _run_process(folder, settings, listener, first=started)
     except (ModelConfigError, CatalogueError):
         if read_state(root).data_plan is None:
             shutil.rmtree(root)
         raise
+
+
+def start_or_resume(idea: Idea, settings: Settings, kind: StudyKind, folder: Path, *, listener: EventListener) -> int:
+    """Start a study of a repository, or continue the one of the same request in its folder with these settings.
+
+    Returns the exit code. Raises what `start_study` and `resume_run` raise.
+    """
+    if not folder.exists() or is_unused(folder):
+        return start_study(idea, settings, kind=kind, runs=folder.parent, name=folder.name, listener=listener)
+    changes = find_changes(folder, settings, kind)
+    if changes is None:
+        raise UsageError(f"{folder} is not empty and has no study of this request: choose another folder")
+    return resume_run(folder, changes, listener=listener)
+
+
+def find_changes(folder: Path, settings: Settings, kind: StudyKind) -> dict[str, Any] | None:
+    """Return the settings in which a request differs from the study in a folder; None if that is another study.
+
+    Raises `RecordError`.
+    """
+    state = read_state(folder) if is_run(folder) else RunState()
+    if state.started is None or state.kind != kind:
+        return None
+    known, _ = adapt(state, {}, RunFolder(folder))
+    changes = list_differences(known, settings)
+    changes = {key: value for key, value in changes.items() if not key.startswith(SET_BY_THE_PROGRAM)}
+    requested = [key for key in changes if key.startswith(("code.", "ablation.", "question.", "seed"))]
+    return None if any(key not in LATER_OPTIONS for key in requested) else changes
 
 
 def resume_run(run: Path, overrides: dict[str, Any], *, listener: EventListener) -> int:
@@ -114,8 +151,8 @@ def resume_run(run: Path, overrides: dict[str, Any], *, listener: EventListener)
     state = read_state(run)
     if state.started is None:
         raise RecordError(f"{run} was interrupted before it started; start it again with 'scientist run'")
-    if state.phase == "done" and state.process_end is not None:  # nothing is left to do, so nothing is written
-        return find_ending(state)[0]
+    if state.process_end is not None and not _can_continue(state, overrides):
+        return find_ending(state)[0]  # nothing is left to do, so nothing is written
     settings, _ = adapt(state, overrides, RunFolder(run))
     check_prices_known(settings)
     check_campaign(settings)
@@ -130,12 +167,23 @@ def resume_run(run: Path, overrides: dict[str, Any], *, listener: EventListener)
     return _run_process(RunFolder(run), settings, listener, first=first)
 
 
+def _can_continue(state: RunState, overrides: Mapping[str, Any]) -> bool:
+    """Return whether something is left to do. A repository study that a limit ended goes on, and so does one with other
+    settings.
+    """
+    return state.phase != "done" or (state.kind != "paper" and bool(overrides or state.limit_reason))
+
+
 def rewrite_paper(run: Path, overrides: dict[str, Any], *, listener: EventListener) -> int:
     """Rewrite the paper of a finished run, keeping the existing version. Returns the exit code.
 
     Experiments and figures do not change. Raises what `resume_run` raises.
     """
     state = read_state(run)
+    if state.kind != "paper":
+        raise UsageError(
+            f"{run} has no paper: it is the folder of {'an ablation' if state.kind == 'ablation' else 'a question'}"
+        )
     if state.started is None or state.phase != "done":
         raise RecordError(f"{run} is not finished: finish it first with scientist resume {run}")
     settings, _ = adapt(state, overrides, RunFolder(run))
@@ -195,7 +243,7 @@ def _run_process(
             ):  # another process started a rewrite first
                 raise RecordError(f"{folder.root} is already being rewritten: scientist resume {folder.root}")
             if isinstance(first, RunResumed):
-                if log.state.phase == "done":  # it may have been killed before its end was recorded
+                if not _can_continue(log.state, first.settings):  # it may have been killed before its end was recorded
                     code, reason = find_ending(log.state)
                     if log.state.process_end is None:
                         log.append(ProcessEnded(exit_code=code, reason=reason))

@@ -19,7 +19,7 @@ from functools import partial
 from labwright.agent.budget import build_cost_table, open_studied_llms
 from labwright.agent.data import fetch_models, list_sources
 from labwright.agent.environment import describe_isolation_for_readers, format_environment, list_packages, paper_notice
-from labwright.agent.repository_setup import open_repository, user_repository
+from labwright.agent.repository_setup import build_report_files, open_repository, user_repository
 from labwright.agent.run_commands import CommandHandler
 from labwright.agent.settings import Settings, override_settings, read_credentials
 from labwright.agent.state_machine import Step, run_state_machine
@@ -27,7 +27,7 @@ from labwright.inspector.safe_text import shorten
 from labwright.literature.lookup import open_literature
 from labwright.models.backend import Backend
 from labwright.models.budget import Budget
-from labwright.models.client import Models
+from labwright.models.client import ModelClient, Models
 from labwright.models.errors import BudgetSpent, ProviderDown
 from labwright.models.retry import Retry
 from labwright.record import prompt_store
@@ -36,40 +36,66 @@ from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import ProcessEnded, StudiedLLMsAsked
 from labwright.record.llm_calls import LLMUnavailable, read_exchanges
 from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.state_fields import RepositoryState
 from labwright.record.retention import delete_unreferenced
 from labwright.record.run_folder import RunFolder, write_file
-from labwright.record.schema.nodes import STAGES, Phase, StageName
+from labwright.record.schema.nodes import PHASES, STAGES, Phase, StageName
 from labwright.record.whole_numbers import parse_whole_number
 from labwright.sandbox.content_store import ContentStore, default_store_root, share_run
 from labwright.sandbox.datasets import list_source_files
-from labwright.sandbox.errors import ClusterDown, ExecutorError, PackageError
+from labwright.sandbox.errors import ClusterDown, ExecutorError, PackageError, RepositoryError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.factory import open_executor
 from labwright.sandbox.hub import HubOffers
-from labwright.sandbox.packages.package_store import PackageOverlay
-from labwright.sandbox.packages.run_packages import RunPackages, restore_packages
+from labwright.sandbox.packages.package_store import PackageOverlay, RunPackages, restore_packages
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.scorers import parse_scorers
 from labwright.search.run_control import RunControl
 from labwright.stages.data_planning import PlanError, prepare
 from labwright.stages.evidence.scoring import score_tests
 from labwright.stages.judgement import judge_paper
+from labwright.stages.measuring import TooLate
 from labwright.stages.missing_ablations import run_missing_ablations
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.paper import paper_steps
-from labwright.stages.run_context import RepeatedFaultError, RunContext, record_limit, record_time_limit
+from labwright.stages.repository.ablation_study import ablate
+from labwright.stages.repository.baseline_reproduction import reproduce
+from labwright.stages.repository.preparation import prepare_repository
+from labwright.stages.repository.question import answer
+from labwright.stages.run_context import (
+    RepeatedFaultError,
+    RunContext,
+    StopRequested,
+    record_limit,
+    record_time_limit,
+    run_once,
+)
 from labwright.stages.stage_runner import NoWorkingNodeError, StageRunner
 
-RELEASED, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+RELEASED, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 POLL_SECONDS = 0.3
 """Seconds between checks of `control/` and the clock."""
 
 
 def find_ending(state: RunState) -> tuple[int, str]:
-    """Return the exit code of a finished run, and why its paper was not released."""
+    """Return the exit code of a finished study, and why its paper was not released, or nothing was found."""
+    if state.kind != "paper":
+        code, reason = _find_repository_ending(state.repository_state)
+        return (code, reason) if state.limit_reason is None else (LIMITED, state.limit_reason)
     if state.released is None or not state.released.released:
         return NOT_RELEASED, "; ".join(state.released.reasons) if state.released else ""
     return LIMITED if state.limit_reason else RELEASED, ""
+
+
+def _find_repository_ending(code: RepositoryState) -> tuple[int, str]:
+    if code.question_answer is not None:
+        return (RELEASED, "") if code.question_answer.conclusion else (NOT_RELEASED, code.question_answer.why)
+    if code.ablation_results is not None:
+        none = f"nothing was ablated: {code.ablation_results.stopped or 'no part was found'}"
+        return (RELEASED, "") if code.ablation_results.results else (FINDINGS, none)
+    if code.baseline is not None and code.baseline.verdict in ("reproduced", "unchecked"):
+        return RELEASED, ""
+    return FINDINGS, "the result was not reproduced"
 
 
 def read_job_end(variable: str) -> float | None:
@@ -109,14 +135,16 @@ class RunProcess:
             )
         repository: StudyRepository | None = None
         if self.settings.code.repository is not None:
-            repository = executor.repository = await asyncio.to_thread(open_repository, self.settings, self.folder)
+            repository = executor.repository = await asyncio.to_thread(
+                open_repository, self.settings, self.folder, self.log.state
+            )
         self._attach(self._build_context(executor, repository))
         with self._handling_signals():
             try:
                 record_time_limit(self.context)
                 async with self._watching(self.context):
                     done = await run_state_machine(self._list_steps(), lambda: self.log.state)
-            except (PlanError, PackageError, BaselineError) as error:
+            except (PlanError, PackageError, BaselineError, RepositoryError) as error:
                 return self._record_end(WRONG_USE, str(error))
             except (NoWorkingNodeError, paper_steps.NoDraftError) as error:
                 return self._record_end(NOT_RELEASED, str(error))
@@ -158,7 +186,9 @@ class RunProcess:
             settings.budget,
             self.log,
             settings.models,
-            build_cost_table(settings, lambda: self.log.state.gpus_per_experiment),
+            build_cost_table(settings, lambda: self.log.state.gpus_per_experiment)
+            if self.log.state.kind == "paper"
+            else None,
         )
         return RunContext(
             recorder=self.log,
@@ -176,9 +206,11 @@ class RunProcess:
                 keep=partial(prompt_store.store_prompt, self.folder.root),
             ),
             budget=budget,
-            repository=user_repository(
-                settings, self.folder, repository.environment.digest if repository is not None else ""
-            ),
+            repository=user_repository(settings, self.folder, repository),
+            code=settings.code,
+            ablation=settings.ablation,
+            question=settings.question,
+            sandbox=settings.sandbox,
             node_seconds=settings.sandbox.timeout,
             run_seconds=settings.time_limit,
             seconds_left=self._compute_seconds_left,
@@ -200,6 +232,35 @@ class RunProcess:
         )
 
     def _list_steps(self) -> dict[Phase, Step]:
+        return self._list_paper_steps() if self.log.state.kind == "paper" else self._list_repository_steps()
+
+    def _list_repository_steps(self) -> dict[Phase, Step]:
+        """Return the steps of an ablation or a question. A limit ends measuring; then the report is written."""
+
+        async def complete(phase: Phase) -> bool:
+            async def work(_: ModelClient) -> None:
+                with suppress(BudgetSpent, TooLate):  # recorded as a limit
+                    await steps[phase](self.context)
+                record_time_limit(self.context)
+
+            with suppress(StopRequested):
+                await run_once(self.context, phase, work)
+            return not self.signals.stop_event.is_set()
+
+        async def report(context: RunContext) -> None:
+            for name, text in build_report_files(context.state, context.folder).items():
+                write_file(context.folder.root / name, text)
+
+        steps: dict[Phase, Callable[[RunContext], Awaitable[None]]] = {
+            "prepare": prepare_repository,
+            "reproduce": reproduce,
+            "ablate": ablate,
+            "answer": answer,
+            "report": report,
+        }
+        return {phase: partial(complete, phase) for phase in PHASES[self.log.state.kind][:-1]}
+
+    def _list_paper_steps(self) -> dict[Phase, Step]:
         async def unless_stopped(step: Callable[[RunContext], Awaitable[None]]) -> bool:
             if await self.signals.wait_to_continue():
                 await step(self.context)

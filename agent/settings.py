@@ -35,10 +35,11 @@ from labwright.record.errors import UsageError
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.research_question import ResearchQuestion
 from labwright.record.yaml_text import load_yaml
 from labwright.sandbox.data.spec import DataSpec, parse_specs
 from labwright.sandbox.errors import DatasetError
-from labwright.sandbox.repository.settings import CodeSettings
+from labwright.sandbox.repository.settings import AblationSettings, CodeSettings
 from labwright.sandbox.settings import SandboxSettings, resolve_scorers
 from labwright.search.settings import SearchSettings
 from labwright.stages.paper.template import resolve_template
@@ -80,6 +81,7 @@ MAPPING_PREFIXES = (
     "code.mounts.",
     "code.env.",
     "code.packages.",
+    "question.",
 )
 """Prefixes of keys that are not all known in advance."""
 DURATION_SUFFIXES = ("timeout", "time_limit")
@@ -166,6 +168,8 @@ class Settings(FrozenModel):
         "None: the folder of the configuration file, if it has a .env",
     )
     code: CodeSettings = Field(default=CodeSettings(), description="repository to study (docs/repositories.md)")
+    ablation: AblationSettings = AblationSettings()
+    question: ResearchQuestion | None = Field(default=None, description="set automatically: question of run --task")
     budget: BudgetSettings = BudgetSettings()
     search: SearchSettings = SearchSettings()
     sandbox: SandboxSettings = SandboxSettings()
@@ -334,6 +338,12 @@ def read_credentials() -> CatalogueCredentials:
     )
 
 
+def list_differences(known: Settings, wanted: Settings) -> dict[str, Any]:
+    """Return the keys whose values differ, with the wanted values."""
+    before = _flatten(known.model_dump(mode="json"))
+    return {key: value for key, value in _flatten(wanted.model_dump(mode="json")).items() if before.get(key) != value}
+
+
 def list_known_keys() -> list[str]:
     """List every dotted key and every alias."""
     return [*_flatten(Settings().model_dump()), *KEY_ALIASES]
@@ -361,6 +371,8 @@ def _build_settings(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settin
             except DatasetError as error:
                 raise SettingsError(f"{error} ({label})") from None
     root: dict[str, Any] = {}
+    if any(key.startswith("question.") for key in values):
+        del values["question"]
     for path, value in values.items():
         *parents, last = path.split(".")
         reduce(lambda place, name: place.setdefault(name, {}), parents, root)[last] = value

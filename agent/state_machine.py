@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypedDict
 
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.nodes import PHASES, Phase
+from labwright.record.schema.nodes import Phase
 
 Step = Callable[[], Awaitable[bool]]
 """Completes a phase; returns False if a stop was requested in it."""
@@ -35,7 +35,7 @@ async def run_state_machine(steps: Mapping[Phase, Step], state: Callable[[], Run
     from langgraph.graph import END, START, StateGraph
 
     graph: Any = StateGraph(GraphProgress)
-    phases = PHASES[:-1]  # nothing is left to do in `done`
+    phases = tuple(steps)
 
     def route(progress: GraphProgress) -> str:
         phase = state().phase

@@ -1,11 +1,11 @@
 """Cost of a Ray cluster compared with local slots, and the loss of machines.
 
-python -m benchmarks.cluster [--only cells,vanish] [--cells N] [--out FILE]
+python -m benchmarks.cluster [--only local,ray,vanish] [--cells N] [--seconds S] [--out FILE]
 
-The clusters are node processes on this machine. `cells`: jobs of sleeping cells, with local slots and on the cluster in
-turn: elapsed time of 200 cells of 1 s on 8 workers relative to the bound (200 / 8 s), and the overhead per cell with
-one worker. `vanish`: of four machines, two are killed with -9 while 24 cells run; each cell is committed once. Prints
-one JSON object; exits 1 if a cell is lost or committed twice.
+The clusters are node processes on this machine. `local`, `ray`: jobs of sleeping cells, with local slots and on a
+cluster: elapsed time of 200 cells of 1 s on 8 workers relative to the bound (200 / 8 s), CPU seconds per cell of this
+process and of all others, and the overhead per cell with one worker. `vanish`: of four machines, two are killed with -9
+while 24 cells run; each cell is committed once. Prints one JSON object; exits 1 if a cell is lost or committed twice.
 """
 
 from __future__ import annotations
@@ -13,11 +13,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 import tempfile
 import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
+
+import psutil
 
 from labwright.record.schema.cell import Cell
 from labwright.sandbox.datasets import materialise
@@ -57,34 +63,68 @@ def make_executor(place: Path, slots: int, cluster: RayCluster | None) -> LocalE
     return open_executor(slots, place / "views", settings=settings, labels=place / "labels", cache=place / "cache")
 
 
-async def measure_sleeping(executor: LocalExecutor, folder: Path, *, count: int, seconds: float) -> dict[str, float]:
-    """Run one job of sleeping cells; return elapsed time, and the overhead per cell and worker."""
+@contextmanager
+def measure_cpu(cluster: RayCluster | None) -> Generator[dict[str, float]]:
+    """Yield a dictionary that has, after the end, the CPU seconds of this process (`head`) and of its descendants and
+    the cluster's (`others`); those of the last half second of a process that ended before are missing."""
+    roots = [os.getpid(), *(machine.process.pid for machine in (cluster.machines if cluster else ()))]
+    first, last, used, ended = dict[int, float](), dict[int, float](), dict[str, float](), Event()
+
+    def sample() -> None:
+        for root in roots:
+            for process in psutil.Process(root).children(recursive=True):
+                with suppress(psutil.Error):
+                    last[process.pid] = sum(process.cpu_times()[:4])
+
+    def sample_repeatedly() -> None:
+        while not ended.wait(0.5):
+            sample()
+
+    sample()
+    first, began, thread = dict(last), time.process_time(), Thread(target=sample_repeatedly)
+    thread.start()
     try:
-        began = time.monotonic()
-        outcome = await measure_all(executor, make_job(folder, count, seconds))
-        wall = time.monotonic() - began
+        yield used
+        used["head"] = time.process_time() - began
+    finally:
+        ended.set()
+        thread.join()
+    used["others"] = sum(last.values()) - sum(first.values())
+
+
+async def measure_sleeping(
+    executor: LocalExecutor, folder: Path, cluster: RayCluster | None, *, count: int, seconds: float
+) -> dict[str, float]:
+    """Run one job of sleeping cells; return elapsed time, the overhead per cell and worker, and CPU seconds per
+    cell."""
+    try:
+        with measure_cpu(cluster) as used:
+            began = time.monotonic()
+            outcome = await measure_all(executor, make_job(folder, count, seconds))
+            wall = time.monotonic() - began
     finally:
         await executor.close()
     assert all(one.outcome == "measured" for one in outcome.cells), outcome
     bound = count * seconds / executor.slots
-    overhead = (wall - bound) * executor.slots / count
-    return {"wall": wall, "bound": bound, "to_bound": wall / bound, "overhead_of_a_cell": overhead}
+    return {
+        "wall": wall,
+        "bound": bound,
+        "to_bound": wall / bound,
+        "overhead_of_a_cell": (wall - bound) * executor.slots / count,
+        **{f"cpu_of_a_cell_{name}": one / count for name, one in used.items()},
+        "load": os.getloadavg()[0],
+    }
 
 
-def measure_cells(place: Path, count: int) -> dict[str, Any]:
-    """Run sleeping cells with local slots and on a cluster of two machines."""
-    cluster = start_cluster(2, cpus=WORKERS // 2)
-    found: dict[str, Any] = {"cells": count, "workers": WORKERS}
-    try:
-        for name, where in (("local", None), ("ray", cluster)):
-            over, alone = make_executor(place, WORKERS, where), make_executor(place, 1, where)
-            found[name] = {
-                "over_workers": asyncio.run(measure_sleeping(over, place / "job", count=count, seconds=1.0)),
-                "one_by_one": asyncio.run(measure_sleeping(alone, place / "job", count=40, seconds=0.05)),
-            }
-    finally:
-        cluster.end()
-    return found
+def measure_cells(place: Path, count: int, seconds: float, cluster: RayCluster | None) -> dict[str, Any]:
+    """Run sleeping cells with local slots or on a cluster."""
+    over, alone = make_executor(place, WORKERS, cluster), make_executor(place, 1, cluster)
+    return {
+        "cells": count,
+        "workers": WORKERS,
+        "over_workers": asyncio.run(measure_sleeping(over, place / "job", cluster, count=count, seconds=seconds)),
+        "one_by_one": asyncio.run(measure_sleeping(alone, place / "job", cluster, count=40, seconds=0.05)),
+    }
 
 
 async def measure_vanishing(place: Path, cluster: RayCluster, count: int) -> dict[str, Any]:
@@ -121,16 +161,23 @@ async def measure_vanishing(place: Path, cluster: RayCluster, count: int) -> dic
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="cells,vanish")
+    parser.add_argument("--only", default="local,ray,vanish")
     parser.add_argument("--cells", type=int, default=CELLS)
+    parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     chosen, found = args.only.split(","), dict[str, Any]()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         place = Path(name)
         materialise("digits", views=place / "views", labels=place / "labels", seed=1)
-        if "cells" in chosen:
-            found["cells"] = measure_cells(place, args.cells)
+        if "local" in chosen:
+            found["local"] = measure_cells(place, args.cells, args.seconds, None)
+        if "ray" in chosen:
+            cluster = start_cluster(2, cpus=WORKERS // 2)
+            try:
+                found["ray"] = measure_cells(place, args.cells, args.seconds, cluster)
+            finally:
+                cluster.end()
         if "vanish" in chosen:
             cluster = start_cluster(4)
             try:

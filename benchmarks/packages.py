@@ -79,7 +79,7 @@ class PackageRuns:
     def __init__(self, runs: Path, names: list[str]) -> None:
         self.runs, self.names = runs, names
         self.cache = runs / "cache"
-        self.store = self.cache / "scientist" / "packages"
+        self.store = self.cache / "scientist" / "store"
 
     def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -29,6 +29,7 @@ from random import Random
 from statistics import fmean, pstdev, stdev
 from typing import Any
 
+from labwright.evals.ablatecell import published_policy
 from labwright.evals.ablatecell.recovery import compute_recovery
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.repository import MetricDirection
@@ -116,7 +117,7 @@ Policy = Callable[[PolicyWorld], None]
 
 def play_literal(world: PolicyWorld) -> None:
     """Algorithm 1 as printed: rounds of five candidates of one arm."""
-    ablation_bandit.run_algorithm_one(
+    published_policy.run_algorithm_one(
         world.priors,
         lambda arm: _effect_size(world.run_part(arm)),
         rounds=max(1, (world.runs_left - TOP_K) // TOP_K),
@@ -152,7 +153,7 @@ def play_ucb(world: PolicyWorld) -> None:
 
 
 def _ucb_index(values: Sequence[float], total: int) -> float:
-    return ablation_bandit.compute_ucb_index(fmean(map(abs, values)), len(values), total, 2.0)
+    return published_policy.compute_ucb_index(fmean(map(abs, values)), len(values), total, 2.0)
 
 
 def play_boundary(world: PolicyWorld) -> None:

@@ -30,7 +30,7 @@ def replay_run(base: Path) -> dict[str, Any]:
     model = f"replay:{REPLAY_FOLDER / 'exchange.jsonl'}"
     settings = compose_settings(config=REPLAY_FOLDER / "config.yaml", flags={"models.name": model}, environment={})
     began = time.monotonic()
-    code = run.start_run(
+    code = run.start_study(
         read_idea(REPLAY_FOLDER / "idea.json"), settings, runs=base, name="replayed", listener=lambda event, state: None
     )
     state = read_state(base / "replayed")

@@ -188,7 +188,7 @@ def run_study(run: Path, url: str, questions: Path, cap: float) -> int:
     }
     if run.is_dir():
         return running.resume_run(run, {}, listener=ignore_event)
-    return running.start_run(
+    return running.start_study(
         small_study.IDEA,
         compose_settings(flags=flags, environment={}),
         runs=run.parent,

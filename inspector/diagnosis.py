@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from labwright.inspector.cell_text import format_remaining
+from labwright.inspector.findings import list_effects
 from labwright.inspector.safe_text import to_plain, to_plain_lines
 from labwright.inspector.status import RunCondition, find_condition, format_pause, format_unusual_answers
 from labwright.inspector.tree import BranchPoint, list_branch_points
@@ -23,7 +24,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import format_key
 from labwright.record.schema.decisions import CompareNodes, RunTask
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.nodes import ErrorClass, Failure, Node, NodeKind, NodeStep, Phase
+from labwright.record.schema.nodes import PHASES, ErrorClass, Failure, Node, NodeKind, NodeStep, Phase
 
 TRACEBACK_LINES = 12
 MAX_EXAMPLES = 5
@@ -109,7 +110,9 @@ def diagnose_run(
         work=tuple(
             action.task if isinstance(action, RunTask) else f"comparison of {action.a} and {action.b}"
             for k, decided in state.decisions.items()
-            if k not in state.finished_decisions and isinstance(action := decided.action, RunTask | CompareNodes)
+            if k not in state.finished_decisions
+            and isinstance(action := decided.action, RunTask | CompareNodes)
+            and (state.kind == "paper" or (isinstance(action, RunTask) and action.task in PHASES[state.kind]))
         ),
         waiting=tuple(
             WaitingNode(
@@ -129,7 +132,9 @@ def diagnose_run(
         slots=describe_slots(state, next_steps) if running else (),
         errors=count_errors(state),
         best=next_steps.best,
-        comparisons=compute_baseline_differences(state, next_steps.best),
+        comparisons=compute_baseline_differences(state, next_steps.best)
+        if state.kind == "paper"
+        else tuple(one.difference for one in list_effects(state)),
         next=next_steps.actions,
     )
 

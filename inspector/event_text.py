@@ -52,20 +52,9 @@ def _describe_code_event(event: repository_events.RepositoryEvent) -> str | None
             return f"{len(event.parts)} parts found, {len(event.rest)} candidates excluded; at most {event.budget} runs"
         case repository_events.MutationTried():
             return f"{shorten(event.part, 80)}: {event.gate}" + (f" ({shorten(event.why, 120)})" if event.why else "")
-        case repository_events.CommandEnded():
-            what = " and ".join(shorten(part, 60) for part in event.parts)
-            result = (
-                f"{event.run.value:.6g}"
-                if event.run.value is not None
-                else shorten(event.run.failure.message if event.run.failure else "no value", 160)
-            )
-            return f"{event.purpose}{f' without {what}' if what else ''}, seed {event.run.seed}: {result}"
         case repository_events.QuestionDesigned():
             arms = ", ".join(one.name for one in event.design.arms)
             return f"designed: {arms}; {event.design.seeds} seeds; {shorten(event.design.hypothesis, 160)}"
-        case repository_events.QuestionRunEnded():
-            name = "the unmodified repository" if not event.number else f"attempt {event.number}"
-            return f"{name}: {event.run.why or 'measured'} ({event.run.seconds:.1f}s)"
         case repository_events.QuestionAnswered():
             return f"answered: {shorten(event.conclusion, 300)}" if event.conclusion else f"no answer: {event.why}"
         case repository_events.AblationsConcluded():

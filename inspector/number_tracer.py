@@ -7,14 +7,17 @@ found.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from labwright.inspector.paper_text import PaperSources
+from labwright.inspector.paper_text import AnswerSources, PaperSources
 from labwright.inspector.provenance import NumberTrace, ProvenanceLookup, TraceCandidate, TracedEffect
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.part_effects import format_report_claims, list_measured_claims, list_report_claims
+from labwright.record.claims.question_results import find_question_results
 from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
 from labwright.record.claims.sentences import list_outcome_words
 from labwright.record.printed_value import PrintedValue
@@ -24,6 +27,8 @@ from labwright.record.result_macros import strip_form, to_plain_text
 from labwright.record.run_folder import RunFolder
 
 MAX_NEAREST = 5
+PRINTED_FILES = ("section.tex", "report.md")
+"""The files of an ablation that print numbers."""
 FORM_NAMES = {
     "mean": "mean",
     "sd": "standard deviation",
@@ -33,7 +38,8 @@ FORM_NAMES = {
     "n": "replicates",
     "pm": "mean and standard deviation",
     "ci_examples": "interval over test examples",
-    "p": "p of the paired t test",
+    "p": "p of the t test, corrected for the other parts",
+    "relative": "per cent of the baseline",
     "confidence": "confidence of the interval, per cent",
     "percent": "mean in per cent",
     "percent_ci": "interval in per cent",
@@ -59,17 +65,31 @@ class NumberTracer:
 
     def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:
         """`run` is the run's folder as shown in commands."""
-        self._state, found = state, compute_paper_claims(state)
-        self._known = {
-            one.key: one for one in (*found, *compute_differences(state, found), *compute_reference_claims(state))
-        }
-        plan = state.data_plan
-        self._texts = [
-            (claim, {key: to_plain_text(text) for key, text in format_claims([claim], plan).items()})
-            for claim in self._known.values()
-        ]
+        self._state, plan, results = state, state.data_plan, find_question_results(state)
+        self._line_starts: dict[str, str] = {}
+        """Key -> start of the line of an ablation's report that prints it."""
+        settings, sources = format_setups(state), PaperSources
+        if state.kind == "ablation":
+            claims, printed = list_report_claims(state), format_report_claims(state)
+            self._known = {one.key: one for one in (*list_measured_claims(state), *claims)}
+            files = PRINTED_FILES
+            found = state.repository_state.ablation_results
+            self._line_starts |= {row.key: f"| {row.part} |" for row in (found.results if found is not None else ())}
+            self._line_starts |= {one.key: "**" for one in claims if not isinstance(one, ClaimDifference)}
+        elif results is not None:
+            claims = [*results.claims, *(one.difference for one in results.comparisons)]
+            printed, settings = {key: value for key, (value, _) in results.printed.items()}, results.settings
+            self._known, files, sources = {one.key: one for one in claims}, PRINTED_FILES[1:], AnswerSources
+        else:
+            found = compute_paper_claims(state)
+            claims = [*found, *compute_differences(state, found), *compute_reference_claims(state)]
+            self._known, printed, files = {one.key: one for one in claims}, format_claims(claims, plan), ()
+        forms = defaultdict[str, dict[str, str]](dict)
+        for key, text in printed.items():
+            forms[key.rpartition(".")[0]][key] = to_plain_text(text)
+        self._texts = [(claim, forms[key]) for key, claim in {one.key: one for one in claims}.items()]
         """Claim, and the printed text of each of its keys."""
-        self._setups = {key: to_plain_text(value) for key, value in format_setups(state).items()}
+        self._setups = {key: to_plain_text(value) for key, value in settings.items()}
         self._printed = {key: text for _, texts in self._texts for key, text in texts.items()} | self._setups
         self._effects: dict[str, TracedEffect] = {}
         """Effects of hypotheses, and estimates that the paper asked for, by key with form."""
@@ -79,7 +99,7 @@ class NumberTracer:
             self._add_effects(effects, format_decisions([one], plan))
         for one in compute_requested_estimates(state, list_requests(state))[0]:
             self._add_effects({one.key: TracedEffect("exploratory estimate", one.found)}, one.printed)
-        self._sources = PaperSources(folder, self._printed)
+        self._sources = sources(folder, self._printed, files)
         self._provenance = ProvenanceLookup(state, folder, self._known, run)
 
     def _add_effects(self, effects: Mapping[str, TracedEffect], values: Mapping[str, PrintedValue]) -> None:
@@ -136,6 +156,9 @@ class NumberTracer:
             forms = [key for key, text in texts.items() if _is_in_text(number, text)]
             if forms:
                 places = tuple(place for key in forms for place in uses.get(key, ()))
+                if (start := self._line_starts.get(claim.key)) is not None:
+                    lines = self._sources.find_lines(start, lambda line: _is_in_text(number, line))
+                    places = (*places, *lines)
                 chosen = next((key for key in forms if key in uses), forms[0])
                 form = chosen.rpartition(".")[2]
                 yield self._provenance.trace_claim(claim, FORM_NAMES.get(form, form), texts[chosen], places)

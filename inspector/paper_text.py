@@ -6,7 +6,7 @@ Limits: this is not a faithful rendering; for that, see the PDF.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -78,10 +78,15 @@ def _to_plain_text(text: str) -> str:
 
 
 class PaperSources:
-    """Maps printed values to lines of a paper's sources, read on first access. `printed` maps key -> printed text."""
+    """Maps printed values to lines of a paper's sources, read on first access. `printed` maps key -> printed text.
 
-    def __init__(self, folder: RunFolder, printed: Mapping[str, str]) -> None:
+    `files` are read instead of the paper's, relative to the folder of the run.
+    """
+
+    def __init__(self, folder: RunFolder, printed: Mapping[str, str], files: Sequence[str] = ()) -> None:
         self._folder, self._printed = folder, printed
+        place = folder.paper_folder.relative_to(folder.root)
+        self._files = tuple(files) or tuple(f"{place}/{name}" for name in SOURCE_FILES)
 
     @cached_property
     def uses(self) -> dict[str, tuple[SourceLocation, ...]]:
@@ -107,22 +112,38 @@ class PaperSources:
                 if fits(text):
                     yield SourceLocation(file=file, line=line_number, text=_shorten(text))
 
+    def find_lines(self, start: str, fits: Callable[[str], bool]) -> Iterator[SourceLocation]:
+        """Yield the lines of plain text that start with a text."""
+        for file, line_number, line in self._lines:
+            if line.startswith(start) and fits(line):
+                yield SourceLocation(file=file, line=line_number, text=_shorten(line))
+
     def _to_text(self, line: str) -> str:
         return "".join(bit.text for bit in split_text(line.replace(r"\allowbreak{}", ""), self._printed)).strip()
 
     @cached_property
     def _lines(self) -> tuple[tuple[str, int, str], ...]:
         """All lines with their file and line number, from 1."""
-        place = self._folder.paper_folder.relative_to(self._folder.root)
-        texts = {
-            f"{place}/{name}": read_bytes(self._folder.root, f"{place}/{name}", MAX_FILE_BYTES) for name in SOURCE_FILES
-        }
+        texts = {name: read_bytes(self._folder.root, name, MAX_FILE_BYTES) for name in self._files}
         return tuple(
             (file, number, line)
             for file, text in texts.items()
             if text is not None
             for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1)
         )
+
+
+class AnswerSources(PaperSources):
+    """Maps the printed values of a question to lines of its report, where each value has its key."""
+
+    @cached_property
+    def uses(self) -> dict[str, tuple[SourceLocation, ...]]:
+        found: dict[str, list[SourceLocation]] = {}
+        for file, number, line in self._lines:
+            for key in re.findall(r"`([^`]+)`", line):
+                if key in self._printed:
+                    found.setdefault(key, []).append(SourceLocation(file=file, line=number, text=_shorten(line)))
+        return {key: tuple(places) for key, places in found.items()}
 
 
 def _shorten(text: str, width: int = 140) -> str:

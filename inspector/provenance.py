@@ -20,6 +20,7 @@ from labwright.record.cell_status import compute_node_cells
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, find_winner
 from labwright.record.claims.hypothesis_tests import find_deciding_nodes
+from labwright.record.claims.question_results import EXPERIMENT_ARM
 from labwright.record.claims.sentences import list_effect_datasets
 from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.python_syntax import parse_python
@@ -121,8 +122,9 @@ class ProvenanceLookup:
         self, claim: Claim, what: str, text: str, places: tuple[SourceLocation, ...], *, only: str | None = None
     ) -> TraceCandidate:
         """Trace a claim that is printed as `text`; with `only`, only the values of that node."""
-        parts, code = [claim], list[SourceLocation]()
+        parts, code, used = [claim], list[SourceLocation](), {*claim.nodes}
         if isinstance(claim, ClaimDifference):
+            used |= {*claim.others}
             keys = [format_key(claim.split, claim.dataset, claim.name, one) for one in (claim.condition, claim.other)]
             parts = [self._known[key] for key in keys if key in self._known]
             what = ", ".join((what, *claim.caveats))
@@ -141,7 +143,7 @@ class ProvenanceLookup:
             )
             for part in parts
             for node, seed, value in zip(part.nodes, part.seeds, part.values, strict=True)
-            if only in (None, node)
+            if node in used and only in (None, node)
         )
         return TraceCandidate(
             kind="claim",
@@ -213,6 +215,12 @@ class ProvenanceLookup:
         )
 
     def format_reproduce_command(self, nodes: Iterable[str]) -> str:
+        if self._state.kind != "paper":
+            return f"git apply {self._run}/change.patch && bash {self._run}/reproduce.sh" * (
+                self._state.kind == "question"
+            )
+        if self._state.kind != "paper":
+            return ""
         chosen = " ".join(f"--node {name}" for name in dict.fromkeys(nodes))
         return f"scientist reproduce {self._run} {chosen}".strip()
 
@@ -231,7 +239,8 @@ class ProvenanceLookup:
         """Return the fields of an origin that identify the cell in which a node measured a claim's value."""
         for one in compute_node_cells(self._state, node):
             cell = one.cell
-            if (cell.dataset, cell.condition) == (claim.dataset, claim.condition) and one.run is not None:
+            here = cell.arm == EXPERIMENT_ARM or (cell.dataset, cell.condition) == (claim.dataset, claim.condition)
+            if here and one.run is not None:
                 return {
                     "cell": str(self._folder.get_cell_path(one.run.id).relative_to(self._folder.root)),
                     "measured_by": one.node,

@@ -94,6 +94,8 @@ def format_metric(metric: TreeMetric) -> str:
     """Describe the metric shown in the tree."""
     unit = f" in {to_plain(metric.unit)}" if metric.unit else ""
     better = "higher" if metric.higher_is_better else "lower"
+    if not metric.dataset:
+        return f"{to_plain(metric.title)} of one run ({better} is better)"
     return (
         f"{to_plain(metric.title)}{unit} on {to_plain(metric.dataset)}, validation, mean over the method's conditions "
         f"({better} is better; the best node is chosen over all datasets)"
@@ -103,7 +105,8 @@ def format_metric(metric: TreeMetric) -> str:
 def format_stage(stage: StageRows) -> Text:
     """Format a stage in one line: name, progress, node states, best node, reason for its end."""
     line = Text(stage.stage, style="bold")
-    line.append(f"  {stage.searched_count}/{stage.node_limit or '?'} nodes", style="not bold")
+    limit = f"/{stage.node_limit}" if stage.node_limit is not None else ""
+    line.append(f"  {stage.searched_count}{limit} nodes", style="not bold")
     extra = Counter(row.kind for row in stage.nodes if row.kind not in SEARCH_KINDS)
     for kind, number in sorted(extra.items(), reverse=True):
         line.append(f" + {number} {kind}{'s' if number > 1 else ''}", style="not bold")
@@ -189,6 +192,8 @@ def format_status(status: RunStatus) -> list[Text]:
         lines.append(_format_pair("paused", status.paused))
     lines.append(_format_pair("phase", status.phase))
     lines.append(_format_pair("next", status.next))
+    lines += [_format_pair(name, shorten(text, 400)) for name, text in status.findings]
+    lines += [_format_pair("effects" * (not at), one) for at, one in enumerate(status.effects)]
     lines += [_format_pair("commands", shorten(one, 120)) for one in status.steering]
     lines += [_format_pair("answers", shorten(one, 200)) for one in status.answers]
     lines += [_format_pair("prior work", shorten(status.prior_work, 200))] * bool(status.prior_work)
@@ -196,7 +201,8 @@ def format_status(status: RunStatus) -> list[Text]:
     lines += [_format_pair("protocol", shorten(one, 300)) for one in status.protocol]
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
-        line = f"{stage.searched}/{stage.node_limit or '?'} nodes ({counts or 'none'})"
+        limit = f"/{stage.node_limit}" if stage.node_limit is not None else ""
+        line = f"{stage.searched}{limit} nodes ({counts or 'none'})"
         line += f", best {stage.best}" if stage.best else ""
         line += f"; pending: {', '.join(stage.pending)}" if stage.pending else ""
         line += f"; {shorten(stage.limited, 80)}" if stage.limited else ""
@@ -357,4 +363,4 @@ def format_phases(phases: Sequence[PhaseSpending]) -> str:
 
 
 def _format_pair(name: str, value: str) -> Text:
-    return Text(f"{name:<12}", style="cyan") + Text(value)
+    return Text(f"{name:<12}" if len(name) < 12 else f"{name} ", style="cyan") + Text(value)

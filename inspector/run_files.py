@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from labwright.inspector.safe_text import to_printable
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_folders import list_result_folders
-from labwright.record.run_folder import RunFolder
+from labwright.record.run_folder import REPORT_FILES, RunFolder
 from labwright.record.schema.frozen_model import replace_unencodable
 from labwright.record.schema.nodes import Attempt, Node
 from labwright.record.untrusted_files import open_plain_file
@@ -38,6 +38,7 @@ SHOWN_NAMES = frozenset(
         "packages.lock",
         "manifest.json",
         "library.bib",
+        *REPORT_FILES,
     }
 )
 """Names in a run's folder that may be shown."""

@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.inspector.event_text import describe_event, format_command
+from labwright.inspector.findings import format_effect, list_effects, list_findings
 from labwright.inspector.safe_text import format_countdown, shorten, to_plain
 from labwright.inspector.tree import BranchPoint, CellsByNode, StageFacts, list_branch_points, stage_fields
 from labwright.record.cell_status import CellTotals, compute_all_cells, compute_cell_totals
@@ -28,7 +29,7 @@ from labwright.record.schema.decisions import Cost
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.llm_exchanges import StudiedLLMUsage
-from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Phase, StageName
+from labwright.record.schema.nodes import SEARCH_KINDS, STUDY_STAGES, Phase, StageName, StudyKind
 from labwright.record.schema.paper import Judgement
 from labwright.record.tuning_parity import TuningReport, build_tuning_report
 
@@ -49,6 +50,10 @@ PHASE_TEXT: Mapping[Phase, str] = {
     "missing": "run the ablations requested by the draft's reviewer",
     "release": "build and release the paper",
     "judge": "judge the paper",
+    "reproduce": "run the repository and check its result",
+    "ablate": "measure the result without each part of the repository",
+    "answer": "design, run and conclude the experiment that answers the question",
+    "report": "write the report",
     "done": "nothing (finished)",
 }
 
@@ -138,6 +143,7 @@ class RunStatus(FrozenModel):
     """
 
     run: str
+    kind: StudyKind = "paper"
     title: str
     model: str
     seed: int | None
@@ -172,6 +178,10 @@ class RunStatus(FrozenModel):
     plan: str = Field(default="", description="sha256 of the current data plan")
     amendments: int = 0
     locked: int | None = Field(default=None, description="number of fresh seeds for confirmation; null before the lock")
+    findings: tuple[tuple[str, str], ...] = Field(
+        default=(), description="what an ablation or a question found: pairs of a label and a text"
+    )
+    effects: tuple[str, ...] = Field(default=(), description="its measured differences, one line each")
     decisions: tuple[HypothesisDecision, ...] = Field(default=(), description="current verdicts on the hypotheses")
     paper: str | None
     judgement: Judgement | None = None
@@ -218,6 +228,7 @@ def build_status(
     since = max(0.0, now - state.last_event_at) if condition == "running" and not state.is_paused else 0.0
     return RunStatus(
         run=run,
+        kind=state.kind,
         title=to_plain(started.idea.title) if started else "",
         model=to_plain(started.model) if started else "",
         seed=started.seed if started else None,
@@ -245,7 +256,7 @@ def build_status(
         protocol=format_protocol_review(state),
         prior_work=format_prior_work(state),
         installed=str(state.installed_packages or ""),
-        stages=tuple(_count_stage(state, name, without_seed) for name in STAGES),
+        stages=tuple(_count_stage(state, name, without_seed) for name in STUDY_STAGES[state.kind]),
         cost=state.total_usage,
         code_seconds=round(state.experiment_seconds, 3),
         hours=build_hours_table(state) if state.hours is not None else (),
@@ -259,6 +270,8 @@ def build_status(
         plan=state.plan_hash,
         amendments=len(state.amendments),
         locked=state.current_lock.n if state.current_lock is not None else None,
+        findings=tuple(list_findings(state)),
+        effects=tuple(map(format_effect, list_effects(state))),
         decisions=decide_hypotheses(state),
         paper=state.current_paper.released.pdf if state.current_paper else None,
         judgement=assessed.judgement if assessed else None,
@@ -290,6 +303,8 @@ def find_condition(state: RunState, process: str | None) -> RunCondition:
     if process is not None:
         return "running"
     code = find_exit_code(state)
+    if state.kind != "paper" and state.phase == "done" and code is not None:  # a report was written
+        return "stopped" if state.limit_reason is not None else "done"
     return CONDITION_BY_EXIT_CODE.get(code, "failed") if code is not None else "interrupted"
 
 
@@ -346,10 +361,13 @@ def build_event_line(event: Event, at: float, state: RunState) -> EventLine | No
 
 def _describe_next(state: RunState, run: str, condition: RunCondition) -> str:
     reporting = any(name == state.phase and stage.is_settled for name, stage in state.stages.items())
-    step = PHASE_TEXT.get(state.phase) or f"{'report on' if reporting else 'search'} the {state.phase} stage"
+    step = "record the repository and its environment" if state.kind != "paper" and state.phase == "prepare" else ""
+    step = step or PHASE_TEXT.get(state.phase) or f"{'report on' if reporting else 'search'} the {state.phase} stage"
     given_up = condition == "draft only" and state.phase != "write"  # a failed draft can be retried
     if condition == "running":
         return step
+    if state.kind != "paper" and state.phase == "done" and state.limit_reason is not None:
+        return f"nothing within this limit; with another one: scientist resume {run}"
     if condition == "done" or given_up or state.phase == "done":
         return PHASE_TEXT["done"]
     return f"{step}; continue with: scientist resume {run}"

@@ -18,6 +18,7 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import (
     SEARCH_KINDS,
     STAGES,
+    STUDY_STAGES,
     Node,
     NodeKind,
     NodeStatus,
@@ -145,6 +146,8 @@ class RunTree(FrozenModel):
 
 def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
     """Build the tree of a run, including stages without nodes; `cells` are all of its cells, if already computed."""
+    found = state.repository_state.command if state.kind == "ablation" else None
+    command = found.command if found is not None else None
     path, plan, same = set[str](), state.data_plan, frozenset(nodes_ignoring_seed(state))
     cells = compute_all_cells(state) if cells is None else cells
     at, account = find_winner(state), build_tuning_report(state)
@@ -164,7 +167,7 @@ def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
             decision=node.decision,
             seed=node.seed,
             title=node.title,
-            metric=compute_node_score(node, plan),
+            metric=compute_node_score(node, plan) if command is None else _find_value(node, command.metric_name),
             varies=format_trials(account, node.id) if node.kind == "trial" and account is not None else node.varies,
             attempts=len(node.attempts),
             plots=node.plot_count,
@@ -190,6 +193,14 @@ def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
             dataset=plan.datasets[0].name,
         )
         if plan is not None
+        else TreeMetric(
+            name=command.metric_name,
+            title=command.metric_name,
+            unit="",
+            higher_is_better=command.direction == "max",
+            dataset="",
+        )
+        if command is not None
         else None
     )
     return RunTree(
@@ -203,9 +214,13 @@ def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
                 compared=tuple(_find_close_calls(state, name)),
                 nodes=tuple(row(node, depth) for node, depth in _walk_stage(state, name)),
             )
-            for name in STAGES
+            for name in STUDY_STAGES[state.kind]
         ),
     )
+
+
+def _find_value(node: Node, metric: str) -> float | None:
+    return next((one.value for one in node.measurements if one.name == metric), None)
 
 
 def _find_close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
@@ -223,9 +238,9 @@ def _find_close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
 
 
 def find_node_limit(state: RunState, stage: StageName) -> int | None:
-    """Return the current node limit of a stage; None if the record does not have it."""
+    """Return the current node limit of a stage; None if the record has none."""
     found = state.read_setting(f"search.{stage}.nodes")
-    return found if isinstance(found, int) else None
+    return found if isinstance(found, int) and state.kind == "paper" else None
 
 
 def stage_fields(state: RunState, stage: StageName) -> dict[str, Any]:

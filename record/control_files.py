@@ -129,6 +129,8 @@ def find_refusal(state: RunState, command: CommandReceived, *, is_running: bool)
         )
     if len(command.text) > MAX_COMMAND_TEXT_LENGTH:
         return f"the text has {len(command.text)} characters: shorten it to at most {MAX_COMMAND_TEXT_LENGTH}"
+    if verb in ("note", "amend") and state.kind != "paper":
+        return f"a {verb} changes the search for a paper, which this study does not have"
     if verb == "amend":
         return _check_amendment(state, command)
     return _check_note(state, command) if verb == "note" else _check_node_command(state, command)

@@ -31,6 +31,7 @@ from random import Random
 from typing import Any, Literal, NamedTuple, TypeGuard
 
 from labwright.record.float_compare import subtract_rounded
+from labwright.record.python_syntax import parse_expression
 from labwright.record.schema.data_plan import DataPlan, MetricSpec
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 
@@ -149,8 +150,8 @@ _MINUS_ONE = NumberLiteral(-1.0)
 def parse_estimand(text: str) -> Expression:
     """Parse an expression into a tree. Raises `EstimandError`."""
     try:
-        tree = ast.parse(_NAME_PATTERN.sub(_quote_name, " ".join(text.split())), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse_expression(_NAME_PATTERN.sub(_quote_name, " ".join(text.split())))
+    except SyntaxError:
         raise EstimandError(
             f"{text!r} is not a valid expression: see the examples; a minus between names needs spaces around it"
         ) from None

@@ -25,7 +25,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from labwright.record.errors import UsageError, UserError
 from labwright.record.run_folder import sync_folder, write_file
@@ -33,10 +33,10 @@ from labwright.record.run_folder import sync_folder, write_file
 FORMAT_VERSION = 5
 """Version of the record format that this program reads and writes. Increment it when the stored form changes."""
 EVENTS_FILE = "events.jsonl"
-"""The log of a study: a run, an ablation, a question or a search for ideas."""
+"""The log of a study or of a search for ideas."""
 FORMER_LOG_FILE = "run.db"
 """The log of a run in formats 1 to 4."""
-RecordKind = Literal["run", "ablation", "question", "ideation", "campaign", "exchanges", "answers"]
+RecordKind = Literal["run", "ideation", "campaign", "exchanges", "answers"]
 LogRow = tuple[float, str]
 """(commit time in seconds since the epoch, JSON of the event)."""
 
@@ -98,6 +98,11 @@ def read_kind(path: Path) -> RecordKind:
         raise RecordVersionError(describe_version(path, found))
     if not _is_intact(line):
         raise RecordError(f"cannot read the record {path}: line 1 is damaged")
+    if first["kind"] not in get_args(RecordKind):
+        raise RecordVersionError(
+            f"{path.parent} was recorded by an earlier version of scientist, as kind {first['kind']!r}: open it with "
+            "that version, or repeat its command with another folder"
+        )
     return first["kind"]
 
 

@@ -1,7 +1,7 @@
 r"""Values as a paper prints them. Only the functions of this module create a `PrintedValue`, and macros are defined
 only from such values (`record.result_macros`).
 
-  print_value, print_signed, print_significant, print_spread, print_interval, print_range, print_count
+  print_value, print_significant, print_spread, print_interval, print_range, print_count, print_p_value
                  a number in the record
   print_setting  a constant or setting of the code: a number, or a short text that makes no statement
   print_name     a name from the plan, the data or the user
@@ -25,6 +25,7 @@ MAX_NAME_LENGTH = 120
 MAX_NUMBERS = 12
 """Maximum numbers of a printed list."""
 NOT_MEASURED = "n/a"
+MIN_PRINTED_P = 0.0001
 
 _MAKER_TOKEN = object()
 _SPECIAL = re.compile(r"[&%#_$~^{}]")
@@ -84,14 +85,16 @@ def print_count(value: int) -> PrintedValue:
     return PrintedValue(str(int(value)), _MAKER_TOKEN)
 
 
-def print_signed(value: float, digits: int) -> PrintedValue:
-    """Print a value with its sign and `digits` decimals."""
-    return PrintedValue(_format_plain_number(f"{value:+.{digits}f}"), _MAKER_TOKEN)
-
-
 def print_significant(value: float, digits: int) -> PrintedValue:
     """Print a value with `digits` significant digits."""
     return PrintedValue(_format_plain_number(f"{value:.{digits}g}"), _MAKER_TOKEN)
+
+
+def print_p_value(value: float) -> PrintedValue:
+    """Print a p-value with two significant digits; one below 0.0001 by this bound."""
+    if value < MIN_PRINTED_P:
+        return PrintedValue(rf"\ensuremath{{<}}{MIN_PRINTED_P:.4f}", _MAKER_TOKEN)
+    return PrintedValue(f"{value:.{max(2, 1 - math.floor(math.log10(value)))}f}", _MAKER_TOKEN)
 
 
 def print_setting(value: Scalar) -> PrintedValue | None:

@@ -16,14 +16,40 @@ from typing import Any, cast
 from labwright.record.schema.frozen_model import Scalar, replace_unencodable
 
 _NUMBERS_PATTERN = re.compile(r"[\s\d.,:;+-]*\d[\s\d.,:;+%e-]*")
+_MAX_EXPRESSION_DEPTH = 150
 _PARSE_LOCK = threading.RLock()
 _ORIGINAL_PARSE = ast.parse
 
 
 def parse_python(source: str) -> ast.Module:
-    """Parse source code. Raises the same as `ast.parse`: `SyntaxError`, `ValueError`, `RecursionError`."""
-    with _PARSE_LOCK:
-        return _ORIGINAL_PARSE(source)
+    """Parse source code. Raises `SyntaxError` for all that `ast.parse` cannot parse."""
+    try:
+        with _PARSE_LOCK:
+            return _ORIGINAL_PARSE(source)
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SyntaxError(str(error) or "it is nested too deeply") from error
+
+
+def parse_plain(source: str) -> ast.Module:
+    """Parse source code that can be printed again. Raises `SyntaxError` for any other, such as one of expressions
+    nested so deeply that functions of `ast` cannot follow them."""
+    tree = parse_python(source)
+    waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > _MAX_EXPRESSION_DEPTH:
+            raise SyntaxError(f"its expressions are nested more than {_MAX_EXPRESSION_DEPTH} deep")
+        waiting += [(one, depth + isinstance(one, ast.expr)) for one in ast.iter_child_nodes(node)]
+    return tree
+
+
+def parse_expression(text: str) -> ast.expr:
+    """Parse one expression. Raises `SyntaxError`."""
+    match parse_plain(text).body:
+        case [ast.Expr(value=value)]:
+            return value
+        case _:
+            raise SyntaxError("it is not one expression")
 
 
 def serialise_parsing() -> None:
@@ -41,7 +67,7 @@ def collect_strings(text: str) -> set[str]:
     try:
         nodes = ast.walk(parse_python(text))
         return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except SyntaxError:
         return set()
 
 
@@ -49,7 +75,7 @@ def collect_attributes(text: str) -> set[str]:
     """Return the name of every attribute that a source reads; none if it is not valid Python."""
     try:
         return {node.attr for node in ast.walk(parse_python(text)) if isinstance(node, ast.Attribute)}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except SyntaxError:
         return set()
 
 
@@ -62,7 +88,7 @@ def collect_constants(source: str) -> dict[str, Scalar]:
     """
     try:
         tree = parse_python(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except SyntaxError:
         return {}
     found: dict[str, Scalar] = {}
     seen: set[str] = set()
@@ -89,7 +115,7 @@ def collect_reads(source: str) -> dict[str, str] | None:
     """
     try:
         tree = parse_python(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except SyntaxError:
         return None
     modules = {
         alias.asname or alias.name

@@ -36,6 +36,15 @@ class ArmCode(FrozenModel):
     )
 
 
+class ScriptResults(FrozenModel):
+    """The results of a script that measures several arms by itself: JSON {metric: {arm: [value of seed 0, ...]}}."""
+
+    file: str
+    metrics: tuple[str, ...]
+    arms: tuple[str, ...]
+    seeds: int = Field(description="values that each arm needs on each metric")
+
+
 class RepositoryProgram(FrozenModel):
     """The common part of all cells of a program."""
 
@@ -48,6 +57,16 @@ class RepositoryProgram(FrozenModel):
     )
     test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search ends")
     environment: str = Field(default="", description="sha256 of interpreter, packages and mounted data")
+    results: ScriptResults | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="what the command measures, instead of metrics",
+    )
+    traced: bool = Field(
+        default=False,
+        exclude_if=lambda value: not value,
+        description="whether runs record the functions that are called (`sandbox.repository.trace`)",
+    )
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")
     dimensions: dict[str, str] = Field(
         default_factory=dict, description="hyperparameter -> the word that sets it, containing {value}"

@@ -13,6 +13,17 @@ from pathlib import Path
 from labwright.record.source_tree import check_source
 from labwright.record.untrusted_files import remove_tree
 
+REPORT_FILES = (
+    "report.md",
+    "answer.json",
+    "change.patch",
+    "reproduce.sh",
+    "ablations.json",
+    "section.tex",
+    "results.tex",
+)
+"""Files that an ablation or a question writes into its folder."""
+
 
 class _RelativePath:
     """A path inside a run's folder, as an attribute."""

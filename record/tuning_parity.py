@@ -153,8 +153,8 @@ class ArmCompute(FrozenModel):
 
 
 def compute_parity(state: RunState) -> tuple[ArmCompute, ...]:
-    """Return the compute of the compared arms, as counted by the sandbox; empty if no replicate measures cell by
-    cell.
+    """Return the compute of the compared arms, as their processes reported it; empty if no replicate measures cell
+    by cell.
     """
     best, plan = find_winner(state), state.data_plan
     if best is None or plan is None:

@@ -32,7 +32,8 @@ NAME = re.compile(r"[^\\\x00-\x1f\x7f\ud800-\udfff]+")
 """Matches file names that every system unpacks to the same name."""
 INNER = "run-files.zip"
 """The only file of a small zip (`scientist export --small`): an inner zip that is opened instead."""
-MAX_FILES = 500_000
+MAX_FILES, MAX_NAME_CHARS = 500_000, 1000
+"""Maximum number of files and length of their names, each of whose folders is compared with the other names."""
 MAX_RATIO = 200
 """Maximum average expansion factor of a zip; a run's logs shrink to a tenth."""
 FREE_BYTES = 100 * 2**20
@@ -149,6 +150,8 @@ def _check_members(path: Path, members: Sequence[zipfile.ZipInfo]) -> list[zipfi
         shown = repr(name[:120])
         if NAME.fullmatch(name) is None or {"", ".", ".."} & set(parts) or PurePosixPath(name).is_absolute():
             raise _refused(path, f"the name {shown} in it leads outside the folder")
+        if len(name) > MAX_NAME_CHARS:
+            raise _refused(path, f"the name {shown} in it has more than {MAX_NAME_CHARS} characters")
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise _refused(path, f"{shown} in it is not a regular file")
         if member.flag_bits & 1:

@@ -9,7 +9,9 @@ for longer than a kernel takes to start, so a small study stays in one kernel.
 
 The time limit of a cell is reserved when it starts, so all cells together never exceed the compute time of the job, no
 matter how many run in parallel. While nothing is known about a cell's duration, its limit is an equal share of the time
-left.
+left: among the cells that run in parallel, and at least among the arms and datasets of unknown duration. A cell of
+known duration may take more than 1.5 times that long only if it leaves the waiting cells their expected time. So code
+that hangs does not use up the time of the others.
 
 Cells go on while the consumer of the stream commits others. Only cells that read the artifacts of a cell, and a second
 execution of it, wait until it is committed.
@@ -278,11 +280,12 @@ class CellSchedule:
         )
         unknown = {_get_group(one) for one in (*self.waiting, *self.running) if not self._has_known_time(one)}
         most_at_once = 1 if alone else min(self.slots, len(self.waiting) + len(self.running))
+        waiting = sum(map(self.expected_seconds, self.waiting))
 
         def limit(cell: Cell) -> float:
             known, expected = self._has_known_time(cell), self.expected_seconds(cell)
             at_once = most_at_once if known else min(most_at_once, MAX_UNKNOWN_AT_ONCE * len(unknown))
-            parts = max(1, at_once) - len(self.running)
+            parts = max(1, at_once, 0 if known else len(unknown)) - len(self.running)
             if parts < 1 or (self.running and room < expected):
                 return 0.0
             most = math.inf
@@ -290,7 +293,8 @@ class CellSchedule:
                 most = hours * 3600
             elif self.job.may_skip_cells and known:
                 most = max(MIN_TIME_LIMIT_SECONDS, TIME_LIMIT_FACTOR * expected)
-            return max(0.0, min(room, most, max(room / parts, AMPLE_TIME_FACTOR * expected)))
+            free = room - (waiting - expected if self.job.may_skip_cells and known else 0.0)
+            return max(0.0, min(room, most, max(free / parts, AMPLE_TIME_FACTOR * expected)))
 
         return limit
 
@@ -681,11 +685,12 @@ class CellStream:
     async def _run_until_idle(self, *, alone: bool, apart: bool = False) -> None:
         """Run workers until none can start another cell."""
         cost = KERNEL_START_SECONDS if self.start_seconds is None else self.start_seconds
-        schedule = self.schedule
+        schedule, patience = self.schedule, 0.0
         tasks = {self._start_worker(alone=alone, apart=apart)}
         try:
             while tasks:
-                done, tasks = await asyncio.wait(tasks, timeout=cost / 4, return_when=asyncio.FIRST_COMPLETED)
+                done, tasks = await asyncio.wait(tasks, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                patience = cost / 4
                 for task in done:
                     task.result()
                 if not self._active_workers and not schedule.has_work(alone=apart):

@@ -12,7 +12,7 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -167,7 +167,10 @@ def materialise(
     examples = source.load()
     about = {"names": examples.names, "path": str(examples.folder) if examples.folder else ""}
     places = [folder / f"{name}.npz" for folder in (views, labels)][: 1 if examples.folder else 2]
-    with _name_errors(source), write_archives(*places) as archives:
+    with (
+        source.name_errors() if isinstance(source, UserDataset) else nullcontext(),
+        write_archives(*places) as archives,
+    ):
         facts = prepare_dataset(
             examples,
             seed,
@@ -183,10 +186,6 @@ def materialise(
             archive.add("meta", ArrayStream.from_array(np.array(facts.model_dump_json())))
         archives[0].add("about", ArrayStream.from_array(np.array(json.dumps(about))))
     return facts
-
-
-def _name_errors(source: DatasetSource) -> AbstractContextManager[None]:
-    return source.name_errors() if isinstance(source, UserDataset) else nullcontext()
 
 
 def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,8 @@ from labwright.sandbox.settings import SandboxSettings
 
 FINGERPRINTED_VARIABLES = ("CUDA_HOME", "LD_LIBRARY_PATH", "TZ")
 """Environment variables visible to experiments that determine the loaded libraries or the local time."""
+_SAMPLED_FILE_BYTES = 10**9
+"""For larger files, only the size and a sample are hashed."""
 _CPU_MODEL_PATTERN = re.compile(r"^(?:model name|Model|CPU part)\s*:\s*(.+)$", re.MULTILINE)
 _CPU_FLAGS_PATTERN = re.compile(r"^(?:flags|Features)\s*:\s*(.+)$", re.MULTILINE)
 
@@ -36,7 +38,7 @@ def compute_environment_fingerprint(
     runs = inspect_interpreter(settings.python)
     some: dict[str, object] = {
         "installed": packages.installed.sha256 if packages is not None and packages.folder else "",
-        "readable": hash_folders(settings.readable),
+        "readable": {folder: hash_path(folder) for folder in settings.readable},
         "variables": {name: os.environ[name] for name in FINGERPRINTED_VARIABLES if os.environ.get(name)},
         "isolation": "" if settings.isolation != "none" and get_probed_isolation().between_cells else "none",
     }
@@ -57,44 +59,42 @@ def compute_environment_fingerprint(
     )
 
 
-def hash_folders(folders: Iterable[str]) -> dict[str, str]:
-    """Map each folder to a sha256 over the names and contents of all files in it.
+def hash_path(place: str) -> str:
+    """Return a sha256 over the names and contents of a file, or of all files in a folder.
 
     Links are hashed by their target name, and links to files by content as well. Python's bytecode caches are ignored.
     """
-    digests: dict[str, str] = {}
-    for folder in folders:
-        digest = hashlib.sha256()
-        for parent, inner, names in os.walk(folder):
-            inner[:] = sorted(name for name in inner if name != "__pycache__")
-            for name in sorted((*inner, *names)):
-                path = os.path.join(parent, name)
-                link = os.readlink(path) if os.path.islink(path) else ""
-                with suppress(OSError):  # the experiment cannot read it either
-                    digest.update(
-                        f"{os.path.relpath(path, folder)}\0{link}\0{_hash_file(path)}\n".encode(
-                            errors="surrogateescape"
-                        )
-                    )
-        digests[folder] = digest.hexdigest()
-    return digests
+    digest = hashlib.sha256(_hash_file(place).encode())
+    for parent, inner, names in os.walk(place):
+        inner[:] = sorted(name for name in inner if name != "__pycache__")
+        for name in sorted((*inner, *names)):
+            path = os.path.join(parent, name)
+            link = os.readlink(path) if os.path.islink(path) else ""
+            with suppress(OSError):  # the experiment cannot read it either
+                line = f"{os.path.relpath(path, place)}\0{link}\0{_hash_file(path)}\n"
+                digest.update(line.encode(errors="surrogateescape"))
+    return digest.hexdigest()
 
 
 def _hash_file(path: str) -> str:
     """Return the sha256 of a file; empty if it is not a regular file."""
+    if not os.path.isfile(path):
+        return ""
     stat = os.stat(path)
-    return (
-        _compute_sha256(path, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-        if os.path.isfile(path)
-        else ""
-    )
+    return _compute_sha256(path, stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 @lru_cache(maxsize=2**17)
-def _compute_sha256(path: str, *_state: int) -> str:
+def _compute_sha256(path: str, size: int, *_state: int) -> str:
     """Cached until the file's state changes, since it is needed for every node."""
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        if size <= _SAMPLED_FILE_BYTES:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256(f"{size}".encode())
+        for part in range(16):
+            file.seek(part * size // 16)
+            digest.update(file.read(2**20))
+        return digest.hexdigest()
 
 
 def describe_processor() -> str:

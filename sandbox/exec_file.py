@@ -20,7 +20,7 @@ from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.factory import open_executor
 from labwright.sandbox.job import CellTask, Job, JobOutcome, measure_all
 from labwright.sandbox.llm_gateway import LlmGateway
-from labwright.sandbox.packages.run_packages import RunPackages
+from labwright.sandbox.packages.package_store import RunPackages
 from labwright.sandbox.pretrained_models import parse_pretrained, provide_model
 from labwright.sandbox.results import write_job_output
 from labwright.sandbox.scorers import freeze_scorer, parse_scorers
@@ -130,7 +130,7 @@ def _read_with_neighbours(path: Path) -> dict[str, str]:
         texts[file.relative_to(path.parent).as_posix()] = text = file.read_text(encoding="utf-8-sig")
         try:
             nodes = list(ast.walk(parse_python(text)))
-        except (SyntaxError, ValueError):  # the kernel reports this more clearly
+        except SyntaxError:  # the kernel reports this more clearly
             continue
         imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} | {
             node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level

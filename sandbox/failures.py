@@ -26,6 +26,7 @@ _CLASS_BY_EXCEPTION: dict[str, ErrorClass] = {
     "OutOfMemoryError": "memory",
     "_ArrayMemoryError": "memory",
 }
+_SHAPE_ERRORS = frozenset("ValueError RuntimeError IndexError AssertionError LabError TypeError".split())
 _MEMORY_PATTERN = re.compile(
     r"out of memory|can't allocate memory|not enough memory|unable to allocate|"
     r"cannot allocate memory|CU[A-Z]+_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED|"
@@ -54,14 +55,7 @@ def classify_exception(name: str, message: str) -> ErrorClass:
         return _CLASS_BY_EXCEPTION[name]
     if _MEMORY_PATTERN.search(message):
         return "memory"
-    if name in (
-        "ValueError",
-        "RuntimeError",
-        "IndexError",
-        "AssertionError",
-        "LabError",
-        "TypeError",
-    ) and _SHAPE_PATTERN.search(message):
+    if name in _SHAPE_ERRORS and _SHAPE_PATTERN.search(message):
         return "shape"
     return "other"
 

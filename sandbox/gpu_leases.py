@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -26,6 +24,7 @@ from labwright.sandbox.errors import GpuError
 from labwright.sandbox.gpus import DriverNvml, GpuDevice, Nvml, filter_visible_devices, select_devices
 from labwright.sandbox.isolation.scratch import ensure_private_folder, get_runtime_folder
 from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.slots import try_lock
 
 _POLL_SECONDS = 0.2
 """Interval between checks for a free GPU, and for processes that should be gone, in seconds."""
@@ -36,33 +35,17 @@ _MAX_RELEASE_SECONDS = 5.0
 def acquire_gpu_slot(folder: Path, uuid: str, slots: int) -> ExitStack | None:
     """Return the locks of a free slot of a GPU, held until closed; None if all are taken. Never waits.
 
-    With one slot per GPU, the holder uses the GPU alone. `folder` must be private. Raises `GpuError`,
+    With one slot per GPU, the holder uses the GPU alone. `folder` must be private. Raises
     `ExecutorError`.
     """
+    place = ensure_private_folder(folder) / f"gpu-{uuid.replace('/', '_')}"
     with ExitStack() as locks:
-        if not _try_lock(folder, f"gpu-{uuid}.lock", fcntl.LOCK_EX if slots == 1 else fcntl.LOCK_SH, locks):
+        if try_lock(place.with_name(f"{place.name}.lock"), locks, shared=slots > 1) is None:
             return None
-        if slots == 1 or any(
-            _try_lock(folder, f"gpu-{uuid}.{slot}.lock", fcntl.LOCK_EX, locks) for slot in range(slots)
-        ):
+        names = (place.with_name(f"{place.name}.{slot}.lock") for slot in range(slots))
+        if slots == 1 or any(try_lock(name, locks) is not None for name in names):
             return locks.pop_all()
     return None
-
-
-def _try_lock(folder: Path, name: str, kind: int, locks: ExitStack) -> bool:
-    path = ensure_private_folder(folder) / name.replace("/", "_")
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise GpuError(f"cannot lock a GPU with {path}: {error.strerror}") from error
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        return False
-    os.utime(file)  # protects the file from programs that clean /tmp by age
-    locks.callback(os.close, file)
-    return True
 
 
 @dataclass(eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from labwright.record.schema.data_plan import DataPlan, HubItem
 from labwright.sandbox.data.spec import parse_specs
 from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.errors import DatasetError, PretrainedError
-from labwright.sandbox.packages.requirements import parse_allowed
+from labwright.sandbox.packages.resolver import parse_allowed
 from labwright.sandbox.pretrained_models import PretrainedModel, fetch_model, parse_pretrained, provide_model
 from labwright.sandbox.settings import SandboxSettings
 
@@ -81,12 +81,10 @@ def look_up(models: Iterable[PretrainedModel], datasets: Iterable[UserDataset]) 
     items: list[HubItem] = []
     for model in models:
         about = HubItem(kind="model", name=str(model), id=model.id, revision=model.revision)
-        items.append(_look_up_online(about, api.model_info) or _look_up_cached_model(about, model) or _refuse(about))
+        items.append(_look_up_online(about, api.model_info) or _look_up_cached(about, partial(fetch_model, model)))
     for source in datasets:
         about = HubItem(kind="dataset", name=source.name, id=source.spec.hub, revision=source.spec.revision or "main")
-        items.append(
-            _look_up_online(about, api.dataset_info) or _look_up_cached_dataset(about, source) or _refuse(about)
-        )
+        items.append(_look_up_online(about, api.dataset_info) or _look_up_cached(about, source.load))
     return tuple(items)
 
 
@@ -107,25 +105,16 @@ def _look_up_online(about: HubItem, ask: Callable[..., Any]) -> HubItem | None:
     )
 
 
-def _look_up_cached_model(about: HubItem, model: PretrainedModel) -> HubItem | None:
+def _look_up_cached(about: HubItem, load: Callable[[], object]) -> HubItem:
+    """Return the facts about an item in the local cache. Raises `PretrainedError` if it is not there."""
     try:
-        folder = fetch_model(model)
-    except PretrainedError:
-        return None
+        folder = load()
+    except (PretrainedError, DatasetError):
+        raise PretrainedError(
+            f"sandbox.allowed: {about.kind} {about.id}@{about.revision} is neither on the hub nor in the local cache: "
+            "check the name, run scientist prefetch with a network connection, or remove it from the list"
+        ) from None
+    if not isinstance(folder, Path):
+        return about
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return about.model_copy(update={"revision": folder.name, "bytes": size})
-
-
-def _look_up_cached_dataset(about: HubItem, source: UserDataset) -> HubItem | None:
-    try:
-        source.load()
-    except DatasetError:
-        return None
-    return about
-
-
-def _refuse(about: HubItem) -> HubItem:
-    raise PretrainedError(
-        f"sandbox.allowed: {about.kind} {about.id}@{about.revision} is neither on the hub nor in the local cache: "
-        "check the name, run scientist prefetch with a network connection, or remove it from the list"
-    )

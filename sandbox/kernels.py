@@ -15,12 +15,12 @@ import time
 from asyncio import timeout, to_thread, wait_for
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labwright.record.untrusted_files import MAX_HASHED_BYTES, BadFile, open_regular, read_file, remove_path
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.isolation.bubblewrap import build_command
-from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group
+from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group, enter_task_group
 from labwright.sandbox.isolation.mounts import (
     KERNEL_SIDE,
     KernelConfig,
@@ -30,9 +30,6 @@ from labwright.sandbox.isolation.mounts import (
 )
 from labwright.sandbox.isolation.sandboxed_process import SandboxedProcess
 from labwright.sandbox.isolation.scratch import ScratchFolder
-
-if TYPE_CHECKING:
-    from labwright.sandbox.isolation.provisioner import LabProvisioner
 
 KERNEL_FOLDER = Path("/experiment")
 """Path of the working folder inside the sandbox, so that printed paths do not depend on the machine."""
@@ -56,7 +53,7 @@ class Kernel:
         self._scratch = ScratchFolder()
         self._group: Path | None = None
         self._watchdog: Watchdog | None = None
-        self._manager: Any = None
+        self._process: SandboxedProcess | None = None
         self._client: Any = None
 
     @property
@@ -66,87 +63,59 @@ class Kernel:
 
     async def start(self) -> None:
         """Start the process and wait until it is ready. Raises `ExecutorError`."""
-        import zmq
-        from jupyter_client.manager import AsyncKernelManager
+        import zmq.asyncio
+        from jupyter_client.asynchronous.client import AsyncKernelClient
 
         settings = self.config.settings
-        self.write_job(
-            {
-                "seed": 0,
-                "deadline": 0.0,
-                "device": "cpu",
-                "mode": "experiment",
-                "folder": str(self.folder_inside),
-                "entry": "",
-                "datasets": {},
-            }
-        )
+        start: dict[str, Any] = {
+            "seed": 0,
+            "deadline": 0.0,
+            "device": "cpu",
+            "mode": "experiment",
+            "entry": "",
+            "datasets": {},
+        }
+        self.write_job({**start, "folder": str(self.folder_inside)})
         self._group = create_task_group(self._scratch.root.name, settings.tasks)
-        before = (
-            []
-            if self._group is None
-            else [  # joins the group before the command does any work
-                "/bin/sh",
-                "-c",
-                'echo $$ >"$1" && shift && exec "$@"',
-                "sh",
-                str(self._group / "cgroup.procs"),
-            ]
-        )
-        wrapper = (
-            await to_thread(
-                lambda: build_command(
-                    [],
-                    build_kernel_sandbox(
-                        self.config,
-                        self.options,
-                        folder=self.folder,
-                        folder_inside=self.folder_inside,
-                        scratch=self._scratch,
-                    ),
-                )
-            )
-            if self.config.isolation.is_on
-            else []
-        )
-        self._manager = AsyncKernelManager(
-            kernel_name="lab",
-            kernel_spec_manager=_build_kernel_specs(settings.python, wrapper, before),
-            transport="ipc",
-            ip=str(self._scratch.sockets / "k"),
-            connection_file=str(self._scratch.connection),
-        )
-        self._manager.context.setsockopt(zmq.MAXMSGSIZE, _MAX_MESSAGE_BYTES)
+        command = [*enter_task_group(self._group), *await to_thread(self._build_command_line)]
         environment = build_kernel_environment(
             self.config, self.options, folder=self.folder_inside, scratch=self._scratch
         )
+        context = zmq.asyncio.Context()
+        context.setsockopt(zmq.MAXMSGSIZE, _MAX_MESSAGE_BYTES)
+        sockets, connection = str(self._scratch.sockets / "k"), str(self._scratch.connection)
+        client = AsyncKernelClient(context=context, transport="ipc", ip=sockets, connection_file=connection)
+        self._client = client
+        client.write_connection_file()
         try:
             with open(self._scratch.crash_log, "ab") as log:
-                await self._manager.start_kernel(
-                    cwd=str(self.folder), env=environment, stdout=subprocess.DEVNULL, stderr=log
+                self._process = SandboxedProcess.start(
+                    command,
+                    wrapped=self.config.isolation.is_on,
+                    cwd=self.folder,
+                    env={**environment, "JPY_PARENT_PID": str(os.getpid())},  # ipykernel ends with this process
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
                 )
         except OSError as error:
             raise ExecutorError(f"cannot start a kernel with {settings.python!r}: {error}") from error
-        self._client = self._manager.client()
-        self._client.start_channels(stdin=False, hb=False)
+        await to_thread(self._process.read_first_pid)
+        client.start_channels(stdin=False, hb=False)
         await self._wait_until_ready()
 
     def kill(self) -> None:
         """Kill every process of the kernel and free all resources. Idempotent; blocks for some milliseconds."""
         if self._watchdog is not None:
             self._watchdog.stop()
-        if self._manager is not None and self._manager.has_kernel:
-            self.process.kill_and_reap()
+        if self._process is not None:
+            self._process.kill_and_reap()
         if self._group is not None:
             with contextlib.suppress(OSError):
                 self._group.rmdir()
         if self._client is not None:
             self._client.stop_channels()
+            self._client.context.destroy(linger=0)
             self._client = None
-        if self._manager is not None:
-            self._manager.context.destroy(linger=0)
-            self._manager.cleanup_connection_file()
-            self._manager = None
         self._scratch.remove()
 
     def move(self, folder: Path) -> None:
@@ -155,22 +124,27 @@ class Kernel:
         os.rename(self.folder, folder)
         self.folder = folder
 
+    def _build_command_line(self) -> list[str]:
+        """Build the command line of the kernel, in its sandbox if there is one."""
+        command = [self.config.settings.python, str(KERNEL_SIDE / "bootstrap.py"), "-f", str(self._scratch.connection)]
+        if not self.config.isolation.is_on:
+            return command
+        folders = {"folder": self.folder, "folder_inside": self.folder_inside}
+        return build_command(command, build_kernel_sandbox(self.config, self.options, **folders, scratch=self._scratch))
+
     # --- the process ------------------------------------------------------------------------------------------------
 
     @property
     def pid(self) -> int:
         """Process id of the kernel; only available after `start`."""
-        process = self.process.process
-        assert process is not None
-        return process.pid
+        return self.process.process.pid
 
     @property
     def process(self) -> SandboxedProcess:
         """Raises `ExecutorError` before `start`."""
-        provisioner: LabProvisioner | None = getattr(self._manager, "provisioner", None)
-        if provisioner is None:
+        if self._process is None:
             raise ExecutorError("the kernel was not started")
-        return provisioner.sandboxed_process
+        return self._process
 
     @property
     def preloaded_names(self) -> frozenset[str]:
@@ -265,20 +239,3 @@ class Kernel:
         raise ExecutorError(
             f"no kernel of {settings.python!r} was ready within {settings.start_timeout:g} s (sandbox.start_timeout)"
         )
-
-
-def _build_kernel_specs(python: str, wrapper: list[str], before: list[str]) -> Any:
-    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-
-    provisioner = {"provisioner_name": "lab", "config": {"wrapper": wrapper, "before": before}}
-    argv = [python, str(KERNEL_SIDE / "bootstrap.py"), "-f", "{connection_file}"]
-
-    class OneSpec(KernelSpecManager):
-        """Offers only the kernel started here; kernels installed on the machine are ignored."""
-
-        def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-            return KernelSpec(
-                argv=argv, display_name=kernel_name, language="python", metadata={"kernel_provisioner": provisioner}
-            )
-
-    return OneSpec()

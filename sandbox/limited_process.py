@@ -1,8 +1,9 @@
 """Evaluate untrusted data in a child process with limits on memory and time.
 
-One child per process of the program serves one call after another and is restarted after it died, so a call costs a
-fraction of a millisecond. Guarantees: data that takes too much memory or time, or kills its reader, is refused in one
-line, and the program is not affected; API keys are not in the child's environment. Limits: the child is not sandboxed.
+A child serves one call after another and is restarted after it died, so a call costs a fraction of a millisecond; a
+call that takes long gets other calls another child. Guarantees: data that takes too much memory or time, or kills its
+reader, is refused in one line, and the program is not affected; API keys are not in the child's environment. Limits:
+the child is not sandboxed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import Empty, LifoQueue
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -28,6 +30,8 @@ MEMORY_BYTES = 8 * 2**30
 """Memory limit of the child: 256 MiB of predictions in half precision need about 6 GiB with all metrics."""
 CALL_SECONDS = 120.0
 """Wall-clock limit of one call."""
+_WAIT_SECONDS = 2.0
+"""Time that a call waits for a child: more than most calls take, and more than the start of another child."""
 _MAX_ATTEMPTS = 2
 """A child that was killed from outside is no fault of the data, so the call is repeated once."""
 _INHERITED_VARIABLES = ("PATH", "PYTHONPATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
@@ -116,14 +120,33 @@ class LimitedProcess:
         return self._connection
 
 
-_SHARED_PROCESS = LimitedProcess()
-atexit.register(_SHARED_PROCESS.close)
+_idle_processes = LifoQueue[LimitedProcess]()
+_idle_processes.put(LimitedProcess())
 _in_child = False
 
 
+@atexit.register
+def _close_idle_processes() -> None:
+    while not _idle_processes.empty():
+        _idle_processes.get_nowait().close()
+
+
 def call_limited(function: Callable[..., T], *arguments: Any, subject: str) -> T:
-    """Return `function(*arguments)`, evaluated in the child that this process shares (`LimitedProcess.call`)."""
-    return function(*arguments) if _in_child else _SHARED_PROCESS.call(function, *arguments, subject=subject)
+    """Return `function(*arguments)`, evaluated in a child (`LimitedProcess.call`) that is free, or becomes free within
+    `_WAIT_SECONDS`, or is started: no call waits for the whole time that another one may take."""
+    if _in_child:
+        return function(*arguments)
+    try:
+        process = _idle_processes.get(timeout=_WAIT_SECONDS)
+    except Empty:
+        process = LimitedProcess()
+    try:
+        return process.call(function, *arguments, subject=subject)
+    finally:
+        if _idle_processes.empty():
+            _idle_processes.put(process)
+        else:
+            process.close()
 
 
 def serve(connection: Connection[Any, Any], memory_bytes: int, seconds: float) -> None:

@@ -26,6 +26,9 @@ MAX_MESSAGE_BYTES = 2**20
 """Size limit of one question in bytes."""
 MAX_QUEUED_QUESTIONS = 64
 """Maximum number of unanswered questions per connection; the next one is read once one has been answered."""
+MAX_REFUSALS = 1000
+"""Maximum number of questions per cell that are not answered; then its connections are closed, since refusing a
+question costs the cell nothing."""
 MAX_CONNECTIONS = 64
 """Maximum number of connections per cell: each thread that asks questions has one."""
 
@@ -73,6 +76,7 @@ class LlmSession:
     """Question -> number of times it was asked."""
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _open_connections: int = 0
+    _refusals: int = 0
 
     def find_cited(self, exchange: str) -> LLMExchange | None:
         """Return an exchange of this execution by id; None if it belongs to another execution."""
@@ -99,7 +103,7 @@ class LlmSession:
                 await _send_answer(
                     writer, {"error": f"a cell may query from at most {MAX_CONNECTIONS} threads: use ask_many", "n": -1}
                 )
-            while self._open_connections <= MAX_CONNECTIONS:
+            while self._open_connections <= MAX_CONNECTIONS and self._refusals < MAX_REFUSALS:
                 await room.acquire()
                 try:
                     line = await reader.readline()
@@ -142,11 +146,11 @@ class LlmSession:
             digest = question.digest
         except ValidationError as error:
             first = error.errors()[0]
-            return _send_answer(writer, {"n": number, "error": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"})
+            return self._refuse(writer, number, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
         except LLMQuestionRefused as error:
-            return _send_answer(writer, {"n": number, "error": str(error)})
+            return self._refuse(writer, number, str(error))
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError) as error:
-            return _send_answer(writer, {"n": number, "error": f"not a valid question ({type(error).__name__})"})
+            return self._refuse(writer, number, f"not a valid question ({type(error).__name__})")
         ordinal = self.draw_counts[digest]
         self.draw_counts[digest] += 1
         return self._ask(number, question, ordinal, writer)
@@ -155,14 +159,19 @@ class LlmSession:
         try:
             exchange = await self.subjects.ask(self.key, question, ordinal)
             self.answer_counts[question.subject] += 1
-            answer = {"n": number, **exchange.model_dump(mode="json")}
+            await _send_answer(writer, {"n": number, **exchange.model_dump(mode="json")})
         except LLMBudgetSpent as error:
-            self.budget_message, answer = str(error), {"n": number, "error": str(error)}
+            self.budget_message = str(error)
+            await self._refuse(writer, number, str(error))
         except LLMQuestionRefused as error:
-            answer = {"n": number, "error": str(error)}
+            await self._refuse(writer, number, str(error))
         except Exception as error:  # noqa: BLE001  reported to the runner of the cell, which then ends the run
-            self.fatal_error, answer = error, {"n": number, "error": "the run is ending; its answers are kept"}
-        await _send_answer(writer, answer)
+            self.fatal_error = error
+            await self._refuse(writer, number, "the run is ending; its answers are kept")
+
+    async def _refuse(self, writer: asyncio.StreamWriter, number: int, message: str) -> None:
+        self._refusals += 1
+        await _send_answer(writer, {"n": number, "error": message})
 
 
 async def _send_answer(writer: asyncio.StreamWriter, answer: dict[str, Any]) -> None:

@@ -31,6 +31,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from labwright.record.python_syntax import parse_expression
 from labwright.record.schema.data_plan import MetricSpec, SubmittedColumn, parse_arm, parse_level
 from labwright.record.untrusted_files import write_file
 from labwright.sandbox.metrics import (
@@ -104,8 +105,8 @@ class FormulaInputs:
 def parse_formula(text: str) -> MetricFormula:
     """Parse a formula. Raises `FormulaError`."""
     try:
-        tree = ast.parse(_BARE_WORD_PATTERN.sub(_quote_word, " ".join(text.split())), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse_expression(_BARE_WORD_PATTERN.sub(_quote_word, " ".join(text.split())))
+    except SyntaxError:
         raise FormulaError(
             f"{text!r} cannot be parsed: write it like worst(f1_score(average=macro), by=hospital); put a name "
             "with spaces in quotes"

@@ -118,55 +118,37 @@ _CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 
 def build_notebook(source: str, transcript: Transcript, failure: Failure | None) -> str:
     """Build a valid notebook (nbformat 4) with one code cell, its text outputs, and the failure if there was one."""
-    make = _import_nbformat().v4
-    outputs = [
-        make.new_output("stream", name=stream, text=strip_control_chars(text))
-        for stream, text in transcript.to_chunks()
-    ]
+    from nbformat import v4  # slow to import
+
+    make: Any = v4
+    chunks = transcript.to_chunks()
+    outputs = [make.new_output("stream", name=stream, text=strip_control_chars(text)) for stream, text in chunks]
     if failure is not None:
-        name, _, value = failure.message.partition(": ")
-        outputs.append(
-            make.new_output(
-                "error",
-                ename=strip_control_chars(name),
-                evalue=strip_control_chars(value),
-                traceback=strip_control_chars(failure.traceback).splitlines(),
-            )
-        )
-    return _format_notebook(
-        [make.new_code_cell(strip_control_chars(source), outputs=outputs, execution_count=1, id="script")]
-    )
+        name, value, trace = map(strip_control_chars, (*failure.message.partition(": ")[::2], failure.traceback))
+        outputs.append(make.new_output("error", ename=name, evalue=value, traceback=trace.splitlines()))
+    code = make.new_code_cell(strip_control_chars(source), outputs=outputs, execution_count=1, id="script")
+    return _format_notebook([code])
 
 
 def build_cell_notebook(source: str, cell_outputs: Sequence[tuple[str, str]]) -> str:
     """Build a valid notebook of a program that has, for each of its cells, a line about the outcome, and the output."""
-    make = _import_nbformat().v4
+    from nbformat import v4  # slow to import
+
+    make: Any = v4
     book = [make.new_code_cell(strip_control_chars(source), id="script")]
     for number, (words, output) in enumerate(cell_outputs, start=1):
         outputs = [make.new_output("stream", name="stdout", text=strip_control_chars(output))] if output else []
-        book.append(
-            make.new_code_cell(
-                "# " + strip_control_chars(words).replace("\n", "\n# "),
-                outputs=outputs,
-                execution_count=number,
-                id=f"cell-{number}",
-            )
-        )
+        title = "# " + strip_control_chars(words).replace("\n", "\n# ")
+        book.append(make.new_code_cell(title, outputs=outputs, execution_count=number, id=f"cell-{number}"))
     return _format_notebook(book)
 
 
-def _import_nbformat() -> Any:
-    import nbformat  # slow to import
-
-    return nbformat
-
-
 def _format_notebook(cells: Sequence[Any]) -> str:
-    library = _import_nbformat()
-    book = library.v4.new_notebook(
-        cells=list(cells),
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
-    )
+    import nbformat
+
+    library: Any = nbformat
+    about = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    book = library.v4.new_notebook(cells=list(cells), metadata=about)
     library.validate(book)
     return str(library.writes(book, version=4))
 

@@ -20,17 +20,7 @@ from labwright.record.run_folder import hash_file
 from labwright.sandbox.errors import PretrainedError
 
 _SPEC_PATTERN = re.compile(r"(?P<id>[\w.-]+(/[\w.-]+)?)@(?P<revision>[\w./-]+)")
-_UNUSED_FILES = (
-    "*.msgpack",
-    "*.h5",
-    "*.ot",
-    "*.onnx",
-    "*.tflite",
-    "onnx/*",
-    "openvino/*",
-    "coreml/*",
-    ".gitattributes",
-)
+_UNUSED_FILES = "*.msgpack *.h5 *.ot *.onnx *.tflite onnx/* openvino/* coreml/* .gitattributes".split()
 """Weights for other frameworks, which `from_pretrained` of torch never reads."""
 MAX_BYTES = 160 * 2**30
 """Size limit of one model: 80 billion parameters in 16 bits, more than the GPUs of one node can hold."""
@@ -74,9 +64,7 @@ def fetch_model(model: PretrainedModel, *, hub: Path | None = None) -> Path:
     disable_progress_bars()
     try:
         return Path(
-            library.snapshot_download(
-                model.id, revision=model.revision, cache_dir=hub, ignore_patterns=[*_UNUSED_FILES]
-            )
+            library.snapshot_download(model.id, revision=model.revision, cache_dir=hub, ignore_patterns=_UNUSED_FILES)
         )
     except Exception as error:  # noqa: BLE001  whatever the network and the library raise
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"

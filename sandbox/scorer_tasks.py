@@ -20,7 +20,7 @@ import numpy as np
 
 from labwright.record.schema.data_plan import FrozenScorer, Measurement, Split
 from labwright.record.schema.frozen_model import replace_unencodable
-from labwright.record.untrusted_files import MAX_FILE_BYTES, copy_file, raise_read_errors_as, read_lines
+from labwright.record.untrusted_files import MAX_FILE_BYTES, MAX_LINE_BYTES, copy_file, raise_read_errors_as, read_lines
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.scoring import Submission, read_truth_labels
 from labwright.sandbox.workspace import KernelScript, list_dataset_folders
@@ -94,8 +94,9 @@ def prepare_scorer_folder(
 
 def read_scores(task: ScorerTask, folder: Path, *, seed: int) -> tuple[Measurement, ...]:
     """Read the scorer's values of every metric for every submission. Raises `SubmissionRefused`."""
+    limit = MAX_LINE_BYTES * len(task.submissions)
     with raise_read_errors_as(f"the scorer of {task.scorer.dataset!r} wrote no valid scores", SubmissionRefused):
-        lines: list[Any] = [json.loads(line) for line in read_lines(folder, "scores.jsonl", MAX_FILE_BYTES)]
+        lines: list[Any] = [json.loads(line) for line in read_lines(folder, "scores.jsonl", limit)]
         answers = {int(line["number"]): line for line in lines}
     measurements: list[Measurement] = []
     for number, submission in enumerate(task.submissions):

@@ -48,7 +48,7 @@ def read_scorer(dataset: str, place: str) -> tuple[FrozenScorer, str]:
             raise ValueError(f"it has {len(content)} bytes, more than {_MAX_SCORER_BYTES}")
         text = content.decode("utf-8-sig")
         return _parse_scorer(dataset, function, parse_python(text), hashlib.sha256(text.encode()).hexdigest()), text
-    except (OSError, ValueError, SyntaxError, RecursionError) as error:
+    except (OSError, ValueError, SyntaxError) as error:
         raise DatasetError(f"scorer of {dataset!r}: cannot use {place}: {error}") from None
 
 

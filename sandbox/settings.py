@@ -101,8 +101,7 @@ class SandboxSettings(BaseModel):
     pretrained: WordList = ()
     """Pretrained models for `lab.pretrained`, as OWNER/NAME@REVISION, downloaded from the Hub before the run."""
     packages: WordList = ()
-    """Additional packages to install for experiments, as NAME, NAME==VERSION or NAME:sdist (may be built from source;
-    docs/sandbox.md)."""
+    """Additional packages to install for experiments, as NAME or NAME==VERSION (docs/sandbox.md)."""
     allowed: WordList = ()
     """Items that the planner may request: packages as above, models as model:OWNER/NAME@REVISION, Hub datasets as
     data:NAME=hf:OWNER/SET.

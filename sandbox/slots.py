@@ -72,7 +72,7 @@ class Slots:
         if self._shared is None or self._held_count < 2:
             return False
         with ExitStack() as locks:
-            if _try_lock(self._shared / DOOR_FILE, locks) is not None:
+            if try_lock(self._shared / DOOR_FILE, locks) is not None:
                 return False
         try:
             text = (self._shared / DOOR_FILE).read_text()
@@ -98,13 +98,13 @@ class Slots:
         """Acquire one shared slot, or all; held until `locks` is closed."""
         assert self._shared is not None
         with ExitStack() as door:
-            while (file := _try_lock(self._shared / DOOR_FILE, door)) is None:
+            while (file := try_lock(self._shared / DOOR_FILE, door)) is None:
                 await asyncio.sleep(POLL_SECONDS * (1 + self._held_count))
             os.ftruncate(file, 0)
             os.pwrite(file, f"{self._owner_id} {self._held_count}".encode(), 0)
             missing = self._list_slot_files()
             while missing:
-                free = next((one for one in missing if _try_lock(one, locks) is not None), None)
+                free = next((one for one in missing if try_lock(one, locks) is not None), None)
                 if free is None:
                     await asyncio.sleep(POLL_SECONDS)
                 elif alone:
@@ -113,16 +113,20 @@ class Slots:
                     break
 
 
-def _try_lock(path: Path, locks: ExitStack) -> int | None:
-    """Return the locked file, held until `locks` is closed; None if another process has the lock. Never waits."""
+def try_lock(path: Path, locks: ExitStack, *, shared: bool = False) -> int | None:
+    """Return the locked file, held until `locks` is closed; None if another process has the lock. Never waits.
+
+    Raises `ExecutorError` if the file cannot be opened.
+    """
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise ExecutorError(f"cannot take a slot with {path}: {error.strerror}") from None
+        raise ExecutorError(f"cannot lock {path}: {error.strerror}") from None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(file)
         return None
+    os.utime(file)  # protects the file from programs that clean /tmp by age
     locks.callback(os.close, file)
     return file

@@ -126,7 +126,7 @@ def format_claims_task(number: int) -> str:
 COPY_EDIT_TASK = "copy edit"
 """The task that copy-edits the draft before its release."""
 TASK_PHASES: Mapping[str, Phase] = {
-    **{phase: phase for phase in PHASES},
+    **{phase: phase for phases in PHASES.values() for phase in phases},
     CONTEXT_TASK: "prepare",
     ABLATION_PLAN_TASK.task: "ablation",
     MISSING_ABLATIONS_TASK.task: "missing",
@@ -381,12 +381,12 @@ class CostTable:
 
         Executions other than replicates are not reduced by those already made.
         """
-        made, at, found = _count_made(state), PHASES.index(state.phase), list[tuple[CostRow, float]]()
+        made, at, found = _count_made(state), PHASES["paper"].index(state.phase), list[tuple[CostRow, float]]()
         made.update(begun)
         for row in self._rows:
             left = max(0.0, row.likely - made[row.phase, row.name])
             made[row.phase, row.name] = max(0, made[row.phase, row.name] - round(row.likely))
-            over = PHASES.index(row.phase) < at and row.role is not roles.SUMMARY
+            over = PHASES["paper"].index(row.phase) < at and row.role is not roles.SUMMARY
             if left and not over and (state.limit_reason is None or _is_asked_late(row)):
                 found.append((row, left))
         return found

@@ -53,7 +53,7 @@ from labwright.sandbox.metric_formulas import (
     write_formulas,
 )
 from labwright.sandbox.metrics import METRICS
-from labwright.sandbox.packages.run_packages import RunPackages
+from labwright.sandbox.packages.package_store import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
 from labwright.search.design_forecast import DesignForecast, forecast_design
 from labwright.stages.document_summaries import format_statements, read_context

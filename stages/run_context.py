@@ -26,14 +26,18 @@ from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Failure, NodeStep
 from labwright.record.schema.repository import ExpectedResult
+from labwright.record.schema.research_question import ResearchQuestion
 from labwright.record.search_space import build_effective_plan
 from labwright.sandbox.datasets import DatasetSources, build_registry
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.isolation.mounts import KERNEL_SIDE
 from labwright.sandbox.job import Executor
-from labwright.sandbox.packages.run_packages import RunPackages
+from labwright.sandbox.packages.package_store import RunPackages
+from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.settings import AblationSettings, CodeSettings
 from labwright.sandbox.results import failure_from_error
+from labwright.sandbox.settings import SandboxSettings
 from labwright.search.run_control import RunControl
 from labwright.search.settings import RETRY_FACTOR, SearchSettings
 from labwright.stages.settings import PaperSettings
@@ -56,6 +60,8 @@ class StudiedRepository:
     """Patterns of files that no patch may change."""
     space: CommandSpace = field(default_factory=CommandSpace)
     """The options that the user declared as configurable."""
+    environment: RepositoryEnvironment | None = None
+    """The environment of its commands; None in a dry run, which runs none."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,10 @@ class RunContext:
     budget: Budget | None = None
     repository: StudiedRepository | None = None
     """The user's repository, whose command the cells run; None: a model writes the experiments."""
+    code: CodeSettings = field(default_factory=CodeSettings)
+    ablation: AblationSettings = field(default_factory=AblationSettings)
+    question: ResearchQuestion | None = None
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     run_seconds: float = 15 * 3600.0
     """The time limit of the run; stages without their own limit get a share of it."""
     seconds_left: Callable[[], float] = lambda: math.inf
@@ -161,6 +171,16 @@ class RunContext:
         if self.state.data_plan is None or not self.state.data_plan.subjects:
             return text
         return text.replace("\n## plots.py", (place / "SUBJECTS.md").read_text() + "\n## plots.py")
+
+
+class StopRequested(Exception):
+    """Raised where work outside the search would start after the user asked the run to stop."""
+
+
+async def wait_to_start(context: RunContext) -> None:
+    """Wait while the run is paused. Raises `StopRequested`."""
+    if not await context.signals.wait_to_continue():
+        raise StopRequested
 
 
 def enter_step(context: RunContext, node: str, step: NodeStep) -> None:

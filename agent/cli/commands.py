@@ -14,8 +14,10 @@ import typer
 from typer import Argument, Option
 
 from labwright.agent.cli.options import (
+    ABLATION_SETTINGS,
     CODE_SETTINGS,
     MODEL_SETTINGS,
+    REPOSITORY_SETTINGS,
     RUN_SETTINGS,
     CliCommand,
     ConfigOption,
@@ -239,81 +241,16 @@ class Doctor(CliCommand, to=app, work="agent.cli.doctor:run_doctor", settings=MO
     json: JsonOption = False
 
 
-class Ablate(CliCommand, to=app, work="agent.cli.ablate:ablate", settings=(*MODEL_SETTINGS, "workers", "gpus")):
+class Ablate(
+    CliCommand,
+    to=app,
+    work="agent.cli.repository_study:ablate",
+    settings=(*RUN_SETTINGS, *REPOSITORY_SETTINGS, *ABLATION_SETTINGS),
+):
     """Reproduce a git repository's result, then measure which components matter for it. Exits 5 if the result differs
     from --expect or cannot be reproduced."""
 
     repository: Annotated[Path, Argument(metavar="REPO", help="Folder of a git repository; it is not modified.")]
-    command: Annotated[
-        str,
-        Option(
-            metavar="CMD",
-            help="Command that produces the result, with {seed} in place of the seed; default: detected in the "
-            "repository. {out} is an output folder, {device} is cpu or cuda.",
-        ),
-    ] = ""
-    metric: Annotated[
-        str,
-        Option(
-            metavar="SPEC",
-            help="Where the result is: FILE.json:a.b, FILE.csv:column@last, tb:DIR:tag@last or stdout:REGEX.",
-        ),
-    ] = ""
-    predictions: Annotated[
-        str,
-        Option(
-            metavar="FILE[:COLUMN]",
-            help="Predictions file written by the command; scored with --metric (accuracy, mse, ...) against --truth.",
-        ),
-    ] = ""
-    truth: Annotated[Path | None, Option(help="Table of labels (label, id), hidden from the command.")] = None
-    direction: Annotated[Literal["max", "min"], Option(help="Optimisation direction.")] = "max"
-    metric_scale: Annotated[float, Option(help="Scale factor, e.g. 0.01 for percentages.")] = 1.0
-    expect: Annotated[
-        str, Option(metavar="VALUE", help="Reported value, optionally with tolerance (0.83, 0.83±0.02, 0.83±5%).")
-    ] = ""
-    top: Annotated[int, Option(help="Number of top components to report.")] = 5
-    budget_runs: Annotated[
-        int | None, Option(help="Total runs of the command; default: derived from the number of components.")
-    ] = None
-    timeout: Annotated[str, Option(help="Wall-clock limit of one run, such as 90s or 2h.")] = "1h"
-    python: Annotated[
-        str,
-        Option(
-            metavar="PATH",
-            help="Python interpreter or conda prefix, used unchanged; default: scientist's own interpreter, with the "
-            "repository's requirements installed separately.",
-        ),
-    ] = ""
-    mount: Annotated[
-        list[str] | None,
-        Option(
-            metavar="NAME=PATH",
-            help="Mount external data read-only: next to the checkout as NAME, or inside it if NAME has a slash "
-            "(data/raw, ./data); may be repeated.",
-        ),
-    ] = None
-    env: Annotated[
-        list[str] | None, Option(metavar="NAME=VALUE", help="Environment variable of the command; may be repeated.")
-    ] = None
-    resume_command: Annotated[
-        str, Option(metavar="CMD", help="Command that resumes after a timeout, run in the same directory.")
-    ] = ""
-    proxy: Annotated[
-        str,
-        Option(
-            metavar="CMD",
-            help="Cheaper command with the same metric, used to rank components; reported values come from full runs, "
-            "and rank agreement is reported.",
-        ),
-    ] = ""
-    reproduce_only: Annotated[bool, Option("--reproduce-only", help="Reproduce only; skip ablations.")] = False
-    accept_baseline: Annotated[
-        bool, Option("--accept-baseline", help="Run ablations even if the result differs from --expect.")
-    ] = False
-    dirty: Annotated[
-        bool, Option("--dirty", help="Include uncommitted changes (snapshotted as a temporary commit).")
-    ] = False
     config: ConfigOption = None
     runs: Annotated[Path, Option(help="Folder in which the output folder is created.")] = Path("runs")
     out: Annotated[Path | None, Option(help="Output folder; an existing one is continued.")] = None

@@ -84,15 +84,23 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
         "code.repository", Path | None, "Git repository to study (docs/repositories.md).", metavar="DIR"
     ),
     "command": _declare_setting(
-        "code.command", str | None, "With --code: command to run, with {seed}, and {overrides} for arms.", metavar="CMD"
+        "code.command",
+        str | None,
+        "Command of the repository, with {seed} in place of the seed; {out} is an output folder, {device} cpu or "
+        "cuda, {overrides} the options of an arm. ablate finds it if it is not given.",
+        metavar="CMD",
     ),
     "metric": _declare_setting(
         "code.metric",
         str | None,
-        "With --code: where to read the selection metric: FILE.json:a.b, FILE.csv:column, tb:DIR:tag or stdout:REGEX.",
+        "Where the repository's result is: FILE.json:a.b, FILE.csv:column@last or stdout:REGEX. "
+        "ablate --predictions: a metric such as accuracy.",
         metavar="SPEC",
     ),
-    "direction": _declare_setting("code.direction", str | None, "With --code: max or min, the optimisation direction."),
+    "direction": _declare_setting("code.direction", str | None, "Optimisation direction of the metric: max or min."),
+    "metric_scale": _declare_setting(
+        "code.scale", float | None, "Scale factor of the metric, e.g. 0.01 for percentages."
+    ),
     "test_metric": _declare_setting(
         "code.test_metric",
         str | None,
@@ -102,13 +110,15 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
     "predictions": _declare_setting(
         "code.predictions",
         str | None,
-        "With --code, instead of metrics: predictions file written by the command, which scientist scores.",
+        "Predictions file written by the command, which scientist scores; with --code, instead of metrics.",
         metavar="FILE[:COLUMN]",
     ),
     "truth": _declare_setting(
         "code.truth", Path | None, "With --predictions: table of labels (label, id, split), hidden from the command."
     ),
-    "expect": _declare_setting("code.expect", str | None, "With --code: expected result, such as 0.83±0.02."),
+    "expect": _declare_setting(
+        "code.expect", str | None, "Expected result of the repository, with tolerance: 0.83, 0.83±0.02, 0.83±5%."
+    ),
     "frozen": _declare_setting(
         "code.frozen",
         list[str] | None,
@@ -119,25 +129,49 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
         "code.hide", list[str] | None, "With --code: pattern of output lines to hide; may be repeated.", metavar="REGEX"
     ),
     "python": _declare_setting(
-        "code.python", str | None, "With --code: Python interpreter or conda environment.", metavar="PATH"
+        "code.python",
+        str | None,
+        "Python interpreter or conda prefix of the repository, used unchanged; default: scientist's own interpreter, "
+        "with the repository's requirements installed separately.",
+        metavar="PATH",
     ),
     "mount": _declare_setting(
         "code.mounts",
         list[str] | None,
-        "With --code: mount external data read-only, next to the checkout as NAME, "
+        "Mount external data of the repository read-only, next to the checkout as NAME, "
         "or inside it if NAME has a slash (data/raw, ./data); may be repeated.",
         metavar="NAME=PATH",
     ),
     "env": _declare_setting(
-        "code.env",
-        list[str] | None,
-        "With --code: environment variable of the command; may be repeated.",
-        metavar="NAME=VALUE",
+        "code.env", list[str] | None, "Environment variable of the command; may be repeated.", metavar="NAME=VALUE"
     ),
     "resume_command": _declare_setting(
-        "code.resume", str | None, "With --code: command that resumes after a timeout.", metavar="CMD"
+        "code.resume", str | None, "Command that resumes after a timeout, run in the same directory.", metavar="CMD"
     ),
-    "dirty": _declare_setting("code.dirty", bool | None, "With --code: include uncommitted changes.", "--dirty"),
+    "dirty": _declare_setting("code.dirty", bool | None, "Include uncommitted changes of the repository.", "--dirty"),
+    "top": _declare_setting("ablation.top", int | None, "Number of top components to report."),
+    "budget_runs": _declare_setting(
+        "ablation.budget_runs",
+        int | None,
+        "Total runs of the command, at least 8; default: derived from the number of components.",
+    ),
+    "timeout": _declare_setting("sandbox.timeout", str | None, "Wall-clock limit of one run, such as 90s or 2h."),
+    "proxy": _declare_setting(
+        "ablation.proxy",
+        str | None,
+        "Cheaper command with the same metric, used to rank components; reported values come from full runs, and rank "
+        "agreement is reported.",
+        metavar="CMD",
+    ),
+    "reproduce_only": _declare_setting(
+        "ablation.reproduce_only", bool | None, "Reproduce only; skip ablations.", "--reproduce-only"
+    ),
+    "accept_baseline": _declare_setting(
+        "ablation.accept_baseline",
+        bool | None,
+        "Run ablations even if the result differs from --expect.",
+        "--accept-baseline",
+    ),
     "assignments": _declare_setting(
         "", list[str] | None, "One setting, such as search.num_seeds=5; may be repeated.", "--set", metavar="KEY=VALUE"
     ),
@@ -146,23 +180,21 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
 BUDGET_SETTINGS = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL_SETTINGS = ("model", "base_url", "assignments")
 RUN_SETTINGS = (*MODEL_SETTINGS, "workers", "gpus", "ray", *BUDGET_SETTINGS)
-CODE_SETTINGS = (
-    "code",
+ABLATION_SETTINGS = ("metric_scale", "timeout", "top", "budget_runs", "proxy", "reproduce_only", "accept_baseline")
+REPOSITORY_SETTINGS = (
     "command",
     "metric",
     "direction",
-    "test_metric",
     "predictions",
     "truth",
     "expect",
-    "hide",
-    "frozen",
     "python",
     "mount",
     "env",
     "resume_command",
     "dirty",
 )
+CODE_SETTINGS = ("code", *REPOSITORY_SETTINGS, "test_metric", "hide", "frozen")
 
 
 class CliCommand:

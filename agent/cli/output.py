@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from json import dumps
+from json import dumps, loads
 from typing import Any
 
 from pydantic import BaseModel
@@ -18,12 +18,15 @@ Lines = Iterable[Text | Table]
 
 def print_result(found: BaseModel | dict[str, Any], lines: Lines, *, json: bool) -> None:
     """Print the result as JSON, or print the lines, which are not evaluated for JSON."""
-    if not json:
-        print_lines(lines)
-    elif isinstance(found, BaseModel):
-        print(found.model_dump_json(indent=1))
+    if json:
+        print(format_json(found))
     else:
-        print(dumps(found, indent=1))
+        print_lines(lines)
+
+
+def format_json(found: BaseModel | dict[str, Any]) -> str:
+    """Return JSON in ASCII, since a terminal obeys some of the other control characters."""
+    return dumps(loads(found.model_dump_json()) if isinstance(found, BaseModel) else found, indent=1)
 
 
 def print_lines(lines: Lines) -> None:

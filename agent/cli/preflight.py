@@ -32,8 +32,7 @@ from labwright.sandbox.gpus import read_cuda_visible_devices
 from labwright.sandbox.isolation.bubblewrap import check_readable
 from labwright.sandbox.isolation.interpreter import check_interpreter
 from labwright.sandbox.isolation.probe import determine_isolation
-from labwright.sandbox.packages.package_store import provide_packages
-from labwright.sandbox.packages.run_packages import RunPackages
+from labwright.sandbox.packages.package_store import RunPackages, provide_packages
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.paper.template import list_templates, load_template
 from labwright.stages.paper.template_preview import try_template
@@ -216,7 +215,7 @@ def install_packages(settings: SandboxSettings) -> None:
     _ = more.names  # raises if this is not a list
     if (found := more.find_lock()) is None:
         return
-    kept = f", as resolved on {found.until[:10]}: the package index is unreachable" if found.is_from_memory else ""
+    kept = ", from uv's cache: the package index is unreachable" if found.is_from_cache else ""
     names = ", ".join(f"{name} {version}" for name, version in found.lock.packages.items())
     print_to_stderr(
         f"packages installed for experiments, in addition to those of {settings.python}: {names or 'none'}{kept}"

@@ -33,8 +33,7 @@ from labwright.record.zips import is_zip, open_run_folder
 from labwright.sandbox.datasets import list_source_files
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.factory import open_executor
-from labwright.sandbox.packages.package_store import PackageOverlay
-from labwright.sandbox.packages.run_packages import restore_packages
+from labwright.sandbox.packages.package_store import PackageOverlay, restore_packages
 from labwright.stages.evidence.reproduction import ReproductionSite, copy_datasets, reproduce_nodes, select_nodes
 from labwright.stages.evidence.reproduction_match import ReproducedNumber, RunReproduction
 
@@ -45,6 +44,8 @@ MAX_NUMBERS_SHOWN = 24
 def run_reproduction(args: Reproduce) -> int:
     run = open_run_folder(args.run)
     state = read_run_state(run)
+    if state.kind != "paper":
+        raise UsageError(f"{args.run} has no paper: to measure again, repeat its command with another folder")
     if state.started is None or state.data_plan is None:
         raise UsageError(f"{args.run} was interrupted before it had a data plan: there is nothing to re-run")
     settings = settings_here(state, args.flags, RunFolder(run))

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
-import time
-from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
-
-from rich.console import Console
 
 from labwright.agent.budget import check_prices_known, open_budgeted_models
 from labwright.agent.cli import campaign
 from labwright.agent.cli.commands import Resume, Run, Write
 from labwright.agent.cli.control import send_request
 from labwright.agent.cli.dry_run import show_plan
-from labwright.agent.cli.errors import INTERRUPTED, as_unbreakable, print_to_stderr, saving_traceback
+from labwright.agent.cli.errors import print_to_stderr
 from labwright.agent.cli.preflight import (
     check_components,
     check_isolation,
@@ -30,34 +24,27 @@ from labwright.agent.cli.preflight import (
     removing_new_folder_on_refusal,
     settings_here,
 )
+from labwright.agent.cli.repository_study import plan_full_study, run_question
+from labwright.agent.cli.run_view import run_with_view
 from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import add_idea_data
 from labwright.agent.environment import max_cell_resources
-from labwright.agent.next_steps import estimate_remaining
 from labwright.agent.plan_files import check_plan, read_plan, read_review
 from labwright.agent.repository_setup import check_code, check_planner
-from labwright.agent.run import resume_run, rewrite_paper, start_run
+from labwright.agent.run import resume_run, rewrite_paper, start_study
 from labwright.agent.settings import KEY_ALIASES, Settings, compose_settings, override_settings
 from labwright.agent.space_file import add_space_from_file, merge_space
-from labwright.inspector.live_view import choose_view
-from labwright.inspector.render import format_remaining_estimate, format_status, format_tree, print_lines
-from labwright.inspector.status import build_status
 from labwright.inspector.tail import find_process
-from labwright.inspector.tracking.sync import OpenTracker, TrackerSync, choose_tracker
-from labwright.inspector.tree import build_tree
+from labwright.inspector.tracking.sync import choose_tracker
 from labwright.models.roles.ideation import IDEA_OF
 from labwright.record.campaign import is_campaign
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventListener, MemoryLog
-from labwright.record.events import Event
+from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.events.search_events import PlanPrepared
-from labwright.record.log_reader import read_state
-from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.idea import Idea, read_idea
 from labwright.sandbox.metrics import METRICS
-from labwright.sandbox.packages.run_packages import restore_packages
+from labwright.sandbox.packages.package_store import restore_packages
 from labwright.sandbox.pretrained_models import fetch_model, parse_pretrained
 from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.stages.data_planning import find_unmet_needs
@@ -77,11 +64,9 @@ def run(args: Run) -> int:
     written = None if args.idea is None or is_text_path(args.idea) else read_idea(args.idea, args.idea_idx)
     settings = compose_settings(config=args.config, flags=args.flags)
     if args.task is not None:
-        from labwright.agent.cli.run_question import question_to_idea, run_question  # not needed for ideas
-
         if not args.paper:
             return run_question(args, settings)
-        chosen, settings = question_to_idea(args.task, settings)
+        chosen, settings = plan_full_study(args.task, settings)
     else:
         assert args.idea is not None
         chosen = written or read_idea_from_text(args.idea, settings)
@@ -117,7 +102,7 @@ def run(args: Run) -> int:
         fetch_model(model)
     with removing_new_folder_on_refusal(args.runs):
         return run_with_view(
-            lambda listener: start_run(
+            lambda listener: start_study(
                 chosen, settings, runs=args.runs, name=folder.name, listener=listener, plan=plan, review=review
             ),
             folder,
@@ -205,40 +190,3 @@ def read_idea_from_text(path: Path, settings: Settings) -> Idea:
         print_to_stderr(f"{number}. {step}")
     print_to_stderr(f"saved in {find_idea_path(path)}: edit it there, or edit the text")
     return idea
-
-
-# --- output ---------------------------------------------------------------------------------------------------------
-
-
-def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: OpenTracker | None = None) -> int:
-    """Show and mirror a run while it is running, print its tree and status at the end, and return its exit code."""
-    console = Console(file=as_unbreakable(sys.stdout))
-    console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
-    try:
-        with (
-            saving_traceback(folder),
-            TrackerSync(folder, mirrored, print_to_stderr) if mirrored else nullcontext(),
-            choose_view(console) as view,
-        ):
-            code = work(add_forecast(view, console))
-    except KeyboardInterrupt:  # outside the event loop, which handles signals itself
-        print_to_stderr(f"interrupted; continue with: scientist resume {folder}")
-        return INTERRUPTED
-    state = read_state(folder)
-    print_lines(console, format_tree(build_tree(state), ascii=not console.encoding.lower().startswith("utf")))
-    print_lines(console, format_status(build_status(str(folder), state, (), None, now=time.time(), folder=folder)))
-    return code
-
-
-def add_forecast(view: EventListener, console: Console) -> EventListener:
-    """Wrap a view so that it also prints a forecast of the whole run once its plan is ready."""
-
-    def show(event: Event, state: RunState) -> None:
-        view(event, state)
-        ahead = estimate_remaining(state) if isinstance(event, PlanPrepared) else None
-        if ahead is not None:
-            console.print(
-                f"forecast: {format_remaining_estimate(ahead)}", markup=False, highlight=False, soft_wrap=True
-            )
-
-    return show

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from labwright.agent.cli.commands import Logs, Status, Tree, View, Why
 from labwright.agent.cli.errors import DONE, ignoring_closed_output
-from labwright.agent.cli.output import format_line, print_result, take_first
+from labwright.agent.cli.output import format_json, format_line, print_result, take_first
 from labwright.agent.next_steps import estimate_remaining, find_next_steps
 from labwright.inspector.diagnosis import ErrorCount, RunDiagnosis, diagnose_run
 from labwright.inspector.live_view import is_ascii, watch_run
@@ -80,7 +80,7 @@ def show_status(args: Status) -> int:
     found = read_status(str(args.run), events, find_process(folder), now=time.time(), last=8, folder=folder)
     found = found.model_copy(update={"remaining": estimate_remaining(fold_events(events))})
     if args.json:
-        print(found.model_dump_json(indent=1))
+        print(format_json(found))
     else:
         print_lines(Console(), format_status(found))
     return DONE
@@ -97,7 +97,7 @@ def show_tree(args: Tree) -> int:
         with ignoring_closed_output():
             watch_run(folder, console)
     elif args.json:
-        print(found.model_dump_json(indent=1))
+        print(format_json(found))
     else:
         print_lines(console, format_tree(found, ascii=is_ascii(console)))
     return DONE
@@ -117,12 +117,12 @@ def show_logs(args: Logs) -> int:
             elif isinstance(one, PrintedLine):
                 output = {"type": "output", "node": one.node, "attempt": one.attempt, "text": one.text}
                 if args.json:
-                    print(dumps(output, ensure_ascii=False))
+                    print(dumps(output))
                 else:
                     console.print(Text(f"  | {one.text}"))
             elif args.json:
                 at = datetime.fromtimestamp(one.at, UTC).isoformat(timespec="milliseconds")
-                print(dumps(one.model_dump() | {"at": at}, ensure_ascii=False))
+                print(dumps(one.model_dump() | {"at": at}))
             else:
                 time_of_day = Text(f"{datetime.fromtimestamp(one.at):%Y-%m-%d %H:%M:%S}  ", style="dim")
                 console.print(time_of_day.append(one.text or one.type, style="not dim"))

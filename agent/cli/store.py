@@ -13,8 +13,7 @@ from labwright.agent.cli.errors import DONE, FINDINGS
 from labwright.agent.cli.output import build_table, format_line, print_result
 from labwright.agent.settings import compose_settings, parse_duration
 from labwright.record.errors import UsageError
-from labwright.sandbox.content_store import ContentStore, StoreEntry, default_store_root, remove_tree
-from labwright.sandbox.packages import package_store
+from labwright.sandbox.content_store import ContentStore, StoreEntry, default_store_root
 
 
 def show_store(args: Store) -> int:
@@ -22,9 +21,9 @@ def show_store(args: Store) -> int:
     if not isinstance(unused, float):
         raise UsageError(f"--unused: {args.unused!r} is not a duration: write 30d, 12h or 0s")
     place = ContentStore(compose_settings(config=args.config, flags=args.flags).sandbox.store or default_store_root())
-    gone = _prune_unused(place, unused) if args.prune else []
+    gone = place.prune(unused=unused) if args.prune else []
     changed = {one.key for one in place.find_damaged()} if args.check else set[str]()
-    left = sorted((*place.iterate_entries(), *_list_package_folders()), key=lambda one: -one.bytes)
+    left = sorted(place.iterate_entries(), key=lambda one: -one.bytes)
     print_result(
         {
             "folder": str(place.root),
@@ -35,19 +34,6 @@ def show_store(args: Store) -> int:
         json=args.json,
     )
     return FINDINGS if changed else DONE
-
-
-def _list_package_folders() -> Iterator[StoreEntry]:
-    """Yield the package folders, which are named by their lock."""
-    for folder, size, used in package_store.iterate_package_folders():
-        yield StoreEntry(folder.name, "packages", str(folder), size, used, False)
-
-
-def _prune_unused(place: ContentStore, unused: float) -> list[StoreEntry]:
-    old = [one for one in _list_package_folders() if one.used <= time.time() - unused]
-    for one in old:
-        remove_tree(package_store.get_store_folder() / one.key)
-    return [*place.prune(unused=unused), *old]
 
 
 def _format_store(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from rich.text import Text
 
@@ -16,14 +15,10 @@ from labwright.agent.repository_setup import find_writing_lines
 from labwright.inspector.number_tracer import NumberTracer, parse_number
 from labwright.inspector.provenance import NumberTrace, TraceCandidate
 from labwright.inspector.safe_text import to_plain
+from labwright.record.claims.question_results import find_question_results
 from labwright.record.errors import UsageError
-from labwright.record.line_store import EVENTS_FILE
-from labwright.record.log_reader import is_study, read_events
-from labwright.record.reducers.event_fold import fold_events
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.repository import format_command_line
 from labwright.record.zips import open_run_folder
-from labwright.stages.repository.ablation_report import build_key, list_printed_texts
 
 MAX_CANDIDATES = 12
 """Maximum number of candidates printed; `--json` has all."""
@@ -31,14 +26,12 @@ MAX_LOCATIONS = 4
 
 
 def trace_number(args: Trace) -> int:
-    if is_study(args.run, "ablation"):
-        return _trace_ablation_number(args)
     folder = open_run_folder(args.run)
     state, value = read_paper_state(folder), parse_number(args.number)
     if value is None:
         raise UsageError(f"{args.number!r} is not a number: give it as printed in the paper, such as 0.873 or -0.021")
-    if state.data_plan is None:
-        raise UsageError(f"{args.run} has no data plan yet: there is nothing to trace")
+    if state.data_plan is None and state.repository_state.baseline is None and find_question_results(state) is None:
+        raise UsageError(f"{args.run} has no data plan or results yet: there is nothing to trace")
     found = NumberTracer(state, RunFolder(folder, state.paper_version), run=shlex.quote(str(args.run))).trace_number(
         value
     )
@@ -54,65 +47,6 @@ def trace_number(args: Trace) -> int:
     )
     print_result(found, format_trace(found), json=args.json)
     return DONE if found.candidates else FINDINGS
-
-
-def _trace_ablation_number(args: Trace) -> int:
-    """Trace a number of an ablation study to its runs, their output, and the patch that removed the component."""
-    code, value = fold_events(read_events(args.run / EVENTS_FILE)).repository_state, parse_number(args.number)
-    keys = [
-        key
-        for key, texts in (list_printed_texts(code) if code.command is not None else {}).items()
-        if any(value in (plain, plain.lstrip("-")) for text in texts if (plain := parse_number(text)) is not None)
-    ]
-    rows = {
-        build_key(code, one.part): (one.part, one.mutation, one.where, one.runs)
-        for one in (code.ablation_results.results if code.ablation_results is not None else ())
-    }
-    if code.baseline is not None and code.command is not None:
-        rows[build_key(code, "baseline")] = (
-            "baseline",
-            "the unmodified repository",
-            f"tree {code.baseline.tree[:12]}",
-            code.baseline.runs,
-        )
-    runs = {one.run.id: one.run for one in code.runs.values()}
-    base = code.baseline.tree if code.baseline is not None else ""
-    git = f"git --git-dir {shlex.quote(str(args.run / 'mirror'))} diff --no-ext-diff --no-textconv {base}"
-
-    def format_run(name: str) -> dict[str, Any]:
-        run = runs[name]
-        return {
-            "id": name,
-            "seed": run.seed,
-            "value": run.value,
-            "argv": list(run.argv),
-            "output": str(args.run / "runs" / name / "output.txt"),
-            "patch": f"{git} {run.tree}" if run.tree != base else "",
-        }
-
-    found = [
-        {"key": key, "part": row[0], "mutation": row[1], "where": row[2], "runs": [format_run(name) for name in row[3]]}
-        for key in keys
-        if (row := rows.get(key.rpartition(".")[0])) is not None
-    ]
-    print_result(
-        {"number": args.number, "candidates": found}, _format_ablation_trace(args, keys, found), json=args.json
-    )
-    return DONE if keys else FINDINGS
-
-
-def _format_ablation_trace(args: Trace, keys: Sequence[str], found: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
-    if not keys:
-        yield format_line(f"{args.number}: no such number in this ablation", "red")
-    for one in found:
-        yield format_line(f"{one['key']}: {one['mutation']}, {one['where']}", "bold")
-        for run in one["runs"]:
-            yield _format_row(
-                "run", f"{run['id']}, seed {run['seed']}: {run['value']!r}, {format_command_line(run['argv'])}"
-            )
-            yield _format_row("", f"  {run['output']}", "dim")
-        patches = dict.fromkeys(run["patch"] for run in one["runs"] if run["patch"])
-        yield from (_format_row("patch", patch, "green") for patch in patches)
 
 
 def format_trace(found: NumberTrace) -> Iterator[Text]:
@@ -137,7 +71,7 @@ def _format_candidate(one: TraceCandidate) -> Iterator[Text]:
     if len(one.places) > MAX_LOCATIONS:
         yield _format_row("", f"... and on {len(one.places) - MAX_LOCATIONS} more lines", "dim")
     if not one.places:
-        yield _format_row("printed", "nowhere in the paper", "yellow")
+        yield _format_row("printed", "nowhere", "yellow")
     for origin in one.origins:
         yield _format_row("node", f"{origin.node}, seed {origin.seed}: {origin.value:.6g} of {origin.condition}")
         if origin.cell:

@@ -12,12 +12,19 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, cast
 
-from labwright.evals.ablatecell import published_numbers
+from labwright.evals.ablatecell import published_numbers, published_policy
 from labwright.evals.ablatecell.recovery import chance_recovery, compute_recovery
 from labwright.record.baseline_check import ExpectedError, check_baseline, parse_expected
-from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, adjust_p_values
+from labwright.record.claims.estimates import (
+    MIN_REPLICATES,
+    SIGNIFICANCE_LEVEL,
+    adjust_p_values,
+    compute_p_value,
+    compute_t_interval,
+)
 from labwright.record.schema.repository import ExpectedResult
 from labwright.sandbox.repository.metric import parse_metric, read_metric
 from labwright.search import ablation_bandit
@@ -64,20 +71,22 @@ def _compute_effect(given: Case) -> CaseResult:
 
 
 def _compute_critical_value(given: Case) -> CaseResult:
-    return ablation_stats.find_critical(given["baseline_mean"], given["effects"], given["share"])._asdict()
+    effects: Mapping[str, float] = given["effects"]
+    order = sorted(effects, key=lambda name: (-abs(effects[name]), name))
+    level, share = given["baseline_mean"], given["share"]
+    return {
+        "critical": [name for name in order if ablation_stats.reaches_share(effects[name], level, share)],
+        "harmful": [name for name in order if effects[name] < 0],
+    }
 
 
 def _compute_paired(given: Case) -> CaseResult:
-    found = ablation_stats.compute_paired_interval(given["effects"])
-    return {
-        "n": found.n,
-        "mean": found.mean,
-        "sd": found.sd,
-        "low": found.low,
-        "high": found.high,
-        "p": found.p,
-        "called": found.verdict,
-    }
+    effects = [one for one in given["effects"] if one is not None]
+    sd, low, high = compute_t_interval(effects)
+    p = compute_p_value(effects)
+    is_unknown = len(effects) < MIN_REPLICATES or p is None
+    found = {"n": len(effects), "mean": fmean(effects) if effects else None, "sd": sd, "low": low, "high": high, "p": p}
+    return {**found, "called": "unknown" if is_unknown else None}
 
 
 def _compute_holm(given: Case) -> CaseResult:
@@ -118,19 +127,19 @@ def _compute_reward(given: Case) -> CaseResult:
 def _run_literal_policy(given: Case) -> CaseResult:
     if "R" in given:
         return {
-            "beta": [ablation_bandit.compute_beta(number, given["R"], given["beta"]) for number in range(given["R"])]
+            "beta": [published_policy.compute_beta(number, given["R"], given["beta"]) for number in range(given["R"])]
         }
     if "explore" in given:
         return {
             "K": [
-                ablation_bandit.count_candidates(
+                published_policy.count_candidates(
                     runs, explore=given["explore"], base=given["base"], exploit=given["exploit"]
                 )
                 for runs in given["n"]
             ]
         }
     index = [
-        ablation_bandit.compute_ucb_index(mean, runs, given["T"], given["beta"])
+        published_policy.compute_ucb_index(mean, runs, given["T"], given["beta"])
         for mean, runs in zip(given["mu"], given["n"], strict=True)
     ]
     return {"index": index, "chosen": index.index(max(index))}
@@ -138,7 +147,7 @@ def _run_literal_policy(given: Case) -> CaseResult:
 
 def _trace_literal_policy(given: Case) -> CaseResult:
     prior, gained = given["prior"], given.get("reward", {})
-    done = ablation_bandit.run_algorithm_one(
+    done = published_policy.run_algorithm_one(
         prior, lambda arm: gained.get(arm, 0.0), rounds=given["R"], size=given["K"], beta=given.get("beta", 2.0)
     )
     return {

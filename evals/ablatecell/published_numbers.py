@@ -10,8 +10,8 @@ from math import sqrt
 from statistics import fmean
 from typing import NamedTuple
 
+from labwright.evals.ablatecell.published_policy import compute_reward
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_t_quantile
-from labwright.search.ablation_bandit import compute_reward
 
 ROUNDING_TOLERANCE = 0.005
 """Tolerance of a printed bound: means are printed to two digits."""

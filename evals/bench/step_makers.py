@@ -16,7 +16,7 @@ from labwright.agent.budget import open_model
 from labwright.agent.campaign import compute_spent
 from labwright.agent.cli.errors import INTERRUPTED
 from labwright.agent.ideation import IdeaTask, ideate
-from labwright.agent.run import resume_run, start_run
+from labwright.agent.run import resume_run, start_study
 from labwright.agent.settings import Settings, override_settings
 from labwright.evals.bench.report import format_experiment_report
 from labwright.evals.bench.task_runner import BenchInterrupted, StepMaker
@@ -158,7 +158,7 @@ class StepMakers:
         run = folder / "run"
         if not is_run(run):
             idea = read_idea(folder / "ideas" / "ideas.json", 0)
-            code = start_run(
+            code = start_study(
                 idea, self._reduce_budget(read_ideation_state(folder)), runs=folder, name="run", listener=_ignore_event
             )
         elif (state := read_state(run)).phase != "done":

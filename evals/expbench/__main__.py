@@ -9,11 +9,13 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from labwright.agent.budget import open_budgeted_models
 from labwright.agent.campaign import CONFIG_FILE
-from labwright.agent.cli.errors import INTERRUPTED, print_to_stderr, report_error, saving_traceback
-from labwright.agent.question import ANSWER_FILE, answer_question, build_work_record
+from labwright.agent.cli.errors import INTERRUPTED, LIMITED, print_to_stderr, report_error, saving_traceback
+from labwright.agent.cli.repository_study import build_question_idea
+from labwright.agent.run import start_or_resume
 from labwright.agent.settings import Settings, compose_settings, override_settings, settings_from_assignments
 from labwright.evals.expbench.answer_judge import AnswerVerdicts, judge_by_model, judge_by_script
 from labwright.evals.expbench.answers import SCRIPT_FILE as SUBMITTED_SCRIPT_FILE
@@ -25,12 +27,16 @@ from labwright.evals.expbench.tasks import ExpTask, read_tasks
 from labwright.models.budget import BudgetSettings
 from labwright.models.errors import BudgetSpent, ProviderDown
 from labwright.models.roles.answer_grading import ANSWER_DESIGN
+from labwright.record.claims.question_results import list_experiment_nodes
 from labwright.record.errors import UserError
 from labwright.record.event_log import MemoryLog
+from labwright.record.log_reader import read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.research_question import ResearchQuestion
 from labwright.sandbox.isolation.processes import kill_orphans
 from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.stages.repository.question import SCRIPT_FILE
+from labwright.stages.repository.question import ANSWER_FILE, RESULTS_FILE, SCRIPT_FILE, read_changed_files
 
 
 def main(words: list[str]) -> int:
@@ -71,11 +77,17 @@ def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchCo
     question = ResearchQuestion(
         question=task.question, method=task.method, instructions=task.instructions, minutes=order.minutes
     )
-    try:
-        state, files = answer_question(question, masked, settings, made, listener=lambda event, state: None)
-    except BudgetSpent:  # no answer within its budget, like no answer within its time
+    settings = settings.model_copy(
+        update={"question": question, "code": settings.code.model_copy(update={"repository": masked.absolute()})}
+    )
+    idea = build_question_idea(question, "question")
+    code = start_or_resume(idea, settings, "question", made, listener=lambda event, state: None)
+    state = read_state(made)
+    if code == INTERRUPTED:
+        raise ProviderDown(state.process_end.reason if state.process_end is not None else "interrupted")
+    if code == LIMITED:  # no answer within its budget, like no answer within its time
         return SubmittedAnswer(given=False)
-    done = state.repository_state.question_answer
+    files, done = read_changed_files(state, RunFolder(made)), state.repository_state.question_answer
     if SCRIPT_FILE in files:
         files = {name: text for name, text in files.items() if name != SCRIPT_FILE} | {
             SUBMITTED_SCRIPT_FILE: files[SCRIPT_FILE]
@@ -93,6 +105,22 @@ def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchCo
             "minutes": round(state.active_seconds / 60, 2),
         }
     )
+
+
+def build_work_record(state: RunState) -> dict[str, Any]:
+    """Build the record of executions and output files, in the format of EXP-Bench's monitor."""
+    ran = [one.attempts[-1] for one in list_experiment_nodes(state) if one.attempts]
+    codes = {None: 0, "timeout": None}
+    return {
+        "commands": [
+            {"argv": ["bash", SCRIPT_FILE], "exit": codes.get(one.failure and one.failure.kind, 1)} for one in ran
+        ],
+        "reads": [],
+        "result_files": [
+            {"path": RESULTS_FILE, "sha256": digest, "written_by_run": True, "same_as_base": False}
+            for digest in (ran[-1].artifacts.values() if ran else ())
+        ],
+    }
 
 
 async def evaluate_answers(

@@ -12,6 +12,7 @@ from typing import Any, Protocol, cast
 from pydantic import Field
 
 from labwright.evals.expbench.answers import SubmittedAnswer
+from labwright.evals.expbench.conclusion_support import ArmComparison
 from labwright.evals.expbench.scores import parse_conclusion_score
 from labwright.evals.expbench.tasks import ExpTask
 from labwright.models.client import ModelClient
@@ -29,7 +30,6 @@ from labwright.models.roles.answer_grading import (
 )
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.review.judge.quotes import squeeze
-from labwright.stages.repository.claim_support import ArmComparison
 
 MAX_CHANGE_CHARACTERS = 78_000
 """Characters of a change that a judge is shown."""

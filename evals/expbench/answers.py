@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from difflib import unified_diff
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -90,3 +91,17 @@ def write_answer_files(answer: SubmittedAnswer, folder: Path) -> None:
     """Write its files into a masked copy."""
     for name, text in answer.files.items():
         write_file(folder, name, text)
+
+
+def format_change(files: Mapping[str, str], texts: Mapping[str, str]) -> str:
+    """Return a unified diff of the changed files against the originals."""
+    parts: list[str] = []
+    for path, text in sorted(files.items()):
+        before = texts.get(path, "")
+        parts += unified_diff(
+            before.splitlines(keepends=True),
+            text.splitlines(keepends=True),
+            f"a/{path}" if path in texts else "/dev/null",
+            f"b/{path}",
+        )
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in parts)

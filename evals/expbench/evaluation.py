@@ -13,9 +13,17 @@ from pydantic import Field, ValidationError
 
 from labwright.evals.expbench import scores
 from labwright.evals.expbench.answer_judge import AnswerVerdicts
-from labwright.evals.expbench.answers import SubmittedAnswer
+from labwright.evals.expbench.answers import SubmittedAnswer, format_change
+from labwright.evals.expbench.conclusion_support import (
+    ArmComparison,
+    direction_support,
+    is_supported,
+    list_stated_results,
+    number_support,
+)
 from labwright.evals.expbench.execution import AnswerExecution, execute_answer
 from labwright.evals.expbench.masking import InvalidTask, copy_masked
+from labwright.evals.expbench.result_files import build_comparisons, find_arms, list_counts, list_measured
 from labwright.evals.expbench.result_origin import build_record
 from labwright.evals.expbench.scores import ItemCounts, JudgedAnswer
 from labwright.evals.expbench.tasks import ExpTask
@@ -25,15 +33,6 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.sandbox.errors import SandboxError
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.settings import SandboxSettings
-from labwright.stages.repository.claim_support import (
-    ArmComparison,
-    direction_support,
-    is_supported,
-    list_stated_results,
-    number_support,
-)
-from labwright.stages.repository.question import format_change
-from labwright.stages.repository.result_files import build_comparisons, find_arms, list_counts, list_measured
 
 EVALUATED_FILE = "evaluated.json"
 JudgedStep = Literal["design", "implement", "execute", "conclude"]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from labwright.evals.expbench.answers import SCRIPT_FILE, SubmittedAnswer, write_answer_files
+from labwright.evals.expbench.result_files import list_result_files
 from labwright.evals.expbench.result_origin import list_base_results, read_results
+from labwright.record.untrusted_files import hash_regular, iterate_entries
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.repository.command import CommandJob
 from labwright.sandbox.repository.environment import build_environment
 from labwright.sandbox.settings import SandboxSettings
-from labwright.stages.repository.question import hash_files
-from labwright.stages.repository.result_files import list_result_files
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,13 @@ class AnswerExecution:
     @property
     def is_done(self) -> bool:
         return self.exit_code == 0
+
+
+def hash_files(folder: Path) -> dict[str, str]:
+    """Return the sha256 of every plain file in a folder, by relative path."""
+    return {
+        name: hash_regular(folder, name) for name, status in iterate_entries(folder) if stat.S_ISREG(status.st_mode)
+    }
 
 
 async def execute_answer(

@@ -22,6 +22,7 @@ from labwright.agent.cli.output import format_line, print_lines
 from labwright.agent.cli.paper_commands import BenchExpExtract, BenchExpReview
 from labwright.agent.cli.preflight import check_disk_space, check_writable
 from labwright.agent.settings import Settings, compose_settings
+from labwright.evals.expbench.conclusion_support import find_numbers
 from labwright.evals.expbench.tasks import DRAFT_MARK, TASK_FILE_SUFFIX, VARIABLE_GROUPS
 from labwright.models.client import Models
 from labwright.models.roles.judge import ShownPaper
@@ -48,7 +49,6 @@ from labwright.review.judge import guard_paper, read_paper
 from labwright.review.judge.quotes import quote_is_in
 from labwright.review.judge.sections import make_excerpt
 from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.stages.repository.claim_support import find_numbers
 from labwright.stages.repository.repository_context import build_context, read_requested
 from labwright.stages.run_context import decision_number
 

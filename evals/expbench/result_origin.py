@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from labwright.evals.expbench.answers import SubmittedAnswer
+from labwright.evals.expbench.conclusion_support import find_numbers
 from labwright.evals.expbench.masking import PAPER_SUFFIXES
-from labwright.stages.repository.claim_support import find_numbers
-from labwright.stages.repository.result_files import list_measured, read_result
+from labwright.evals.expbench.result_files import list_measured, read_result
 
 NUMBER_LITERAL = re.compile(r"(?<![\w.])\d*\.\d+(?:[eE][-+]?\d+)?")
 MIN_NUMBERS = 3

@@ -26,11 +26,13 @@ from typing import IO, NamedTuple
 from labwright.record import llm_calls
 from labwright.record.line_store import EVENTS_FILE, write_rows
 from labwright.record.log_reader import read_rows
+from labwright.record.run_folder import REPORT_FILES
 from labwright.record.untrusted_files import open_plain_file
 from labwright.record.zips import INNER, NAME
 
 ARCHIVED_NAMES = frozenset(
     {
+        *REPORT_FILES,
         "nodes",
         "cells",
         "paper",

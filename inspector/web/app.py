@@ -28,7 +28,7 @@ from labwright.inspector.web.page_renderer import WEB_FOLDER, PageRenderer, requ
 from labwright.inspector.web.paper_pages import PaperHandlers
 from labwright.inspector.web.run_cache import MAX_RUNS_CACHED, CachedRun, RunCollection, RunListEntry, get_or_make
 from labwright.inspector.web.run_views import EstimateRemaining, RunViewHandlers
-from labwright.record.schema.nodes import STAGES
+from labwright.record.schema.nodes import STUDY_STAGES
 
 STATIC_TYPES = {"inspector.js": "text/javascript", "inspector.css": "text/css", "icon.svg": "image/svg+xml"}
 INLINE_TYPES = {".png": "image/png", ".pdf": "application/pdf"}
@@ -146,7 +146,7 @@ class Handlers:
         pieces = self.get_fragments(name)
         version, made = pieces.render()
         with pieces.run.lock:
-            state = pieces.run.state
+            state, kind = pieces.run.state, pieces.run.state.kind
             title = state.started.idea.title if state.started else name
             blank = pieces.run.trouble if state.started is None else ""
         return self.pages.render_response(
@@ -155,7 +155,8 @@ class Handlers:
             title=title,
             blank=blank,
             version=version,
-            stages=STAGES,
+            kind=kind,
+            stages=STUDY_STAGES[kind],
             into=group_by_parent(made),
             found=made,
         )

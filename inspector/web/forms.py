@@ -42,7 +42,8 @@ class AvailableActions(NamedTuple):
 
 def list_actions(run: CachedRun, node: str = "") -> AvailableActions:
     """List the possible actions for a run or for a node."""
-    verbs = NODE_VERBS if node else ("resume" if run.state.is_paused else "pause", "note", "stop")
+    notes = ("note",) if run.state.kind == "paper" else ()
+    verbs = NODE_VERBS if node else ("resume" if run.state.is_paused else "pause", *notes, "stop")
     whys = {
         verb: find_refusal(
             run.state, CommandReceived(verb=verb, target=node, text=REASON_PLACEHOLDER), is_running=run.is_running

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from labwright.inspector.findings import list_effects, list_report_files
 from labwright.inspector.headline import Headline, build_headline
 from labwright.inspector.render import format_hours, format_llm_usage
-from labwright.inspector.tree import StageRows
+from labwright.inspector.status import RunStatus
+from labwright.inspector.tree import NodeRow, StageRows
 from labwright.inspector.web.charts import Chart, build_chart
 from labwright.inspector.web.forms import NODE_VERBS, list_actions
 from labwright.inspector.web.page_renderer import PageRenderer
@@ -79,6 +81,9 @@ class RunFragments:
         run, tree, status = self.run, self.run.build_tree(), self.run.read_status()
         rows = [row for stage in tree.stages for row in stage.nodes]
         yield self._render("summary", "main", run.name, RunListEntry(run, status=status), run.trouble)
+        if run.state.kind != "paper":
+            yield from self._iter_study_fragments(status, rows)
+            return
         headline = self._get_headline()
         yield self._render(
             "headline",
@@ -91,7 +96,7 @@ class RunFragments:
             draw_intervals(headline.compared, zero=True) if headline else (),
             run.state.current_paper,
         )
-        yield self._render("steer", "wheel", run.name, list_actions(run))
+        yield from self._iter_common_fragments(status, rows)
         yield self._render(
             "road",
             "roads",
@@ -100,11 +105,29 @@ class RunFragments:
             tree.winner,
         )
         for stage in tree.stages:
-            yield from self._render_stage(stage)
             yield self._render(f"report-{stage.stage}", "reports", run.name, self._get_report(stage.stage))
         yield self._render(
             "tuned", "reports", run.name, tree.tuning, draw_best_of_k(tree.tuning) if tree.tuning is not None else None
         )
+        yield self._render(
+            "judgement", "paper", run.name, run.state.current_paper, run.state.released, run.state.paper_version
+        )
+
+    def _iter_study_fragments(self, status: RunStatus, rows: Sequence[NodeRow]) -> Iterator[Fragment]:
+        """Yield the pieces of an ablation or a question, which has no hypotheses and no paper."""
+        effects = list_effects(self.run.state)
+        bars = draw_intervals([one.difference for one in effects], zero=True)
+        files = list_report_files(self.run.folder) if status.phase == "done" else ()
+        yield self._render(
+            "findings", "heads", self.run.name, status.findings, tuple(zip(effects, bars, strict=True)), files
+        )
+        yield from self._iter_common_fragments(status, rows)
+
+    def _iter_common_fragments(self, status: RunStatus, rows: Sequence[NodeRow]) -> Iterator[Fragment]:
+        run = self.run
+        yield self._render("steer", "wheel", run.name, list_actions(run))
+        for stage in run.build_tree().stages:
+            yield from self._render_stage(stage)
         yield self._render(
             "cost",
             "costs",
@@ -118,9 +141,6 @@ class RunFragments:
         )
         yield self._render("happened", "events", status.last_events)
         yield self._render("asked", "events", run.name, tuple(reversed(run.state.user_commands[-50:])), NODE_VERBS)
-        yield self._render(
-            "judgement", "paper", run.name, run.state.current_paper, run.state.released, run.state.paper_version
-        )
         yield self._render(
             "checks",
             "checked",

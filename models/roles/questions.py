@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -11,8 +11,6 @@ from labwright.models.roles.role import Role
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.research_question import ExperimentDesign, ResearchQuestion
 from labwright.record.source_edits import SourceEdit, WholeFile
-
-Sentence = Annotated[str, Field(min_length=1, max_length=600)]
 
 
 class QuestionInputs(FrozenModel):
@@ -29,14 +27,19 @@ class QuestionInputs(FrozenModel):
     complaints: tuple[str, ...] = Field(default=(), description="reason why the previous answer cannot be used")
 
 
-class DesignAnswer(FrozenModel):
-    """A design, or the places that the model must see first."""
+class AuthorAnswer(FrozenModel):
+    """An answer about a repository, or the places that the model must see first."""
 
     wants: tuple[Word, ...] = Field(
         default=(),
         max_length=20,
-        description=("files or places to see first, as path, path:symbol or path:line; then give nothing else"),
+        description="files or places to see first, as path, path:symbol or path:line; then give nothing else",
     )
+
+
+class DesignAnswer(AuthorAnswer):
+    """A design, or the places that the model must see first."""
+
     design: ExperimentDesign | None = None
 
 
@@ -48,64 +51,52 @@ class QuestionCodeInputs(QuestionInputs):
     output: str = Field(default="", description="the end of its output")
 
 
-class CodeAnswer(FrozenModel):
+class CodeAnswer(AuthorAnswer):
     """The change that carries out the experiment, or the places that the model must see first."""
 
-    wants: tuple[Word, ...] = Field(
-        default=(),
-        max_length=20,
-        description="files or places to see first, as path, path:symbol or path:line; then give nothing else",
-    )
     edits: tuple[SourceEdit, ...] = Field(default=(), max_length=40, description="changes of existing files")
     files: tuple[WholeFile, ...] = Field(default=(), max_length=20, description="whole files: new or rewritten ones")
     script: str = Field(default="", max_length=4000, description="bash: runs all of it from the repository's root")
 
 
+class ListedValue(FrozenModel):
+    """A value that a conclusion may print by its key."""
+
+    key: str
+    text: str = Field(description="as it will be printed")
+    what: str
+
+
 class QuestionConclusionInputs(FrozenModel):
     asked: ResearchQuestion
     design: ExperimentDesign
-    measured: tuple[str, ...] = Field(description="one line per arm and metric: mean, spread and n")
-    compared: tuple[str, ...] = Field(description="one line per two arms and metric: the direction of the second")
+    values: tuple[ListedValue, ...]
+    compared: tuple[str, ...] = Field(description="one line per two arms and metric: the direction of the first")
     complaints: tuple[str, ...] = ()
 
 
 class StatedDirection(FrozenModel):
     metric: Word
-    first: Word
-    second: Word
-    second_is: str = Field(pattern="^(lower|higher|same|unclear)$", description="compared with the first")
-
-
-class StatedNumber(FrozenModel):
-    text: Word = Field(description="the number as the conclusion prints it, with its % if any")
-    what: Literal["mean", "sd", "value", "difference", "ratio", "percent"] = Field(
-        description=(
-            "the mean, standard deviation or one value of `arm`; or its mean minus that of `against`, divided by it, "
-            "or the difference as a percentage of it"
-        )
-    )
-    metric: Word
     arm: Word
-    against: str = Field(default="", max_length=200)
+    against: Word
+    is_: Literal["higher", "lower", "the same", "open"] = Field(
+        alias="is", description="`arm` compared with `against`; open: the interval of the difference contains zero"
+    )
 
 
 class ConclusionAnswer(FrozenModel):
-    """The conclusion of a study, with the numbers and directions that it states."""
+    """The conclusion of a study, with the directions that it states."""
 
-    conclusion: str = Field(min_length=1, max_length=2400)
-    numbers: tuple[StatedNumber, ...] = Field(
-        default=(),
-        max_length=40,
-        description=("every number in the conclusion, except numbers of the question and counts of arms and seeds"),
-    )
+    conclusion: str = Field(min_length=1, max_length=2400, description="numbers are written as {key}")
     directions: tuple[StatedDirection, ...] = Field(
-        default=(),
-        max_length=20,
-        description=("every direction that the conclusion states, with the names of arms and metrics"),
+        default=(), max_length=20, description="every direction that the conclusion states"
     )
 
 
 def _check_design(inputs: QuestionInputs, answer: DesignAnswer) -> None:
+    for named in (answer.design.arms, answer.design.metrics) if answer.design is not None else ():
+        if len({one.name for one in named}) < len(named):
+            raise ValueError("arms and metrics need different names")
     if answer.design is None and not (answer.wants and inputs.requests_left):
         raise ValueError("give a design" + ("; no more can be shown" if answer.wants else ""))
 

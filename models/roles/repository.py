@@ -51,9 +51,7 @@ class CommandChoice(FrozenModel):
     metric: str = Field(
         min_length=3,
         max_length=300,
-        description=(
-            "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last, or stdout:REGEX with one group in parentheses"
-        ),
+        description=("FILE.json:a.b, FILE.csv:column@last, or stdout:REGEX with one group in parentheses"),
     )
     direction: MetricDirection = Field(description="whether higher (max) or lower (min) is better")
     expected: str = Field(

@@ -75,7 +75,7 @@ def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimD
         return roles.get(b.arm, "ablation") == against.get(roles.get(a.arm, "ablation"))
 
     return [
-        _build_difference(state, a, b, higher=higher[a.name]).model_copy(update={"caveats": caveats.find_caveats(a, b)})
+        build_difference(state, a, b, higher=higher[a.name]).model_copy(update={"caveats": caveats.find_caveats(a, b)})
         for a in claims
         for b in claims
         if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level)
@@ -85,7 +85,7 @@ def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimD
     ]
 
 
-def _build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> ClaimDifference:
+def build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> ClaimDifference:
     """Build the difference of two claims over their shared seeds."""
     key = f"{format_key('diff', a.dataset, a.name, a.condition)}~{format_key(b.condition)}"
     other = {seed: (node, value) for seed, node, value in zip(b.seeds, b.nodes, b.values, strict=True)}

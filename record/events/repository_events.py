@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.repository import (
     BaselineVerdict,
-    CommandRun,
     EnvironmentDeviation,
     ExpectedResult,
     MutationOutcome,
@@ -21,9 +20,7 @@ from labwright.record.schema.repository import (
     SameSeed,
     UnexaminedPart,
 )
-from labwright.record.schema.research_question import ExperimentDesign, QuestionRun, ResearchQuestion
-
-CommandPurpose = Literal["repair", "baseline", "trace", "search", "joint", "confirm"]
+from labwright.record.schema.research_question import ExperimentDesign
 
 
 class RepositoryImported(FrozenModel):
@@ -37,10 +34,6 @@ class RepositoryImported(FrozenModel):
     files: int
     bytes: int
     faults: tuple[str, ...] = Field(default=(), description="content that git does not have: submodules, files in LFS")
-    settings: dict[str, Any] = Field(default_factory=dict)
-    version: str = ""
-    model: str = ""
-    isolation: str = ""
 
 
 class EnvironmentBuilt(FrozenModel):
@@ -86,7 +79,8 @@ class BaselineChecked(FrozenModel):
 
     type: Literal["baseline_checked"] = "baseline_checked"
     tree: str
-    runs: tuple[str, ...]
+    node: str = Field(default="", description="node of the unmodified repository, with its repairs, in an ablation")
+    seeds: tuple[int, ...] = Field(default=(), description="seeds of that node and its replicates")
     mean: float | None
     spread: float | None
     verdict: BaselineVerdict
@@ -111,18 +105,9 @@ class MutationTried(FrozenModel):
     type: Literal["patched"] = "patched"
     part: str
     way: int = Field(ge=0, description="index of the part's mutation")
-    tree: str
+    node: str = Field(default="", description="node that ran it; empty: it could not be run")
     gate: MutationOutcome
     why: str = ""
-
-
-class CommandEnded(FrozenModel):
-    """A run of the command ended."""
-
-    type: Literal["command_ended"] = "command_ended"
-    run: CommandRun
-    purpose: CommandPurpose
-    parts: tuple[str, ...] = Field(default=(), description="ablated parts")
 
 
 class AblationsConcluded(FrozenModel):
@@ -144,24 +129,15 @@ class QuestionDesigned(FrozenModel):
     """The experiment for a question was designed, before any file is changed."""
 
     type: Literal["question_designed"] = "question_designed"
-    question: ResearchQuestion
     design: ExperimentDesign
 
 
-class QuestionRunEnded(FrozenModel):
-    """An attempt at the experiment was run; number 0: the unmodified repository."""
-
-    type: Literal["question_ran"] = "question_ran"
-    number: int = Field(ge=0)
-    run: QuestionRun
-
-
 class QuestionAnswered(FrozenModel):
-    """The conclusion. `bound`: whether each of its numbers and directions follows from the measurements."""
+    """The conclusion, whose numbers the program printed."""
 
     type: Literal["question_answered"] = "question_answered"
     conclusion: str = Field(description="empty: there is no answer")
-    bound: bool = False
+    source: str = Field(default="", description="the conclusion with the keys of its numbers")
     why: str = ""
 
 
@@ -173,9 +149,7 @@ RepositoryEvent = (
     | BaselineChecked
     | PartsFound
     | MutationTried
-    | CommandEnded
     | AblationsConcluded
     | QuestionDesigned
-    | QuestionRunEnded
     | QuestionAnswered
 )

@@ -14,13 +14,14 @@ from labwright.record.schema.decisions import CallKey, Cost, TokenUsage
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.llm_exchanges import StudiedLLMUsage
-from labwright.record.schema.nodes import NodeKind, StageName
+from labwright.record.schema.nodes import NodeKind, StageName, StudyKind
 
 
 class RunStarted(FrozenModel):
     """A run started. `settings` is the complete saved configuration."""
 
     type: Literal["started"] = "started"
+    kind: StudyKind = Field(default="paper", exclude_if=lambda value: value == "paper")
     idea: Idea
     settings: dict[str, Any]
     seed: int

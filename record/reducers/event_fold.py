@@ -114,13 +114,9 @@ def _apply_repository(state: RunState, event: repository_events.RepositoryEvent)
             code.parts = event
         case repository_events.MutationTried():
             code.tried_mutations[event.part, event.way] = event
-        case repository_events.CommandEnded():
-            code.runs[event.run.key] = event
         case repository_events.AblationsConcluded():
             code.ablation_results = event
         case repository_events.QuestionDesigned():
             code.question_design = event
-        case repository_events.QuestionRunEnded():
-            code.question_runs[event.number] = event.run
         case repository_events.QuestionAnswered():
             code.question_answer = event

@@ -7,7 +7,7 @@ from labwright.record.internal_errors import MAX_NODES_PER_FAULT
 from labwright.record.reducers.run_state import RunState, collect_mark_reasons
 from labwright.record.reducers.search_reducer import book_lost_costs, interrupt_nodes, settle_cost, update_node
 from labwright.record.reducers.state_fields import AncestorRun, RoleUsage, UserCommand
-from labwright.record.schema.decisions import Cost
+from labwright.record.schema.decisions import Cost, RunTask
 from labwright.record.schema.nodes import STAGES, StageName
 
 
@@ -57,6 +57,8 @@ def add_model(state: RunState, model: str) -> None:
 def _apply_resumed(state: RunState, event: run_events.RunResumed, at: float) -> None:
     interrupt_nodes(state, at)
     state.stopping = False
+    if state.kind != "paper":
+        _reopen_measuring(state, event)
     if state.process_end is not None:  # a normal end rather than a kill: unanswered calls are tried again
         state.unanswered_calls = {
             key: one for key, one in state.unanswered_calls.items() if key.decision in state.finished_decisions
@@ -77,6 +79,17 @@ def _apply_resumed(state: RunState, event: run_events.RunResumed, at: float) -> 
             state.skipped_kinds = frozenset()
         state.template_sha256 = event.template or state.template_sha256
         add_model(state, event.model)
+
+
+def _reopen_measuring(state: RunState, event: run_events.RunResumed) -> None:
+    """Let a study without a paper measure and report again: with another limit or option, more may be left to do."""
+    state.finished_decisions -= {
+        k
+        for k, decided in state.decisions.items()
+        if isinstance(decided.action, RunTask) and decided.action.task in ("reproduce", "ablate", "answer", "report")
+    }
+    if state.limit_reason is not None or any(key.startswith(("ablation.", "question.")) for key in event.settings):
+        state.repository_state.ablation_results = state.repository_state.question_answer = None
 
 
 def _apply_branched(state: RunState, event: run_events.RunBranched, at: float) -> None:

@@ -12,7 +12,7 @@ from labwright.record.reducers.state_fields import RoleUsage, RunStateFields, Us
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, Cost, EndStage, RunTask
-from labwright.record.schema.nodes import STAGES, Node, Phase, StageName
+from labwright.record.schema.nodes import PHASES, STAGES, Node, Phase, StageName, StudyKind
 from labwright.record.schema.tuning import HyperparameterSetting
 
 
@@ -56,9 +56,12 @@ class RunState(RunStateFields):
         return setting if name in (arm, method) else plan.find_defaults(method) | setting
 
     def find_cell_setting(self, cell: Cell) -> HyperparameterSetting:
-        """Return the hyperparameters of a cell: its arm's, with those that a swapped setting replaces."""
-        own, plan = self.find_setting(cell.arm, cell.trial), self.data_plan
-        assert plan is not None
+        """Return the hyperparameters of a cell: its arm's, with those that a swapped setting replaces; none without a
+        plan."""
+        plan = self.data_plan
+        if plan is None:
+            return {}
+        own = self.find_setting(cell.arm, cell.trial)
         if not cell.setting_of:
             return own
         shared = {one.name for one in plan.find_space(cell.arm)}
@@ -153,8 +156,15 @@ class RunState(RunStateFields):
         return next(iter(unsettled or unreported), None)
 
     @property
+    def kind(self) -> StudyKind:
+        """The kind of the study."""
+        return self.started.kind if self.started is not None else "paper"
+
+    @property
     def phase(self) -> Phase:
         """The next phase of the state machine, as used by the router of `agent.state_machine`."""
+        if self.kind != "paper":
+            return next(phase for phase in PHASES[self.kind] if not self.is_task_done(phase))
         if self.data_plan is None:
             return "prepare"
         if self.stage is not None:

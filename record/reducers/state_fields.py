@@ -141,14 +141,8 @@ class RepositoryState:
         default_factory=dict[tuple[str, int], repository_events.MutationTried]
     )
     """Outcome of each mutation by part and index."""
-    runs: dict[str, repository_events.CommandEnded] = field(default_factory=dict[str, repository_events.CommandEnded])
-    """Every run of the command by its key, in the order of their ends."""
     ablation_results: repository_events.AblationsConcluded | None = None
     question_design: repository_events.QuestionDesigned | None = None
-    question_runs: dict[int, repository_events.QuestionRun] = field(
-        default_factory=dict[int, repository_events.QuestionRun]
-    )
-    """Runs of an experiment that answers a question, by number; 0: the unmodified repository."""
     question_answer: repository_events.QuestionAnswered | None = None
 
 

@@ -91,10 +91,11 @@ def format_place_name(dataset: str, condition: str) -> str:
 
 
 class TrainingCounts(FrozenModel):
-    """Training counts of a cell, made by the sandbox; None if nothing was observed, e.g. because training uses plain
-    numpy.
+    """Training counts of a cell, reported by its process; None if nothing was observed, e.g. because training uses
+    plain numpy.
 
-    Only torch and scikit-learn in the cell's own process are counted (docs/search.md).
+    Only torch and scikit-learn in the cell's own process are counted (docs/search.md). Code could change the counts, so
+    nothing is decided by them.
     """
 
     steps: int | None = Field(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args
 
 from pydantic import Field
@@ -14,6 +14,8 @@ from labwright.record.schema.frozen_model import FrozenModel, Scalar
 
 StageName = Literal["preliminary", "tuning", "agenda", "ablation"]
 STAGES: tuple[StageName, ...] = ("preliminary", "tuning", "agenda", "ablation")
+StudyKind = Literal["paper", "ablation", "question"]
+"""What comes out of a study: a paper on an idea, the parts of a repository that matter, the answer to a question."""
 Phase = Literal[
     "prepare",
     "preliminary",
@@ -29,10 +31,24 @@ Phase = Literal[
     "release",
     "judge",
     "done",
+    "reproduce",
+    "ablate",
+    "answer",
+    "report",
 ]
 """The next step of a run's state machine, or `done`."""
-PHASES: tuple[Phase, ...] = get_args(Phase)
-"""All phases in the order of a run."""
+PHASES: Mapping[StudyKind, tuple[Phase, ...]] = {
+    "paper": get_args(Phase)[:-4],
+    "ablation": ("prepare", "reproduce", "ablate", "report", "done"),
+    "question": ("prepare", "answer", "report", "done"),
+}
+"""The phases of each kind of study, in order."""
+STUDY_STAGES: Mapping[StudyKind, tuple[StageName, ...]] = {
+    "paper": STAGES,
+    "ablation": ("preliminary", "ablation"),
+    "question": ("preliminary",),
+}
+"""The stages of the nodes of each kind of study."""
 NodeKind = Literal["draft", "debug", "improve", "trial", "tune", "ablate", "replicate", "aggregate", "rung"]
 """`trial`: the parent's program with settings of one arm to try; `tune`: with the chosen setting of each arm;
 `replicate`: with another seed; `rung`: reference models (`record.reference_baselines`). No model writes code for these
@@ -156,7 +172,7 @@ class CellRun(ExecutionResult):
     cell: Cell
     key: str = Field(description="sha256 of all that its code could access")
     training: TrainingCounts | None = Field(
-        default=None, description="as counted by the sandbox; None: nothing was observed"
+        default=None, description="as reported by its process; None: nothing was observed"
     )
 
 

@@ -17,7 +17,6 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.nodes import Failure
 
 MetricDirection = Literal["max", "min"]
 
@@ -37,10 +36,20 @@ class RepositoryCommand(FrozenModel):
 
     argv: tuple[str, ...] = Field(min_length=1, description="the first word `python` stands for its interpreter")
     env: dict[str, str] = Field(default_factory=dict, description="variables in addition to those of every run")
-    metric: str = Field(description="FILE.json:a.b, FILE.csv:column@last, tb:DIR:tag@last or stdout:REGEX")
+    metric: str = Field(description="FILE.json:a.b, FILE.csv:column@last, or stdout:REGEX")
     direction: MetricDirection = "max"
     scale: float = Field(default=1.0, description="factor applied to the metric")
     seeded: bool = True
+
+    @property
+    def metric_name(self) -> str:
+        """Name under which the metric is measured: its key, its column, its tag, or the text before it."""
+        kind, _, rest = self.metric.partition(":")
+        if kind == "stdout":
+            return re.split(r"[(\[\\]", rest)[0].strip(" :=") or "metric"
+        if kind == "predictions":
+            return rest.rpartition("@")[2]
+        return (rest.partition(":")[2] if kind == "tb" else rest).partition("@")[0]
 
     def build_argv(self, seed: int, *, out: str = "out", device: str = "cpu", extra: tuple[str, ...] = ()) -> list[str]:
         """Return the command line of one run."""
@@ -61,23 +70,6 @@ class EnvironmentDeviation(FrozenModel):
 
     wanted: str
     found: str = Field(description="empty: not available")
-
-
-class CommandRun(FrozenModel):
-    """One run of the command in a tree: a cell of the study. Its folder is `runs/<id>` in the record's folder."""
-
-    id: str = Field(pattern=r"^[0-9a-f]{24}$", description="start of the key")
-    key: str = Field(description="sha256 of tree, words, environment, data, kind of device, seed and repeat")
-    tree: str = Field(description="git id of the files that ran")
-    argv: tuple[str, ...]
-    seed: int
-    repeat: int = Field(default=0, ge=0, description="number of the run with the same tree, words and seed")
-    seconds: float = Field(ge=0)
-    value: float | None = Field(default=None, description="the metric; None if the run failed")
-    note: str = Field(default="", description="remark on how the value was read")
-    failure: Failure | None = None
-    stdout_tail: str = ""
-    peak_host_bytes: int | None = None
 
 
 RepairKind = Literal["pythonpath", "patch", "pins", "argv", "env"]
@@ -171,9 +163,12 @@ class PartResult(FrozenModel):
     """The reported result of a part. An effect is positive if the part helps, regardless of the metric's direction."""
 
     part: str = Field(description="one part, or several joined by + and ablated together")
+    node: str = Field(default="", description="node of the arm without the part; empty if no mutation worked")
+    key: str = Field(default="", description="key of the effect, the difference to the baseline")
     mutation: str
     where: str = Field(description="`path:line`")
     n: int = Field(description="pairs of runs: on fresh seeds, or from the search if `flag` says so")
+    fresh: bool = Field(default=False, description="whether these are enough fresh seeds for a verdict")
     mean: float | None
     relative: float | None = Field(default=None, description="relative to the baseline's mean")
     low: float | None = None
@@ -182,6 +177,3 @@ class PartResult(FrozenModel):
     called: PartClassification
     detectable: float | None = Field(default=None, description="smallest effect that 4 of 5 such studies would find")
     flag: str = ""
-    runs: tuple[str, ...] = Field(
-        default=(), description="ids of the runs behind the mean; those of the baseline come last"
-    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from labwright.record.schema.frozen_model import FrozenModel
@@ -49,7 +47,7 @@ class ExperimentDesign(FrozenModel):
     varied: tuple[ExperimentVariable, ...] = Field(
         min_length=1, max_length=12, description="settings that differ between the arms"
     )
-    arms: tuple[DesignedArm, ...] = Field(min_length=1, max_length=20)
+    arms: tuple[DesignedArm, ...] = Field(min_length=2, max_length=20)
     metrics: tuple[DesignedMetric, ...] = Field(min_length=1, max_length=8)
     seeds: int = Field(ge=1, le=50, description="number of repetitions of each arm, with seeds from 0")
     hypothesis: str = Field(min_length=1, max_length=1200)
@@ -67,14 +65,3 @@ class ExperimentDesign(FrozenModel):
             f"hypothesis: {self.hypothesis}",
             f"rule: {self.rule}",
         )
-
-
-class QuestionRun(FrozenModel):
-    """One execution of the script, or of the unmodified command."""
-
-    seconds: float
-    exit: int | None = Field(default=None, description="exit code; None: it reached its limit")
-    why: str = Field(default="", description="reason why its output cannot be used")
-    tail: str = ""
-    results: dict[str, Any] = Field(default_factory=dict, description="metric -> arm -> values by seed")
-    files: dict[str, str] = Field(default_factory=dict, description="result file -> sha256")

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from labwright.record.python_syntax import parse_plain
+
 MAX_LINES, MAX_LINE_CHARACTERS, MAX_LOG_BYTES = 20_000, 2_000, 20_000_000
 """Limits: lines of a log, characters of a line, bytes of a file."""
 MIN_LITERAL_LETTERS, MAX_TEMPLATES = 6, 4_000
@@ -275,8 +277,8 @@ def _parse(path: str, text: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return parse_plain(text)
+    except SyntaxError:
         return None
 
 

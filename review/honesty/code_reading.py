@@ -71,7 +71,7 @@ def strip_comments(text: str) -> str:
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         ]
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    except (SyntaxError, ValueError, RecursionError, tokenize.TokenError):
+    except (SyntaxError, tokenize.TokenError):
         return text
     lines = text.splitlines()
     for token in tokens:

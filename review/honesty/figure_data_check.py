@@ -53,7 +53,7 @@ def find_typed_figures(source: str) -> Iterator[HonestyFinding]:
     """Yield one finding per call that draws values typed into the script, or random ones; none if it does not parse."""
     try:
         tree, lines = parse_python(source), source.splitlines()
-    except (SyntaxError, RecursionError):
+    except SyntaxError:
         return
     bindings = {
         target.id: node.value

@@ -8,32 +8,28 @@ never reach it. Limits: without a sandbox, a command may outlive its killed acto
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import tempfile
-import time
-from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from labwright.record.run_folder import hash_file
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
-from labwright.record.untrusted_files import BadFile, make_harmless, remove_tree
+from labwright.record.untrusted_files import BadFile, make_harmless, remove_path, remove_tree
 from labwright.sandbox import monitor
 from labwright.sandbox.cell_runner import KernelHost
 from labwright.sandbox.cell_scheduler import RunningCell
-from labwright.sandbox.cluster.archives import CHUNK_BYTES, pack_archive, unpack_archive
 from labwright.sandbox.cluster.machines import adapt_settings, open_machine_gpus
+from labwright.sandbox.cluster.sent_folders import SentFolder, receive_folder, send_folder
 from labwright.sandbox.content_store import ContentStore, default_store_root, link_or_copy
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.file_clock import read_file_time
 from labwright.sandbox.isolation.scratch import ScratchFolder, remove_stale
 from labwright.sandbox.job import CellStarted, Event
+from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.monitor import ProgressReader
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
 from labwright.sandbox.packages.package_store import PackageOverlay
@@ -49,35 +45,33 @@ NEWS_SECONDS = 1.0
 # --- messages: values, and references to bytes in Ray's object store --------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """A file or folder that many cells read: its key in the content store, and its archive."""
 
     key: str
     kind: str
     name: str
     is_folder: bool
-    parts: list[Any]
+    sent: SentFolder
 
 
 @dataclass(frozen=True)
 class RemoteWork:
-    """A script or a command to run in a folder."""
+    """A script or a command to run in its folder."""
 
-    parts: list[Any]
-    """The archive of the folder."""
+    code: KernelScript | CommandJob
+    sent: SentFolder
+    """The folder."""
     now: float
     """Time of the folder's file system on the head."""
     needs: ResourceNeeds
-    script: KernelScript | None = None
+    alone: bool
+    contents: Mapping[Path, Content]
+    """Path on the head -> content."""
     datasets: tuple[str, ...] = ()
     """Datasets that the script's kernel mounts."""
     watched: bool = False
-    command: CommandJob | None = None
-    alone: bool = False
     packages: PackageOverlay | None = None
-    contents: dict[Path, Content] = field(default_factory=dict[Path, Content])
-    """Path on the head -> content."""
 
 
 class Question(NamedTuple):
@@ -90,39 +84,39 @@ class Question(NamedTuple):
 
 
 class WorkEnded(NamedTuple):
-    """The code has ended; the parts of the folder's archive follow."""
+    """The code has ended; the folder is what it left, None if that cannot be sent."""
 
-    result: KernelExecution | CommandOutcome
-    sha256: str
-    answers: tuple[Counter[str], Counter[str], str] | None = None
-    """Its session with language models: answered questions per model, draws per question, spent budget."""
+    result: Any
+    """`KernelExecution` or `CommandOutcome`."""
+    sent: SentFolder | None
 
 
-News = Event | Question | str
+News = Event | Question | WorkEnded | str
 """A string is output."""
 
 
-# --- a slot -----------------------------------------------------------------------------------------------------------
+# --- the actor --------------------------------------------------------------------------------------------------------
 
 
 class ReportedCell(RunningCell):
-    """The connection between running code and the head, also an `LlmGateway` whose questions the head answers."""
+    """The connection between running code and the head, which also answers its questions to language models."""
 
-    names: tuple[str, ...] = ()
-
-    def __init__(self, script: KernelScript | None) -> None:
-        self.news: list[News] = []
-        self.has_news = asyncio.Event()
+    def __init__(self) -> None:
+        super().__init__(Cell(dataset="", arm=""), 0.0, 0.0, self.send)  # the head knows which cell it is
+        self.news, self.has_news = list[News](), asyncio.Event()
         self._questions: list[asyncio.Future[LLMExchange]] = []
-        cell, limit = (script.cell, script.limit) if script is not None else (Cell(dataset="", arm=""), 0.0)
-        super().__init__(cell, limit, time.monotonic(), self._send)
+
+    def send(self, news: News) -> None:
+        self.news.append(news)
+        self.has_news.set()
 
     def mark_started(self, now: float) -> None:
-        self._send(CellStarted(self.cell))
+        self.send(CellStarted(self.cell))
 
     async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
+        """Ask a language model; see `LlmGateway`."""
         self._questions.append(future := asyncio.get_running_loop().create_future())
-        self._send(Question(len(self._questions) - 1, cell, question, ordinal))
+        self.send(Question(len(self._questions) - 1, cell, question, ordinal))
         return await future
 
     def answer(self, question: int, answer: LLMExchange | Exception) -> None:
@@ -130,106 +124,68 @@ class ReportedCell(RunningCell):
         if not (future := self._questions[question]).done():
             _ = future.set_exception(answer) if isinstance(answer, Exception) else future.set_result(answer)
 
-    def definition(self, name: str) -> str:
-        raise NotImplementedError  # the head computes the keys of cells
-
-    def find(self, cell: str, exchange: str) -> LLMExchange | None:
-        raise NotImplementedError  # the head reads what a cell left
-
-    async def close(self) -> None:
-        """Do nothing, since the head closes its gateway."""
-
-    def _send(self, news: News) -> None:
-        self.news.append(news)
-        self.has_news.set()
-
-
-class ReportedOutput(LiveOutput):
-    """Output that is sent to the head, up to the limit that is shown there."""
-
-    def __init__(self, running: ReportedCell) -> None:
-        super().__init__(None, 0)
-        self._news, self._room = running, MAX_KEPT_CHARS // 2
-
-    def add(self, text: str) -> None:
-        if self._room > 0:
-            self._news.news.append(text[: self._room])
-            self._room -= len(text)
-
 
 @dataclass
 class Slot:
-    """A place for one cell at a time, with its kernel. `folder` has the folder of the work and its archive."""
+    """A place for one cell at a time, with its kernel."""
 
-    host: KernelHost
     folder: Path
-    running: ReportedCell | None = None
+    host: KernelHost
+    running: ReportedCell = field(default_factory=ReportedCell)
     task: asyncio.Task[WorkEnded] | None = None
-
-
-# --- the actor --------------------------------------------------------------------------------------------------------
 
 
 class MachineActor:
     """Runs work on its machine, in slots that the head numbers. A slot keeps its kernel until it is released."""
 
-    def __init__(self, settings: SandboxSettings, slots: int, secret: tuple[Path, ...], watch_seconds: float) -> None:
-        """`slots` cells share the machine's memory; code never sees the paths in `secret`."""
+    async def start(
+        self, settings: SandboxSettings, slots: int, secret: tuple[Path, ...], watch_seconds: float
+    ) -> None:
+        """Prepare the machine: `slots` cells share its memory, and code never sees the paths in `secret`. Raises
+        `SandboxError`, `OSError`."""
         monitor.WATCH_SECONDS = watch_seconds
-        self._settings, self._slot_count, self._secret = adapt_settings(settings), slots, secret
-        self._slots, self._unpacking = dict[int, Slot](), asyncio.Lock()
-
-    async def start(self) -> None:
-        """Prepare the machine. Raises `SandboxError`, `OSError`."""
-        settings = self._settings
+        self._settings = settings = adapt_settings(settings)
+        self._slots, self._receiving = dict[int, Slot](), asyncio.Lock()
         self._store = ContentStore(settings.store or default_store_root())
         home = default_store_root().with_name("actors") / socket.gethostname()
         for folder in (self._store.root, home.parent):
             folder.mkdir(parents=True, exist_ok=True)
         remove_stale(home)
         self._scratch = ScratchFolder(home)
-        self._work = self._scratch.root
+        self._folder = folder = self._scratch.root
         for name in ("cache", "views"):
-            (self._work / name).mkdir()
+            (folder / name).mkdir()
+        labels, gpus = folder / "labels", open_machine_gpus(settings)  # there are no labels
         self._executor = LocalExecutor(
-            self._slot_count,
-            self._work / "views",
-            labels=self._work / "labels",  # unused
-            settings=settings,
-            cache=self._work / "cache",
-            gpus=open_machine_gpus(settings),
-            secret=self._secret,
+            slots, folder / "views", labels=labels, settings=settings, cache=folder / "cache", gpus=gpus, secret=secret
         )
 
-    async def run(self, number: int, work: RemoteWork) -> AsyncGenerator[list[News] | WorkEnded | bytes]:
-        """Run work in a slot: yield its news as they come up, `WorkEnded`, and the parts of the archive."""
+    async def run(self, number: int, work: RemoteWork) -> AsyncGenerator[list[News]]:
+        """Run work in a slot and yield its news as they come up; the last is `WorkEnded`."""
         if (slot := self._slots.get(number)) is None:
-            folder = self._work / f"slot-{number}"
-            slot = self._slots[number] = Slot(KernelHost(self._executor.runner, folder / "kernel"), folder)
-        running = slot.running = ReportedCell(work.script)
-        task = slot.task = asyncio.create_task(self._run_work(slot, running, work))
+            folder = self._folder / f"slot-{number}"
+            folder.mkdir()
+            slot = self._slots[number] = Slot(folder, KernelHost(self._executor.runner, folder / "kernel"))
+        running = slot.running = ReportedCell()
+        output = LiveOutput(slot.folder / "output", MAX_KEPT_CHARS // 2)
+        task = slot.task = asyncio.create_task(self._run_work(slot, output, work))
         task.add_done_callback(lambda _: running.has_news.set())
         try:
-            while not task.done():
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(running.has_news.wait(), NEWS_SECONDS)
-                running.has_news.clear()
-                news, running.news = running.news, []
-                yield news
-            yield running.news
-            yield task.result()
-            with open(slot.folder / "archive", "rb") as file:
-                while part := await asyncio.to_thread(file.read, CHUNK_BYTES):
-                    yield part
+            with open(slot.folder / "output", encoding="utf-8", errors="replace", newline="") as printed:
+                while not task.done():
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(running.has_news.wait(), NEWS_SECONDS)
+                    running.has_news.clear()
+                    news, running.news = running.news, []
+                    yield [*news, printed.read()]
+                yield [*running.news, printed.read(), task.result()]
         finally:
             task.cancel()
             await asyncio.wait({task})
-            for name in ("archive", "work"):
-                await asyncio.to_thread(remove_tree, slot.folder / name, ignore_errors=True)
 
-    async def pass_on(self, number: int, method: Literal["stop", "answer"], *arguments: Any) -> None:
-        """Call a method of the running cell in a slot."""
-        if (slot := self._slots.get(number)) is not None and slot.running is not None:
+    async def call(self, number: int, method: str, *arguments: Any) -> None:
+        """Call a method of the running cell in a slot: `stop` or `answer`."""
+        if (slot := self._slots.get(number)) is not None:
             getattr(slot.running, method)(*arguments)
 
     async def release(self, number: int) -> None:
@@ -250,39 +206,33 @@ class MachineActor:
 
     # --- the work -----------------------------------------------------------------------------------------------------
 
-    async def _run_work(self, slot: Slot, running: ReportedCell, work: RemoteWork) -> WorkEnded:
+    async def _run_work(self, slot: Slot, output: LiveOutput, work: RemoteWork) -> WorkEnded:
         paths = {path: await self._provide(content) for path, content in work.contents.items()}
-        shift = work.now - await asyncio.to_thread(read_file_time, self._work)
         if work.packages is not None and work.packages.folder is not None:
             self._executor.packages = replace(work.packages, folder=paths[work.packages.folder])
-        if work.script is not None:
-            folder = slot.folder / "work" / work.script.folder.name
-            result = await self._run_script(slot, running, work, replace(work.script, folder=folder), paths)
+        shift = work.now - await asyncio.to_thread(read_file_time, slot.folder)
+        folder, code = slot.folder / "work" / work.code.folder.name, work.code
+        if isinstance(code, KernelScript):
+            result = await self._run_script(slot, work, replace(code, folder=folder, live=output), paths)
         else:
-            folder = slot.folder / "work" / "checkout"
-            result = await self._run_command(slot, running, work, folder, paths)
+            result = await self._run_command(slot, work, replace(code, folder=folder), paths)
 
-        def pack() -> WorkEnded:
-            nonlocal result
-            archive, most = slot.folder / "archive", int(self._settings.disk_gb * 1e9)
+        def send() -> WorkEnded:
             try:
                 make_harmless(folder)
-                left_out = ("inputs",) if work.script is not None else ()
-                pack_archive(folder, archive, max_bytes=most, clock_shift=shift, excluded=left_out)
+                if isinstance(code, KernelScript):
+                    remove_path(folder, "inputs")
+                most = int(self._settings.disk_gb * 1e9)
+                return WorkEnded(result, send_folder(folder, slot.folder, max_bytes=most, clock_shift=shift))
             except BadFile as error:
-                result = replace(result, failure=result.failure or failure_from_error(error))
-                remove_tree(folder)
-                folder.mkdir()
-                pack_archive(folder, archive, max_bytes=0)
-            if isinstance(result, CommandOutcome) or (session := result.llm_session) is None:
-                return WorkEnded(result, hash_file(archive))
-            answers = session.answer_counts, session.draw_counts, session.budget_message
-            return WorkEnded(replace(result, llm_session=None), hash_file(archive), answers)
+                return WorkEnded(replace(result, failure=result.failure or failure_from_error(error)), None)
+            finally:
+                remove_tree(slot.folder / "work", ignore_errors=True)  # the head may use the slot again at once
 
-        return await asyncio.to_thread(pack)
+        return await asyncio.to_thread(send)
 
     async def _run_script(
-        self, slot: Slot, running: ReportedCell, work: RemoteWork, script: KernelScript, paths: dict[Path, Path]
+        self, slot: Slot, work: RemoteWork, script: KernelScript, paths: Mapping[Path, Path]
     ) -> KernelExecution:
         runner = self._executor.runner
         models = {name: str(paths[Path(path)]) for name, path in script.pretrained.items()}
@@ -290,51 +240,38 @@ class MachineActor:
             self._executor.add_pretrained(new)
         views = {name: runner.views / f"{name}.npz" for name in script.views}
         for name, path in views.items():  # waiting kernels look for them under their names
-            if not path.exists() or not path.samefile(paths[Path(script.views[name])]):
-                path.unlink(missing_ok=True)
+            if not path.exists():
                 link_or_copy(paths[Path(script.views[name])], path)
-        slot.host.runner = replace(runner, subjects=running) if script.job.subjects else runner
+        slot.host.runner = replace(runner, subjects=cast("LlmGateway", slot.running))  # only asked
         await slot.host.prepare(script.cell, script.job.source, work.datasets, work.needs.gpus)
-        await self._unpack(work.parts, slot.folder / "archive", script.folder)
+        await asyncio.to_thread(receive_folder, work.sent, script.folder, slot.folder)
         reader = ProgressReader(script.folder) if work.watched else None
-        live, texts = ReportedOutput(running), {name: str(path) for name, path in views.items()}
-        script = replace(script, views=texts, pretrained=models, live=live)
-        return await slot.host.execute(script, running, reader)
+        script = replace(script, views={name: str(path) for name, path in views.items()}, pretrained=models)
+        return replace(await slot.host.execute(script, slot.running, reader), llm_session=None)
 
     async def _run_command(
-        self, slot: Slot, running: ReportedCell, work: RemoteWork, folder: Path, paths: dict[Path, Path]
+        self, slot: Slot, work: RemoteWork, job: CommandJob, paths: Mapping[Path, Path]
     ) -> CommandOutcome:
-        assert work.command is not None
-        await self._unpack(work.parts, slot.folder / "archive", folder)
-        environment = work.command.environment
-        if environment.packages is not None:
-            environment = replace(environment, packages=paths[environment.packages])
-        readable = tuple(filter(Path.exists, work.command.readable))
-        job = replace(work.command, folder=folder, environment=environment, readable=readable)
+        await asyncio.to_thread(receive_folder, work.sent, job.folder, slot.folder)
+        if (packages := job.environment.packages) is not None:
+            job = replace(job, environment=replace(job.environment, packages=paths[packages]))
         return await self._executor.runner.run_repository_command(
-            job, work.needs, alone=work.alone, on_start=lambda: running.mark_started(0.0)
+            replace(job, readable=tuple(filter(Path.exists, job.readable))),
+            work.needs,
+            alone=work.alone,
+            on_start=lambda: slot.running.mark_started(0.0),
         )
 
     async def _provide(self, content: Content) -> Path:
-        """Return the content in this machine's store, after unpacking it there if it is missing."""
-        async with self._unpacking:
-            if (found := self._store.find(content.key)) is None:
-                part = Path(tempfile.mkdtemp(prefix=".part-", dir=self._store.root))
-                try:
-                    await self._unpack(content.parts, part / "archive", part / "files")
-                    os.rename(part / "files" / ("" if content.is_folder else content.name), part / "content")
-                    await asyncio.to_thread(self._store.finish, part, content.key, content.kind, content.name)
-                finally:
-                    await asyncio.to_thread(remove_tree, part, ignore_errors=True)
-                found = self._store.find(content.key)
+        """Return the content in this machine's store, after adding it there if it is missing."""
+
+        def add() -> Path | None:
+            remove_tree(folder := self._folder / "content")
+            receive_folder(content.sent, folder, self._folder)
+            self._store.add(folder if content.is_folder else folder / content.name, content.kind, content.name)
+            return self._store.find(content.key)
+
+        async with self._receiving:
+            found = self._store.find(content.key) or await asyncio.to_thread(add)
         assert found is not None
         return found
-
-    async def _unpack(self, parts: list[Any], archive: Path, folder: Path) -> None:
-        """Fetch the parts of an archive and extract it."""
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        with open(archive, "wb") as file:
-            for part in parts:
-                await asyncio.to_thread(file.write, await part)
-        await asyncio.to_thread(unpack_archive, archive, folder)
-        archive.unlink()

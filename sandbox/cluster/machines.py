@@ -148,8 +148,13 @@ def join_cluster(address: str) -> None:
             f"the Ray cluster at {address or 'this machine'} cannot be joined: {format_error(error)}; this machine "
             "must belong to it (ray start), with the same Python, Ray and token"
         ) from None
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, on_end)  # Ray's own handler ends the process with a crash report
+    if threading.current_thread() is threading.main_thread():  # Ray's own handler ends the process with a crash report
+        signal.signal(signal.SIGTERM, end_by_signal if on_end == signal.SIG_DFL else on_end)
+
+
+def end_by_signal(number: int, _: object) -> None:
+    """End this process in order: if it dies at once, helpers of a Ray that it started stay behind."""
+    sys.exit(128 + number)
 
 
 def format_error(error: Exception) -> str:

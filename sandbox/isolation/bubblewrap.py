@@ -5,8 +5,8 @@ Guarantees: the filesystem contains the system's programs and libraries read-onl
 (by default) network are separate; the command has no capabilities and cannot gain any, nor create user namespaces. When
 bubblewrap ends, so do all processes in the sandbox.
 
-Limits: the sandbox is only as secure as the Linux kernel. System calls are not filtered. Names of host folders are
-visible if a path inside them is mounted; /usr and parts of /etc can be read.
+Limits: the sandbox is only as secure as the Linux kernel. System calls are filtered only by `lab._walls`. Names of host
+folders are visible if a path inside them is mounted; /usr and parts of /etc can be read.
 
 Source: bubblewrap's manual, bwrap(1).
 """
@@ -26,53 +26,17 @@ WALLS_SCRIPT = Path(__file__).resolve().parents[1] / "kernel_side" / "lab" / "_w
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SYSTEM_FILES = (
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/alternatives",
-    "/etc/fonts",
-    "/etc/ssl",
-    "/etc/passwd",
-    "/etc/group",
-    "/etc/nsswitch.conf",
-    "/etc/localtime",
-    "/etc/mime.types",
-    "/etc/texmf",
-    "/var/lib/texmf",
-    "/var/cache/fonts",
-    "/sys/devices",
-    "/sys/bus/pci",
-)
-_READ_ONLY_PROC = (
-    "/proc/sys",
-    "/proc/sysrq-trigger",
-    "/proc/irq",
-    "/proc/bus",
-    "/proc/fs",
-    "/proc/mtrr",
-    "/proc/acpi",
-    "/proc/scsi",
-)
+    "/etc/ld.so.cache /etc/ld.so.conf /etc/ld.so.conf.d /etc/alternatives /etc/fonts /etc/ssl /etc/passwd "
+    "/etc/group /etc/nsswitch.conf /etc/localtime /etc/mime.types /etc/texmf /var/lib/texmf /var/cache/fonts "
+    "/sys/devices /sys/bus/pci"
+).split()
+_READ_ONLY_PROC = "/proc/sys /proc/sysrq-trigger /proc/irq /proc/bus /proc/fs /proc/mtrr /proc/acpi /proc/scsi".split()
 """Settings of the whole machine. Root can write to these files without a capability, because it owns them, and
 bubblewrap 0.8 protects only some of them.
 """
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/services", "/etc/pki", "/run/systemd/resolve")
 
-_TOO_WIDE_FOLDERS = (
-    "/etc",
-    "/var",
-    "/tmp",
-    "/run",
-    "/proc",
-    "/sys",
-    "/dev",
-    "/bin",
-    "/lib",
-    "/lib64",
-    "/opt",
-    "/mnt",
-    "/srv",
-)
+_TOO_WIDE_FOLDERS = "/etc /var /tmp /run /proc /sys /dev /bin /lib /lib64 /opt /mnt /srv".split()
 
 
 @dataclass(frozen=True)
@@ -106,6 +70,8 @@ class SandboxSpec:
     """Interpreter that first protects the machine's devices and then drops the capability for doing so; without it,
     a command run as root can change device permissions.
     """
+    with_host: bool = False
+    """Whether the guard starts nothing once the host, which holds standard input open, has ended."""
     user_namespace: bool = True
     """False only if the kernel forbids user namespaces and this process is root: then the only protection is that
     capabilities are dropped.
@@ -117,8 +83,10 @@ def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
     user = ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
     network = [] if sandbox.network else ["--unshare-net"]
     seen = str(sandbox.folder_inside or sandbox.folder or "/")
-    capable = [word for name in ("SYS_ADMIN", "SETPCAP") for word in ("--cap-add", f"CAP_{name}")]
+    names = ("SYS_ADMIN", "SETPCAP", *(["NET_ADMIN"] if sandbox.has_inner_walls else ()))
+    capable = [word for name in names for word in ("--cap-add", f"CAP_{name}")]
     guard = [sandbox.guard, "-I", "-S", str(WALLS_SCRIPT)] if sandbox.guard else []
+    guard += ["--with-host"] if guard and sandbox.with_host else []
     # JPY_PARENT_PID would make ipykernel wait for a process that it cannot see.
     return [
         BWRAP_PROGRAM,
@@ -213,7 +181,7 @@ def _system_arguments(sandbox: SandboxSpec) -> list[str]:
     tmp = ["--bind", str(sandbox.tmp)] if sandbox.tmp else memory
     return [
         *words,
-        *_repeat_option("--ro-bind", map(Path, _SYSTEM_FILES + (_NETWORK_FILES if sandbox.network else ()))),
+        *_repeat_option("--ro-bind", map(Path, (*_SYSTEM_FILES, *(_NETWORK_FILES if sandbox.network else ())))),
         "--proc",
         "/proc",
         *_repeat_option("--ro-bind", map(Path, _READ_ONLY_PROC)),

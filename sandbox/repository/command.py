@@ -26,10 +26,10 @@ from labwright.record.untrusted_files import BadFile, make_folder, open_regular,
 from labwright.sandbox.errors import ExecutorError, RepositoryError
 from labwright.sandbox.failures import failure_from_death, failure_from_exception, failure_from_flood, strip_colours
 from labwright.sandbox.gpu_leases import GpuLease
-from labwright.sandbox.isolation.bubblewrap import BWRAP_PROGRAM, SYSTEM_FOLDERS, SandboxSpec, build_command, is_visible
-from labwright.sandbox.isolation.interpreter import build_thread_variables, inspect_interpreter
-from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group
-from labwright.sandbox.isolation.mounts import SHM_BYTES, KernelConfig, list_device_files
+from labwright.sandbox.isolation.bubblewrap import SYSTEM_FOLDERS, SandboxSpec, build_command, is_visible
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group, enter_task_group
+from labwright.sandbox.isolation.mounts import SHM_BYTES, KernelConfig, build_base_environment, list_device_files
 from labwright.sandbox.isolation.processes import CACHE_VARIABLE
 from labwright.sandbox.isolation.sandboxed_process import SandboxedProcess
 from labwright.sandbox.isolation.scratch import ScratchFolder
@@ -49,17 +49,6 @@ _OFFLINE_VARIABLES = {
     "COMET_OFFLINE_DIRECTORY": "./comet",
     "NO_ALBUMENTATIONS_UPDATE": "1",
 }
-_ALLOWED_VARIABLES = (
-    "PATH",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "LD_LIBRARY_PATH",
-    "CUDA_HOME",
-    "NVIDIA_VISIBLE_DEVICES",
-    "NVIDIA_DRIVER_CAPABILITIES",
-)
 _POLL_SECONDS = 0.05
 _READ_BYTES = 2**16
 
@@ -197,35 +186,24 @@ class CommandProcess:
 
     @property
     def pid(self) -> int:
-        assert self._process is not None and self._process.process is not None
+        assert self._process is not None
         return self._process.process.pid
 
     async def start(self, argv: Sequence[str]) -> None:
         """Start the process. Raises `ExecutorError` if that fails."""
         command = await asyncio.to_thread(self._build_command_line, argv)
-        read, write = os.pipe()
-        with open(read, "rb") as answer:
-            if on := self._config.isolation.is_on:
-                at = command.index(BWRAP_PROGRAM) + 1
-                command[at:at] = ["--info-fd", str(write)]
-            try:  # not in a thread, since a process that dies with its parent would die with the thread
-                process = subprocess.Popen(
-                    command,
-                    cwd=self._job.folder,
-                    env=self._build_variables(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    pass_fds=(write,) if on else (),
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise ExecutorError(f"cannot start {self._job.name}: {error}") from error
-            finally:
-                os.close(write)
-            self._process = SandboxedProcess(process, on)
-            if on:
-                await asyncio.to_thread(self._process.read_first_pid, answer.fileno())
+        try:
+            self._process = SandboxedProcess.start(
+                command,
+                wrapped=self._config.isolation.is_on,
+                cwd=self._job.folder,
+                env=self._build_variables(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        except OSError as error:
+            raise ExecutorError(f"cannot start {self._job.name}: {error}") from error
+        await asyncio.to_thread(self._process.read_first_pid)
 
     def _build_command_line(self, argv: Sequence[str]) -> list[str]:
         """Build the command line: entering a control group, the sandbox, file limits and the command.
@@ -237,14 +215,12 @@ class CommandProcess:
                 _make_mount_point(self._job.folder, inside.relative_to(CHECKOUT_INSIDE), path, name)
         settings = self._config.settings
         self._group = create_task_group(self._scratch.root.name, settings.tasks)
-        before = (
-            []
-            if self._group is None
-            else ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(self._group / "cgroup.procs")]
-        )
-        limits = f'ulimit -f {int(settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@"'
+        limits = f'ulimit -f {int(settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@" </dev/null'
         words = ["/bin/sh", "-c", limits, "sh", *_resolve_words(argv, self._job.environment)]
-        return [*before, *(build_command(words, self._build_sandbox()) if self._config.isolation.is_on else words)]
+        return [
+            *enter_task_group(self._group),
+            *(build_command(words, self._build_sandbox()) if self._config.isolation.is_on else words),
+        ]
 
     async def wait_until_done(self, limits: ResourceLimits, timeout: float) -> Failure | None:
         """Wait for the end; return the reason why the command failed, or None."""
@@ -287,6 +263,8 @@ class CommandProcess:
         """Kill remaining processes and release resources. Idempotent."""
         if self._process is not None:
             self._process.kill_and_reap()
+            if self._process.process is not None and self._process.process.stdin is not None:
+                self._process.process.stdin.close()
         if self._group is not None:
             with contextlib.suppress(OSError):
                 self._group.rmdir()
@@ -305,7 +283,7 @@ class CommandProcess:
         return code
 
     async def _read_outputs(self) -> None:
-        assert self._process is not None and self._process.process is not None
+        assert self._process is not None
         process = self._process.process
         assert process.stdout is not None and process.stderr is not None
         await asyncio.gather(self._drain("stdout", process.stdout), self._drain("stderr", process.stderr))
@@ -345,40 +323,31 @@ class CommandProcess:
             network=config.settings.network == "on",
             shm_bytes=SHM_BYTES,
             guard=environment.python if config.isolation.between_cells else "",
+            with_host=True,
             user_namespace=config.isolation.user_namespace,
         )
 
     def _build_variables(self) -> dict[str, str]:
-        job, settings, on = self._job, self._config.settings, self._config.isolation.is_on
+        job, on = self._job, self._config.isolation.is_on
         base = CHECKOUT_INSIDE if on else job.folder.absolute()
         tmp = "/tmp" if on else str(self._scratch.tmp)
         program = Path(job.environment.python)
-        found = {name: os.environ[name] for name in _ALLOWED_VARIABLES if name in os.environ}
+        common = build_base_environment(self._config.settings, self._lease.devices)
+        path = common.get("PATH", "/usr/bin:/bin")
         imports = [str(base / folder) for folder in job.environment.import_folders] + (
             [str(job.environment.packages)] if job.environment.packages is not None else []
         )
         imports = [*filter(None, job.env.get("PYTHONPATH", "").split(":")), *imports]
         return (
-            found
+            common
             | _OFFLINE_VARIABLES
-            | build_thread_variables(settings)
             | {
                 CACHE_VARIABLE: str(self._config.cache),
                 "HOME": tmp,
                 "TMPDIR": tmp,
-                "PYTHONHASHSEED": "0",
-                "PYTHONUNBUFFERED": "1",
-                "PYTHONUTF8": "1",
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "PYTHONNOUSERSITE": "1",
-                "MPLBACKEND": "Agg",
-                "SOURCE_DATE_EPOCH": "0",
-                "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-                "TOKENIZERS_PARALLELISM": "false",
-                "PATH": f"{program.parent}:{found.get('PATH', '/usr/bin:/bin')}"
-                if program.is_absolute()
-                else found.get("PATH", "/usr/bin:/bin"),
-                "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in self._lease.devices),
+                "PATH": f"{program.parent}:{path}" if program.is_absolute() else path,
                 **job.env,
                 **({"PYTHONPATH": ":".join(imports)} if imports else {}),
             }

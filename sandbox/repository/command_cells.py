@@ -15,18 +15,35 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Annotated
 
-from labwright.record.repository_source import OUTPUT_FOLDER, build_command_line, parse_arm_code, parse_program
+from pydantic import AllowInfNan, Strict, TypeAdapter
+
+from labwright.record.repository_source import (
+    OUTPUT_FOLDER,
+    ScriptResults,
+    build_command_line,
+    parse_arm_code,
+    parse_program,
+)
 from labwright.record.schema.cell import Cell, format_place_name
 from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, Measurement
 from labwright.record.schema.nodes import Failure
-from labwright.record.untrusted_files import list_names, open_regular, remove_tree, write_file
+from labwright.record.untrusted_files import (
+    BadFile,
+    list_names,
+    make_folder,
+    open_regular,
+    remove_path,
+    remove_tree,
+    write_file,
+)
 from labwright.sandbox.cell_runner import CellRunner
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
 from labwright.sandbox.file_clock import wait_for_next_time
-from labwright.sandbox.job import MEASUREMENTS, CellResult, Job
+from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS, CellResult, Job
 from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
@@ -42,10 +59,13 @@ from labwright.sandbox.repository.metric import (
 )
 from labwright.sandbox.repository.output_redaction import OutputRedactor
 from labwright.sandbox.repository.predictions import submit_predictions
+from labwright.sandbox.repository.trace import HOOK_FOLDER, TRACE_FOLDER, add_hook, build_trace_variables, copy_trace
 from labwright.sandbox.results import AttemptMeasurements, measure_attempt
 from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
+MAX_RESULT_BYTES = 5_000_000
+_RESULTS = TypeAdapter(dict[str, dict[str, tuple[Annotated[float, Strict(), AllowInfNan(False)], ...]]])
 SEALED_TEST_PREFIX = "test_metric"
 """Prefix of the names of sealed files with one value each."""
 
@@ -129,24 +149,32 @@ class CommandWorker:
         argv = build_command_line(
             code.command, cell.seed, code.build_words(arm, cell, order.task.setting), device=self.repository.device
         )
-        resume = self.repository.resume
+        resume, env = self.repository.resume, code.command.env
+        if code.traced:
+            remove_path(checkout, TRACE_FOLDER)
+            make_folder(checkout, TRACE_FOLDER)
+            env |= build_trace_variables()
         began = await asyncio.to_thread(wait_for_next_time, checkout)
         ran = await self.runner.run_repository_command(
             CommandJob(
                 name=f"{self.job.name} {cell.name}",
                 folder=checkout,
                 argv=tuple(argv),
-                env=code.command.env,
+                env=add_hook(env),
                 timeout=order.limit / 2 if resume else order.limit,  # shared by both runs
                 environment=self.repository.environment.command_environment,
-                readable=(large_files,),
+                readable=(large_files, HOOK_FOLDER),
                 resume=resume,
             ),
             order.task.needs,
             alone=order.alone,
             on_start=lambda: running.mark_started(time.monotonic()),
         )
+        if code.traced:
+            copy_trace(checkout, folder)
         finished = FinishedCommand(ran, checkout, folder, began)
+        if code.results is not None:
+            return await asyncio.to_thread(self._record_script_results, cell, code.results, finished)
         if predictions:
             return await asyncio.to_thread(self._score_predictions, cell, metrics[0].place, finished)
         readings = [
@@ -185,6 +213,26 @@ class CommandWorker:
             update={"measurements": measured.final, "sealed": measured.sealed, "curves_sha256": measured.curves_sha256}
         )
 
+    def _record_script_results(self, cell: Cell, wanted: ScriptResults, finished: FinishedCommand) -> CellResult:
+        """Return the outcome of a script that measures several arms, and keep its file of results as an artifact."""
+        ran, folder, found, failure = finished.outcome, finished.folder, list[Measurement](), finished.outcome.failure
+        artifacts = dict[str, str]()
+        if failure is None:
+            try:
+                found, content = read_script_results(finished.checkout, wanted, cell.dataset)
+                name = PurePosixPath(wanted.file).name
+                write_file(folder, f"{ARTIFACTS}/{name}", content)
+                artifacts[name] = hashlib.sha256(content).hexdigest()
+            except RepositoryError as error:
+                failure = Failure(kind="no measurement", message=str(error))
+        lines = "".join(f"{one.model_dump_json()}\n" for one in found).encode()
+        write_file(folder, MEASUREMENTS, lines)
+        outcome = self._build_outcome(cell, ran, failure, self.repository.redactor, folder)
+        digest = hashlib.sha256(lines).hexdigest()
+        return outcome.model_copy(
+            update={"measurements": tuple(found), "artifacts": artifacts, "curves_sha256": digest if found else None}
+        )
+
     def _record_readings(
         self, cell: Cell, name: str, finished: FinishedCommand, readings: list[MetricReading], scale: float
     ) -> CellResult:
@@ -220,16 +268,44 @@ class CommandWorker:
     ) -> CellResult:
         """Return the outcome without values and write the redacted output."""
         output = hidden.redact(ran.output)
+        if failure is not None:
+            message, traceback = hidden.redact(failure.message), hidden.redact(failure.traceback)
+            failure = failure.model_copy(update={"message": message, "traceback": traceback})
         write_file(folder, "stdout.txt", output)
         self.live.add(f"\n--- {cell} ---\n{output}")
         return CellResult(
             cell=cell,
             seconds=ran.seconds,
-            failure=_redact_failure(failure, hidden),
+            failure=failure,
             stdout_tail=output[-MAX_TAIL_CHARS:],
             resumed=ran.resumed,
             peak_host_bytes=ran.peak_host_bytes,
         )
+
+
+def read_script_results(checkout: Path, wanted: ScriptResults, dataset: str) -> tuple[list[Measurement], bytes]:
+    """Return the value of every arm, metric and seed, and the file. Raises `RepositoryError` if one is missing."""
+    try:
+        with open_regular(checkout, wanted.file, MAX_RESULT_BYTES) as file:
+            results = _RESULTS.validate_json(content := file.read())
+        values = {
+            (metric, arm): results.get(metric, {}).get(arm, ()) for metric in wanted.metrics for arm in wanted.arms
+        }
+        found = [
+            Measurement(
+                name=metric, value=value, condition=arm, dataset=dataset, split="validation", seed=seed, grade="logged"
+            )
+            for (metric, arm), numbers in values.items()
+            for seed, value in enumerate(numbers)
+        ]
+    except (BadFile, OSError, ValueError):
+        raise RepositoryError(f"the script left no {wanted.file} in the required format") from None
+    lacking = [f"{metric} of {arm}" for (metric, arm), numbers in values.items() if len(numbers) < wanted.seeds]
+    if lacking:
+        raise RepositoryError(
+            f"{wanted.file} lacks values for {', '.join(lacking[:6])}: {wanted.seeds} finite numbers are needed of each"
+        )
+    return found, content
 
 
 def _find_failure(reading: MetricReading) -> Failure | None:
@@ -240,15 +316,6 @@ def _find_failure(reading: MetricReading) -> Failure | None:
     if failure is not None and "is not finite" in failure.message:
         return failure.model_copy(update={"kind": "diverged"})
     return failure
-
-
-def _redact_failure(failure: Failure | None, hidden: OutputRedactor) -> Failure | None:
-    """Redact the message and traceback of a failure."""
-    if failure is None:
-        return None
-    return failure.model_copy(
-        update={"message": hidden.redact(failure.message), "traceback": hidden.redact(failure.traceback)}
-    )
 
 
 def _seal_test_value(folder: Path, found: Measurement, value: float) -> dict[str, str]:

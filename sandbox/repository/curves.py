@@ -1,4 +1,4 @@
-"""Read training curves from a command's checkout: TensorBoard files and tables with a step column.
+"""Read training curves from a command's checkout: tables with a step column.
 
 A table is a .csv, .tsv or .jsonl file of the run with a column `step`, `iteration`, `epoch` or similar; its other
 numbers are curves. Curves whose folder, file, name or row contains `test`, or that match the output redaction, are
@@ -9,29 +9,24 @@ numbers are not found.
 
 from __future__ import annotations
 
-import csv
-import json
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import cast
 
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, MAX_STEPS, Measurement, Split
-from labwright.record.untrusted_files import BadFile, open_regular, raise_read_errors_as
-from labwright.sandbox.repository.event_files import EVENT_FILE_MARK, list_newest_last, read_scalars
+from labwright.record.untrusted_files import BadFile, raise_read_errors_as
+from labwright.sandbox.repository.metric import TABLE_SUFFIXES, list_oldest_first, read_rows
 from labwright.sandbox.repository.output_redaction import WITHHELD_LINE, OutputRedactor
 
 MAX_CURVES, MAX_POINTS = 16, 250
 """Maximum number of curves per cell (the first ones) and of points per curve (evenly spaced steps and the last)."""
-_MAX_FILES, _MAX_ROWS, _MAX_FILE_BYTES, _MAX_NAME_CHARS = 20, 100_000, 64 * 2**20, 100
+_MAX_FILES, _MAX_ROWS, _MAX_NAME_CHARS = 20, 100_000, 100
 _STEP_COLUMNS = ("step", "global_step", "_step", "iteration", "iter", "epoch")
 _SPLIT_BY_WORD: Mapping[str, Split] = {
     "train": "train",
@@ -80,9 +75,11 @@ def _classify_name(text: str) -> tuple[bool, Split | None]:
 def read_command_curves(folder: Path, cell: Cell, hidden: OutputRedactor, since: float) -> list[Measurement]:
     """Return the points of a cell's curves, graded `logged`, from files not older than `since`."""
     found = CollectedCurves()
-    for read in (_read_tables, _read_event_files):
-        with suppress(BadFile), raise_read_errors_as("curves"):
-            read(folder, since, found)
+    with suppress(BadFile), raise_read_errors_as("curves"):
+        files = sorted(file for suffix in TABLE_SUFFIXES for file in list_oldest_first(folder, f"**/*{suffix}"))
+        for name in [name for changed, name in files if changed >= since][-_MAX_FILES:]:
+            with suppress(BadFile), raise_read_errors_as(name):
+                _add_rows(name, islice(read_rows(folder, name), _MAX_ROWS), found)
     shown = (curve for curve in found.curves.items() if not _reveals_result(*curve, hidden))
     return [
         Measurement(
@@ -96,12 +93,8 @@ def read_command_curves(folder: Path, cell: Cell, hidden: OutputRedactor, since:
             grade="logged",
         )
         for (split, name), points in islice(shown, MAX_CURVES)
-        for step in _select_steps(sorted(points))
+        for step in sorted({*sorted(points)[:: math.ceil(len(points) / MAX_POINTS)], max(points)})
     ]
-
-
-def _select_steps(steps: list[int]) -> list[int]:
-    return sorted({*steps[:: math.ceil(len(steps) / MAX_POINTS)], steps[-1]})
 
 
 def _reveals_result(key: tuple[Split | None, str], points: Mapping[int, float], hidden: OutputRedactor) -> bool:
@@ -110,35 +103,6 @@ def _reveals_result(key: tuple[Split | None, str], points: Mapping[int, float], 
     return WITHHELD_LINE in (OutputRedactor(hidden.patterns) if split in ("train", "validation") else hidden).redact(
         lines
     )
-
-
-def _read_event_files(folder: Path, since: float, found: CollectedCurves) -> None:
-    for file in list_newest_last(folder, ".", EVENT_FILE_MARK, since)[-_MAX_FILES:]:
-        with suppress(BadFile), raise_read_errors_as(file):
-            for step, tag, value in islice(read_scalars(folder, file), _MAX_ROWS):
-                found.add_point(os.path.dirname(file), tag, step, value)
-
-
-def _read_tables(folder: Path, since: float, found: CollectedCurves) -> None:
-    names = [
-        name
-        for ending in (".csv", ".tsv", ".jsonl")
-        for name in list_newest_last(folder, ".", ending, since)
-        if name.endswith(ending)
-    ]
-    for name in names[-_MAX_FILES:]:
-        with (
-            suppress(BadFile),
-            raise_read_errors_as(name),
-            open_regular(folder, name, _MAX_FILE_BYTES) as raw,
-            TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as text,
-        ):
-            rows = (
-                (json.loads(line) for line in text if line.strip())
-                if name.endswith(".jsonl")
-                else (csv.DictReader(text, delimiter="\t" if name.endswith(".tsv") else ",", skipinitialspace=True))
-            )
-            _add_rows(name, cast(Iterable[Mapping[str, object]], islice(rows, _MAX_ROWS)), found)
 
 
 def _add_rows(place: str, rows: Iterable[Mapping[str, object]], found: CollectedCurves) -> None:

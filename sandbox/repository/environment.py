@@ -11,36 +11,32 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from labwright.record.schema.repository import EnvironmentDeviation
-from labwright.sandbox.environment_fingerprint import hash_folders
+from labwright.sandbox.environment_fingerprint import hash_path
 from labwright.sandbox.errors import PackageError, RepositoryError
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.packages.package_store import PackageOverlay, ResolvedLock, provide_packages, resolve_packages
-from labwright.sandbox.packages.uv import IndexUnavailable
+from labwright.sandbox.packages.package_store import PackageOverlay, provide_packages, resolve_packages
+from labwright.sandbox.packages.resolver import IndexUnavailable
 from labwright.sandbox.repository.command import CommandEnvironment
 from labwright.sandbox.settings import SandboxSettings
 
 _REQUIREMENT_FILES = (
-    "requirements.txt",
-    "requirements/base.txt",
-    "requirements/requirements.txt",
-    "pyproject.toml",
-    "setup.cfg",
+    "requirements.txt requirements/base.txt requirements/requirements.txt pyproject.toml setup.cfg".split()
 )
-MAX_SOURCE_BUILDS = 3
-"""Maximum number of packages built from source for lack of a wheel."""
+_NOT_FROM_INDEX = (
+    "not installed: it comes from an address, not from an index (use an interpreter that has it: --python)"
+)
 _PIN_PATTERN = re.compile(r"(?<![<>~!=])={2,3}\s*([^\s,;+*]+?)(?:\.\*)?(?:\+[\w.]+)?(?=[,;\s]|$)")
 """A pin with its version, without the build label."""
-_SAMPLED_FILE_BYTES = 10**9
-"""For larger files, only the size and a sample are hashed."""
 
 
 @dataclass(frozen=True)
@@ -91,43 +87,32 @@ def build_environment(
     Raises `RepositoryError` for an invalid interpreter, `ExecutorError` if it does not run.
     """
     program = find_interpreter(python) if python else settings.python
-    command_environment = CommandEnvironment(program, mounts=dict(mounts or {}))
-    runs, wanted = inspect_interpreter(program), find_requirements(texts)
+    runs, mounted = inspect_interpreter(program), dict(mounts or {})
     installed = {canonicalize_name(name): version for name, version in runs.packages.items()}
-    fingerprints = {
-        name: compute_fingerprint(path) for name, path in command_environment.mounts.items() if path.exists()
-    }
-    fingerprints |= hash_folders(settings.readable)
+    fingerprints = {name: hash_path(str(path)) for name, path in mounted.items() if path.exists()}
+    fingerprints |= {folder: hash_path(folder) for folder in settings.readable}
+    missing: list[Requirement] = []
+    deviations: list[EnvironmentDeviation] = []
+    for requirement in find_requirements(texts):
+        found = installed.get(canonicalize_name(requirement.name))
+        if found is None:
+            missing.append(requirement)
+            if python or requirement.url:
+                deviations.append(
+                    EnvironmentDeviation(wanted=str(requirement), found="" if python else _NOT_FROM_INDEX)
+                )
+        elif not requirement.specifier.contains(found, prereleases=True):
+            deviations.append(EnvironmentDeviation(wanted=str(requirement), found=found))
     environment = RepositoryEnvironment(
-        command_environment, "given" if python else "interpreter", runs.version, {}, (), fingerprints
+        CommandEnvironment(program, mounts=mounted),
+        "given" if python else "interpreter",
+        runs.version,
+        {},
+        tuple(deviations),
+        fingerprints,
     )
-    missing = [requirement for requirement in wanted if canonicalize_name(requirement.name) not in installed]
-    version_deviations = tuple(
-        EnvironmentDeviation(wanted=str(requirement), found=installed[canonicalize_name(requirement.name)])
-        for requirement in wanted
-        if canonicalize_name(requirement.name) in installed
-        and not requirement.specifier.contains(installed[canonicalize_name(requirement.name)], prereleases=True)
-    )
-    environment = replace(environment, deviations=version_deviations)
     if python or not missing:
-        return replace(
-            environment,
-            deviations=(
-                *version_deviations,
-                *(EnvironmentDeviation(wanted=str(requirement), found="") for requirement in missing),
-            ),
-        )
-    by_address = tuple(
-        EnvironmentDeviation(
-            wanted=str(requirement),
-            found=(
-                "not installed: it comes from an address, not from an index (use an interpreter that has it: --python)"
-            ),
-        )
-        for requirement in missing
-        if requirement.url
-    )
-    environment = replace(environment, deviations=(*version_deviations, *by_address))
+        return environment
     words = [f"{name}=={version}" for name, version in (installed_before or {}).items()] or _merge_requirements(missing)
     return add_packages(environment, words, settings) if words else environment
 
@@ -140,12 +125,8 @@ def _merge_requirements(wanted: Iterable[Requirement]) -> list[str]:
             known = found.setdefault(canonicalize_name(requirement.name), requirement)
             known.specifier &= requirement.specifier
             known.extras |= requirement.extras
-    return [
-        requirement.name
-        + (f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else "")
-        + str(requirement.specifier)
-        for requirement in found.values()
-    ]
+            known.marker = None  # it holds here
+    return list(map(str, found.values()))
 
 
 def add_packages(
@@ -153,8 +134,7 @@ def add_packages(
 ) -> RepositoryEnvironment:
     """Add packages to the environment; each one that cannot be installed becomes a deviation.
 
-    A pin that cannot be met is relaxed to newer versions; packages without a wheel are built from source in the
-    sandbox.
+    A pin that cannot be met is relaxed to newer versions.
     """
     requirements = list(requirements)
     known = [f"{name}=={version}" for name, version in environment.packages.items()]
@@ -162,14 +142,15 @@ def add_packages(
     try:
         overlay = _install_packages([*known, *requirements], settings)
     except PackageError as error:
+        overlay = None
         accepted, why = _resolve_one_by_one(known, requirements, settings, error)
-        if not accepted:
-            return replace(environment, deviations=(*environment.deviations, *_describe_missing(why)))
         try:
-            overlay = _install_packages([*known, *accepted.values()], settings)
+            overlay = _install_packages([*known, *accepted.values()], settings) if accepted else None
         except PackageError as second_error:
             why |= dict.fromkeys(accepted, _first_line(second_error))
-            return replace(environment, deviations=(*environment.deviations, *_describe_missing(why)))
+    deviations = [EnvironmentDeviation(wanted=word, found=f"not installable: {line}") for word, line in why.items()]
+    if overlay is None:
+        return replace(environment, deviations=(*environment.deviations, *deviations))
     relaxed = {
         word: overlay.lock.packages.get(canonicalize_name(Requirement(word).name), "")
         for word, other in accepted.items()
@@ -183,7 +164,7 @@ def add_packages(
         deviations=(
             *environment.deviations,
             *(EnvironmentDeviation(wanted=word, found=version) for word, version in relaxed.items()),
-            *_describe_missing(why),
+            *deviations,
         ),
     )
 
@@ -200,7 +181,7 @@ def _resolve_one_by_one(
     for word in words:
         for form in dict.fromkeys((word, _PIN_PATTERN.sub(r">=\1", word))):
             try:
-                _resolve_packages([*known, *accepted.values(), form], settings)
+                resolve_packages([*known, *accepted.values(), form], settings)
             except PackageError as other:
                 why.setdefault(word, _first_line(other))
                 continue
@@ -210,31 +191,13 @@ def _resolve_one_by_one(
     return accepted, why
 
 
-def _describe_missing(why: Mapping[str, str]) -> Iterator[EnvironmentDeviation]:
-    return (EnvironmentDeviation(wanted=word, found=f"not installable: {line}") for word, line in why.items())
-
-
 def _first_line(error: PackageError) -> str:
     return " ".join(str(error).split())[:200]
 
 
 def _install_packages(words: Sequence[str], settings: SandboxSettings) -> PackageOverlay:
     """Return the packages from the store, installing them if necessary. Raises `PackageError`."""
-    return provide_packages(_resolve_packages(words, settings), settings)
-
-
-def _resolve_packages(words: Sequence[str], settings: SandboxSettings) -> ResolvedLock:
-    """Resolve packages, using the source of those without a wheel. Raises `PackageError`."""
-    for _ in range(MAX_SOURCE_BUILDS):
-        try:
-            return resolve_packages(words, settings)
-        except PackageError as error:
-            found = re.search(r"([\w.-]+?)((?:[<>=!~]=?[\w.*]+,?)*) has no (?:usable )?wheels", str(error))
-            source = f"{found[1]}{found[2]}:sdist" if found is not None else ""
-            if not source or source in words:
-                raise
-            words = [*words, source]
-    return resolve_packages(words, settings)
+    return provide_packages(resolve_packages(words, settings), settings)
 
 
 def add_import_folder(environment: RepositoryEnvironment, folder: str) -> RepositoryEnvironment:
@@ -259,30 +222,12 @@ def find_interpreter(python: str) -> str:
     return found
 
 
-def compute_fingerprint(path: Path) -> str:
-    """Hash a file or all files under a folder; for large files, only the size and a sample are hashed."""
-    digest = hashlib.sha256()
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-    for item in files:
-        size = item.stat().st_size
-        digest.update(f"{item.relative_to(path) if item != path else ''}\0{size}\0".encode())
-        with open(item, "rb") as file:
-            if size <= _SAMPLED_FILE_BYTES:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-                continue
-            for part in range(16):
-                file.seek(part * size // 16)
-                digest.update(file.read(2**20))
-    return digest.hexdigest()
-
-
 def _parse_requirements(name: str, text: str) -> list[Requirement]:
     if name.endswith(".toml"):
         try:
-            project = tomllib.loads(text)
-        except tomllib.TOMLDecodeError:
+            lines = list(map(str, tomllib.loads(text)["project"]["dependencies"]))
+        except (ValueError, LookupError, TypeError, RecursionError):
             return []
-        lines = list(map(str, project.get("project", {}).get("dependencies", [])))
     elif name.endswith(".cfg"):
         block = re.search(r"^install_requires\s*=\s*((?:\n[ \t]+.+)+|.*)", text, re.MULTILINE)
         lines = block[1].splitlines() if block else []
@@ -292,8 +237,8 @@ def _parse_requirements(name: str, text: str) -> list[Requirement]:
     for line in lines:
         try:
             requirement = Requirement(line.partition(" #")[0].partition("--hash")[0].strip())
-        except InvalidRequirement:
+            if requirement.marker is None or requirement.marker.evaluate():
+                found.append(requirement)
+        except (InvalidRequirement, UndefinedComparison, UndefinedEnvironmentName, RecursionError):
             continue
-        if requirement.marker is None or requirement.marker.evaluate():
-            found.append(requirement)
     return found

@@ -1,6 +1,6 @@
 """Keep a copy of the user's repository in the run: a bare mirror, and file trees that are derived from it by edits.
 
-Guarantees: the user's folder is only read, and no program named in it is run (`sandbox.repository.user_git`). A tree is
+Guarantees: the user's folder is only read, and no program named in it is run (`sandbox.repository.git`). A tree is
 identified by git's id, so equal files give the same tree. Limits: the history, untracked files, submodules and LFS
 files are not copied; the latter two are reported (`ImportedTree.faults`).
 """
@@ -16,26 +16,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.repository import RepositoryEdit
-from labwright.record.untrusted_files import BadFile, open_regular
+from labwright.record.untrusted_files import MAX_ENTRIES, BadFile, open_regular
 from labwright.sandbox.errors import RepositoryError
-from labwright.sandbox.repository.git import AUTHOR_VARIABLES, run_git
-from labwright.sandbox.repository.user_git import (
+from labwright.sandbox.repository.git import (
+    AUTHOR_VARIABLES,
     LFS_POINTER_PREFIX,
     UserGitRepository,
     find_link,
     open_repository,
     read_config_values,
+    run_git,
 )
 
 _GIT_CONFIG_KEYS = (
-    "repositoryformatversion",
-    "filemode",
-    "bare",
-    "symlinks",
-    "ignorecase",
-    "precomposeunicode",
-    "logallrefupdates",
+    "repositoryformatversion filemode bare symlinks ignorecase precomposeunicode logallrefupdates".split()
 )
 """Settings that git itself writes into the configuration of a new repository."""
 LINKED_FILE_BYTES = 2**20
@@ -65,6 +61,11 @@ class ImportedTree:
     faults: tuple[str, ...] = ()
 
 
+def open_mirror(folder: RunFolder) -> GitMirror:
+    """Return the copy of the repository in the folder of a study."""
+    return GitMirror(folder.root / "code" / "mirror")
+
+
 class GitMirror:
     """The run's copy of a repository. Methods raise `RepositoryError` if git fails."""
 
@@ -88,15 +89,13 @@ class GitMirror:
                 with tempfile.TemporaryDirectory(dir=self.folder) as place:
                     tree = source.write_snapshot(self.folder / "objects", Path(place) / "index")
                 commit = self.commit(tree, commit, "uncommitted changes")
-        listed = self.list_files(tree)
-        return ImportedTree(
-            commit,
-            tree,
-            bool(changed),
-            len(listed),
-            sum(file.size for file in listed.values()),
-            self._find_faults(tree, listed),
-        )
+        return self.describe_import(commit, tree)
+
+    def describe_import(self, commit: str, tree: str) -> ImportedTree:
+        """Describe what `import_head` imported."""
+        listed, head = self.list_files(tree), self._git("rev-parse", "refs/heads/taken").strip()
+        size = sum(file.size for file in listed.values())
+        return ImportedTree(commit, tree, head != commit, len(listed), size, self._find_faults(tree))
 
     def import_commit(self, source: Path, commit: str = "") -> str:
         """Copy one commit (by default HEAD) of a folder, bare repository or bundle and return its tree id.
@@ -148,6 +147,8 @@ class GitMirror:
             mode, kind, blob, size = entry.split()
             if kind == "blob":
                 found[path] = TreeFile(mode, blob, int(size))
+        if len(found) > MAX_ENTRIES:
+            raise RepositoryError(f"the repository has {len(found)} files, more than the limit of {MAX_ENTRIES}")
         return found
 
     def has_tree(self, tree: str) -> bool:
@@ -209,7 +210,7 @@ class GitMirror:
 
     def replace_files(self, tree: str, files: Mapping[str, str]) -> str:
         """Return a tree in which the given files are replaced or added."""
-        modes = {path: file.mode for path, file in self.list_files(tree).items()}
+        modes = {path: file.mode for path, file in self.list_files(tree).items() if file.mode != "120000"}
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
             self._git("read-tree", tree, **index)
@@ -227,19 +228,10 @@ class GitMirror:
 
     def build_diff(self, before: str, after: str) -> str:
         """Return the unified diff of two trees."""
-        return self._git(
-            "diff",
-            "--no-color",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--text",
-            "--full-index",
-            "--no-renames",
-            "--src-prefix=a/",
-            "--dst-prefix=b/",
-            before,
-            after,
+        options = (
+            "--no-color --no-ext-diff --no-textconv --text --full-index --no-renames --src-prefix=a/ --dst-prefix=b/"
         )
+        return self._git("diff", *options.split(), before, after)
 
     def checkout(self, tree: str, folder: Path) -> Path:
         """Write the files of a tree to a new folder; large files become links.
@@ -255,6 +247,14 @@ class GitMirror:
         source = self._checkouts / tree
         if not source.exists():
             self._checkouts.mkdir(parents=True, exist_ok=True)
+            size, free = (
+                sum(file.size for file in self.list_files(tree).values()),
+                shutil.disk_usage(self._checkouts).free,
+            )
+            if size > free / 2:
+                raise RepositoryError(
+                    f"its files take {size / 1e9:.1f} GB, more than half of the {free / 1e9:.1f} GB that are free"
+                )
             part = Path(tempfile.mkdtemp(dir=self._checkouts, prefix=".part"))
             with tempfile.TemporaryDirectory(dir=self.folder) as place:
                 index = {"GIT_INDEX_FILE": str(Path(place) / "index"), "GIT_WORK_TREE": str(part)}
@@ -297,23 +297,11 @@ class GitMirror:
             shutil.rmtree(target, ignore_errors=True)
             target.parent.mkdir(parents=True, exist_ok=True)
             run_git(target.parent, ("init", "--quiet", "--bare", "--template=", str(target)))
-        options = [word for word in words if word.startswith("-")]
-        run_git(
-            target,
-            (
-                "fetch",
-                "--quiet",
-                *options,
-                "--no-tags",
-                "--no-recurse-submodules",
-                url,
-                *(word for word in words if word not in options),
-            ),
-        )
+        run_git(target, ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", url, *words))
         if target != self.folder:
             os.rename(target, self.folder)
 
-    def _find_faults(self, tree: str, listed: Mapping[str, TreeFile]) -> tuple[str, ...]:
+    def _find_faults(self, tree: str) -> tuple[str, ...]:
         faults: list[str] = []
         modules = [
             line.partition("\t")[2]
@@ -322,9 +310,8 @@ class GitMirror:
         ]
         if modules:
             faults.append(f"submodules are not included: {_format_names(modules)}")
-        small = [path for path, file in listed.items() if 100 <= file.size <= 200]
         pointers = [
-            path for path in small if self._run(["cat-file", "blob", listed[path].id]).startswith(LFS_POINTER_PREFIX)
+            path for path, text in self.read_texts(tree).items() if text.startswith(LFS_POINTER_PREFIX.decode())
         ]
         if pointers:
             faults.append(f"LFS files are not included: {_format_names(pointers)}; provide them with --mount")

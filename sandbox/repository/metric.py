@@ -5,7 +5,6 @@
         ...@last                     the same
         ...@min(c), ...@max(c)       the row where column c is smallest or largest
         ...@epoch=3                  the row where a column has this value
-    tb:FOLDER:tag@last               TensorBoard event files in a folder and below; also @min(tag), @max(tag), @step=3
     stdout:REGEX                     the first group of the last match in standard output
 
 A file name may contain * and ** if the program chooses folder names: the newest match is read. `{out}` stands for the
@@ -19,19 +18,19 @@ import csv
 import json
 import math
 import re
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from stat import S_ISDIR, S_ISREG
 from typing import Any, Literal, cast
 
 from labwright.record.errors import UsageError
 from labwright.record.schema.nodes import Failure
 from labwright.record.untrusted_files import (
     BadFile,
-    list_folders,
+    iterate_entries,
     make_folder,
     open_regular,
     raise_read_errors_as,
@@ -40,27 +39,35 @@ from labwright.record.untrusted_files import (
 )
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
 from labwright.sandbox.limited_process import call_limited
-from labwright.sandbox.repository.event_files import read_scalar_rows
-from labwright.sandbox.repository.output_files import MetricFileNotFound, MetricNotFound, find_file, list_matching
 
 MAX_METRIC_BYTES = 64 * 2**20
-"""Maximum size of a file with a metric; tracker files may be larger."""
+"""Maximum size of a file with a metric or curves."""
+_MAX_ENTRIES = 20_000
+"""Maximum number of files and folders examined for a pattern."""
 
-MetricKind = Literal["json", "table", "tb", "stdout", "predictions"]
+MetricKind = Literal["json", "table", "stdout", "predictions"]
 PREDICTIONS_KIND = "predictions"
 _ROW_PATTERN = re.compile(r"(?P<column>.+?)(?:@(?:last|(?P<end>min|max)\((?P<by>[^()]+)\)|(?P<at>[^@=]+)=(?P<is>.+)))?")
-_TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl")
-_METRIC_FORMS = "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last or stdout:REGEX"
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl")
+_METRIC_FORMS = "FILE.json:a.b, FILE.csv:column@last or stdout:REGEX"
 
 
 class MetricError(UsageError):
     """Raised for a metric in an unknown format."""
 
 
+class MetricNotFound(BadFile):
+    """The metric value was not found."""
+
+
+class MetricFileNotFound(MetricNotFound):
+    """The metric's file was not found."""
+
+
 @dataclass(frozen=True)
 class ResultMetric:
-    """Location of a metric. `place`: file, or folder of event files; `name`: keys, column, tag, regular expression, or
-    the metric for scored predictions (FILE[:COLUMN])."""
+    """Location of a metric. `place`: file; `name`: keys, column, regular expression, or the metric for scored
+    predictions (FILE[:COLUMN])."""
 
     text: str
     """The original text."""
@@ -94,12 +101,9 @@ def parse_metric(text: str, out: str = "out") -> ResultMetric:
     if kind == PREDICTIONS_KIND:
         place, _, name = rest.rpartition("@")
         return ResultMetric(text, kind, _check_inside(place.replace("{out}", out), text), name)
-    if kind == "tb":
-        place, _, rest = rest.partition(":")
-        return _parse_row_metric(kind, _check_inside(place.replace("{out}", out), text), rest, text)
     place = _check_inside(kind.replace("{out}", out), text)
-    if place.endswith(_TABLE_SUFFIXES):
-        return _parse_row_metric("table", place, rest, text)
+    if place.endswith(TABLE_SUFFIXES):
+        return _parse_row_metric(place, rest, text)
     if not place.endswith(".json") or not rest:
         raise MetricError(f"cannot read the metric {text!r}: write {_METRIC_FORMS}")
     return ResultMetric(text, "json", place, rest)
@@ -124,7 +128,7 @@ def _check_inside(place: str, text: str) -> str:
     return str(path)
 
 
-def _parse_row_metric(kind: MetricKind, place: str, rest: str, text: str) -> ResultMetric:
+def _parse_row_metric(place: str, rest: str, text: str) -> ResultMetric:
     found = _ROW_PATTERN.fullmatch(rest)
     if found is None or "@" in found["column"]:
         raise MetricError(
@@ -132,7 +136,53 @@ def _parse_row_metric(kind: MetricKind, place: str, rest: str, text: str) -> Res
             "column@max(other) or column@epoch=3"
         )
     by, wanted = found["by"] or found["at"] or "", found["is"] or ""
-    return ResultMetric(text, kind, place, found["column"].strip(), found["end"] or "", by.strip(), wanted.strip())
+    return ResultMetric(text, "table", place, found["column"].strip(), found["end"] or "", by.strip(), wanted.strip())
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def list_oldest_first(folder: Path, location: str) -> list[tuple[float, str]]:
+    """Return time of change and relative name of the plain files that a name or pattern matches, up to a limit.
+
+    `*` matches anything except a slash, `**/` any folders. Links are not followed.
+    """
+    if "*" not in location:
+        status = read_status(folder, location)
+        return [] if status is None else [(status.st_mtime, location)]
+    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", location)
+    regex = re.compile("".join(words.get(part) or re.escape(part) for part in parts))
+    entries = islice(iterate_entries(folder), _MAX_ENTRIES)
+    return sorted((one.st_mtime, name) for name, one in entries if S_ISREG(one.st_mode) and regex.fullmatch(name))
+
+
+def find_file(location: str, folder: Path, since: float | None) -> tuple[str, str]:
+    """Return the newest file that matches, and a note if several do. Raises `MetricFileNotFound`, or `MetricNotFound`
+    if the file is too old; `BadFile` if a folder on the way is a link.
+    """
+    files = list_oldest_first(folder, location)
+    if not files:
+        raise MetricFileNotFound(f"no such file: {location}")
+    changed, newest = files[-1]
+    if since is not None and changed < since:
+        raise MetricNotFound(f"{newest} is older than the run")
+    return newest, f"{len(files)} files match, the newest was read: {newest}" if len(files) > 1 else ""
+
+
+def read_rows(folder: Path, name: str) -> Iterator[Mapping[str, object]]:
+    """Yield the rows of a .csv, .tsv or .jsonl file, by column. Raises `BadFile`, and the errors of json and csv."""
+    with open_regular(folder, name, MAX_METRIC_BYTES) as raw:
+        text = TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
+        if name.endswith(".jsonl"):
+            yield from (json.loads(line) for line in text if line.strip())
+            return
+        rows = csv.DictReader(text, delimiter="\t" if name.endswith(".tsv") else ",", skipinitialspace=True)
+        rows.fieldnames = [column.strip() for column in rows.fieldnames or ()]
+        yield from cast("Iterator[Mapping[str, object]]", rows)
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
 
 
 def read_metric(
@@ -213,41 +263,19 @@ def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[obje
 
 def _read_table(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
     name, note = find_file(metric.place, folder, since)
-    with open_regular(folder, name, MAX_METRIC_BYTES) as raw:
-        text = TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
-        if name.endswith(".jsonl"):
-            return _choose_row((cast(MetricRow, json.loads(line)) for line in text if line.strip()), metric), note
-        rows = csv.DictReader(text, delimiter="\t" if name.endswith(".tsv") else ",", skipinitialspace=True)
-        columns = [column.strip() for column in rows.fieldnames or ()]
-        for wanted in filter(None, (metric.name, metric.by_column)):
-            if wanted not in columns:
-                raise MetricNotFound(
-                    f"{metric}: no column {wanted!r}; the columns are {', '.join(columns[:12]) or 'none'}"
-                )
-        rows.fieldnames = columns
-        return _choose_row(cast(Iterator[MetricRow], rows), metric), note
+    return _choose_row(read_rows(folder, name), metric), note
 
 
-def _read_events(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    found = read_scalar_rows(folder, metric.place, {metric.name, metric.by_column} - {""}, since or 0.0)
-    if not found.files:
-        raise MetricFileNotFound(f"no such file: events.out.tfevents.* in {metric.place}")
-    if metric.name not in found.tags:
-        raise MetricNotFound(f"{metric}: no such tag; the tags are {', '.join(sorted(found.tags)[:12])}")
-    return _choose_row(found.rows, metric), f"{found.files} event files, read as one" if found.files > 1 else ""
-
-
-MetricRow = Mapping[str, object]
-
-
-def _choose_row(rows: Iterable[MetricRow], metric: ResultMetric) -> float:
+def _choose_row(rows: Iterable[Mapping[str, object]], metric: ResultMetric) -> float:
     """Return the metric of the last row that has one, or of the row that another column selects (in case of a tie, the
     first).
     """
     best: object = None
     least: float | None = None
     sign = -1 if metric.extremum == "max" else 1
+    columns: dict[str, None] = {}
     for row in rows:
+        columns |= dict.fromkeys(row)
         if row.get(metric.name) in (None, "") or (metric.by_column and row.get(metric.by_column) in (None, "")):
             continue
         if metric.extremum:
@@ -258,6 +286,10 @@ def _choose_row(rows: Iterable[MetricRow], metric: ResultMetric) -> float:
         elif metric.by_column and not _is_equal(row[metric.by_column], metric.equal_to):
             continue
         best = row[metric.name]
+    for wanted in filter(None, (metric.name, metric.by_column)):
+        if wanted not in columns:
+            shown = ", ".join(map(str, islice(columns, 12))) or "none"
+            raise MetricNotFound(f"{metric}: no column {wanted!r}; the columns are {shown}")
     if best is None:
         which = f" where {metric.by_column} is {metric.equal_to}" if metric.equal_to else ""
         raise MetricNotFound(f"{metric}: no such row{which}")
@@ -274,7 +306,6 @@ def _is_equal(found: object, wanted: str) -> bool:
 _READERS: dict[MetricKind, Callable[[ResultMetric, Path, str, float | None], tuple[Any, str]]] = {
     "json": _read_json,
     "table": _read_table,
-    "tb": _read_events,
     "stdout": _read_stdout,
 }
 
@@ -286,7 +317,7 @@ def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) 
     file might belong to the user, and would not be read after the run either.
     """
     status = read_status(checkout, out)
-    if status is None or not stat.S_ISDIR(status.st_mode):
+    if status is None or not S_ISDIR(status.st_mode):
         remove_path(checkout, out)
         make_folder(checkout, out)
     try:
@@ -299,15 +330,7 @@ def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) 
 
 
 def _clear_metric_file(checkout: Path, metric: ResultMetric) -> bool:
-    if metric.kind == "tb":
-        list_folders(checkout, metric.place)  # raises `BadFile` for a link
-    if metric.kind not in ("json", "table", PREDICTIONS_KIND):
-        return False
-    existing = [
-        name
-        for name in list_matching(checkout, metric.place.partition(":")[0])
-        if read_status(checkout, name) is not None
-    ]
-    for name in existing:
+    existing = list_oldest_first(checkout, metric.place.partition(":")[0]) if metric.place else []
+    for _, name in existing:
         remove_path(checkout, name)
     return bool(existing)

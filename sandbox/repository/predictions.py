@@ -12,7 +12,6 @@ import csv
 import hashlib
 import io
 import json
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -22,15 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.record.schema.nodes import Failure
 from labwright.record.untrusted_files import MAX_FILE_BYTES, open_regular, raise_read_errors_as, write_file
 from labwright.sandbox.data.views import ArrayStream, write_archives
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
 from labwright.sandbox.limited_process import call_limited
-from labwright.sandbox.repository.metric import MetricReading, ResultMetric
-from labwright.sandbox.repository.output_files import find_file
-from labwright.sandbox.repository.user_git import find_root
-from labwright.sandbox.scoring import SUBMISSION_INDEX, score_submissions
+from labwright.sandbox.repository.git import find_root
+from labwright.sandbox.repository.metric import find_file
+from labwright.sandbox.scoring import SUBMISSION_INDEX
 
 Array = NDArray[Any]
 MAX_LABEL_BYTES = 2**30
@@ -166,27 +163,6 @@ def submit_predictions(
         write_file(folder, f"submissions/{name}", content.getvalue())
         lines.append({"file": name, "dataset": dataset, "split": split, "condition": condition, "kind": kind})
     write_file(folder, SUBMISSION_INDEX, "".join(json.dumps(line) + "\n" for line in lines))
-
-
-def score_predictions(
-    metric: ResultMetric, checkout: Path, labels: Path, *, scale: float, since: float
-) -> MetricReading:
-    """Score the predictions of a run with a metric on all labels of its only dataset."""
-    dataset = next(iter(labels.glob("*.npz"))).stem
-    try:
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            submit_predictions(
-                folder, metric.place, checkout, labels=labels, dataset=dataset, condition="run", since=since
-            )
-            found = {score.name: score.value for score in score_submissions(folder, labels, split="validation", seed=0)}
-        if metric.name not in found:
-            raise SubmissionRefused(
-                f"{metric.name} cannot be computed from these predictions; available: {', '.join(sorted(found))}"
-            )
-        return MetricReading(found[metric.name] * scale)
-    except SubmissionRefused as error:
-        return MetricReading(failure=Failure(kind="no measurement", message=str(error)))
 
 
 def _read_predictions(

@@ -76,7 +76,7 @@ class CodeSettings(FrozenModel):
     @property
     def command_record(self) -> RepositoryCommand:
         """The command in the form used by the record."""
-        argv = tuple(shlex.split(self.command))
+        argv = tuple(shlex.split(self.command)) or ("python",)
         return RepositoryCommand(
             argv=argv,
             env=self.env,
@@ -85,3 +85,18 @@ class CodeSettings(FrozenModel):
             scale=self.scale,
             seeded=any("{seed}" in word for word in argv),
         )
+
+
+class AblationSettings(FrozenModel):
+    """Settings of an ablation (`scientist ablate`)."""
+
+    top: int = Field(default=5, ge=1, description="number of top components to report")
+    budget_runs: int | None = Field(
+        default=None,
+        ge=8,
+        description="total runs of the command, of which the baseline and its check take five; None: derived from the "
+        "number of components",
+    )
+    proxy: str = Field(default="", description="cheaper command with the same metric, used to rank components")
+    reproduce_only: bool = Field(default=False, description="reproduce the result only; skip ablations")
+    accept_baseline: bool = Field(default=False, description="ablate even if the result differs from code.expect")

@@ -4,22 +4,26 @@ values, and which lines ran.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from labwright.record.untrusted_files import BadFile, list_names, open_regular, write_file
+from pydantic import AfterValidator, BaseModel, Field
+
+from labwright.record.untrusted_files import BadFile, list_names, open_regular, raise_read_errors_as, write_file
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.limited_process import call_limited
 
 HOOK_FOLDER = Path(__file__).with_name("tracing")
 """Folder that a traced run imports from first."""
 TRACE_FOLDER = ".scientist-trace"
 """Folder in the checkout for the trace files."""
 NO_TRAINING_VARIABLE = "SCIENTIST_UNTAUGHT"
-_MAX_TRACE_BYTES = 64 * 2**20
-_MAX_TRACE_FILES = 50
+_MAX_TRACE_BYTES, _MAX_TRACE_FILES = 64 * 2**20, 50
+"""Maximum size of all trace files of a run together, and number of files."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +72,19 @@ class CallTrace:
         found: set[str] = set()
         waiting = {key}
         while waiting:
-            caller = waiting.pop()
-            callees = {function.key for function in self.functions.values() if caller in function.callers}
+            callees = self._callees.get(waiting.pop(), set())
             waiting |= callees - found - {key}
             found |= callees
         return frozenset(found)
+
+    @cached_property
+    def _callees(self) -> dict[str, set[str]]:
+        """Function -> functions that it called directly."""
+        found: dict[str, set[str]] = {}
+        for function in self.functions.values():
+            for caller in function.callers:
+                found.setdefault(caller, set()).add(function.key)
+        return found
 
     def is_scored_on_other_data(self, other: CallTrace) -> bool:
         """Return whether two runs score arrays of the same names but no equal array; False if unknown.
@@ -114,43 +126,79 @@ def build_no_training_variables() -> dict[str, str]:
 
 def copy_trace(checkout: Path, folder: Path) -> None:
     """Copy the trace files of a run from its checkout to a folder; regular files only."""
-    with suppress(BadFile):
-        for name in list_names(checkout, TRACE_FOLDER, ".json")[:_MAX_TRACE_FILES]:
-            with suppress(BadFile, OSError), open_regular(checkout, f"{TRACE_FOLDER}/{name}", _MAX_TRACE_BYTES) as file:
-                write_file(folder, f"{TRACE_FOLDER}/{name}", file.read())
+    for name, content in _iterate_files(checkout):
+        with suppress(BadFile, OSError):
+            write_file(folder, f"{TRACE_FOLDER}/{name}", content)
 
 
 def read_trace(checkout: Path) -> CallTrace:
     """Read the trace of a run from its checkout; empty if there is no readable trace."""
+    with suppress(SubmissionRefused):
+        return call_limited(_parse_files, checkout, subject="the trace")
+    return CallTrace()
+
+
+def _iterate_files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and contents of the readable trace files, up to `_MAX_TRACE_BYTES` in total."""
+    names, left = list[str](), _MAX_TRACE_BYTES
+    with suppress(BadFile):
+        names = [name for name in list_names(folder, TRACE_FOLDER, ".json") if name.startswith("trace-")]
+    for name in names[:_MAX_TRACE_FILES]:
+        with suppress(BadFile, OSError), open_regular(folder, f"{TRACE_FOLDER}/{name}", left) as file:
+            content = file.read(left)
+            left -= len(content)
+            yield name, content
+
+
+def _check_kind(kind: list[Any]) -> list[Any]:
+    """Return the kind of a value as the hook describes it. Raises `ValueError` for anything else."""
+    match kind:
+        case ["array"]:  # a class of this name
+            return ["object"]
+        case ["array", [*sizes]] if all(isinstance(size, int) for size in sizes):
+            return kind
+        case ["list" | "dict" as name, int(count), [*inner]]:
+            return [name, count, [_check_kind(one) for one in inner]]
+        case [str()]:
+            return kind
+        case _:
+            raise ValueError("not the kind of a value")
+
+
+_Kind = Annotated[list[Any], AfterValidator(_check_kind)]
+
+
+class _CallLine(BaseModel):
+    inputs: dict[str, _Kind] = Field(alias="in")
+    out: _Kind
+    digests: dict[str, str] = Field(default_factory=dict[str, str])
+    whole: frozenset[str] = frozenset()
+
+
+class _FunctionLine(BaseModel):
+    path: str
+    name: str
+    line: int
+    calls: int
+    callers: dict[str, int]
+    seen: list[_CallLine]
+
+
+class _TraceFile(BaseModel):
+    functions: list[_FunctionLine]
+    lines: dict[str, set[int]]
+
+
+def _parse_files(folder: Path) -> CallTrace:
     functions: dict[str, CalledFunction] = {}
     lines: dict[str, set[int]] = {}
-    names = list[str]()
-    with suppress(BadFile):
-        names = [name for name in list_names(checkout, TRACE_FOLDER, ".json") if name.startswith("trace-")]
-    for name in names[:_MAX_TRACE_FILES]:
-        with (
-            suppress(BadFile, OSError, ValueError, KeyError, TypeError, AttributeError),
-            open_regular(checkout, f"{TRACE_FOLDER}/{name}", _MAX_TRACE_BYTES) as file,
-        ):
-            trace = json.load(file)
-            for entry in trace["functions"]:
-                called = CalledFunction(
-                    str(entry["path"]),
-                    str(entry["name"]),
-                    int(entry["line"]),
-                    int(entry["calls"]),
-                    tuple(map(str, entry["callers"])),
-                    tuple(
-                        RecordedCall(
-                            dict(call["in"]),
-                            call["out"],
-                            dict(call.get("digests", {})),
-                            frozenset(call.get("whole", ())),
-                        )
-                        for call in entry["seen"]
-                    ),
-                )
+    for name, content in _iterate_files(folder):
+        with suppress(BadFile), raise_read_errors_as(name):
+            trace = _TraceFile.model_validate_json(content)
+            for one in trace.functions:
+                calls = tuple(RecordedCall(call.inputs, call.out, call.digests, call.whole) for call in one.seen)
+                called = CalledFunction(one.path, one.name, one.line, one.calls, tuple(one.callers), calls)
                 functions.setdefault(called.key, called)
-            for file_name, numbers in trace["lines"].items():
-                lines.setdefault(str(file_name), set()).update(map(int, numbers))
+            for file_name, numbers in trace.lines.items():
+                lines.setdefault(file_name, set()).update(numbers)
     return CallTrace(functions, {name: frozenset(numbers) for name, numbers in lines.items()})

@@ -20,12 +20,13 @@ from pathlib import Path
 from labwright.models.settings import SubjectSettings
 from labwright.record.estimands import list_main_arms, list_registered_cells
 from labwright.record.events.search_events import CellExecuted, CellsRequired, DecisionMade
+from labwright.record.log_reader import RecordError
 from labwright.record.python_syntax import collect_reads, collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import list_reference_cells
 from labwright.record.repository_source import CODE_FILE
 from labwright.record.result_folders import list_result_folders
-from labwright.record.run_folder import RunFolder, hash_texts, read_source, seal_folder
+from labwright.record.run_folder import RunFolder, hash_texts, is_disk_full, read_source, seal_folder
 from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds
 from labwright.record.schema.decisions import ExpandTree
@@ -34,13 +35,17 @@ from labwright.record.schema.tuning import Trial
 from labwright.record.source_tree import ENTRY_FILE, select_visible_files
 from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
+from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.cell_scheduler import summarize_failures
 from labwright.sandbox.job import ArtifactFile, CellResult, CellTask, Job, JobOutcome
+from labwright.sandbox.results import write_job_output
 from labwright.sandbox.workspace import CELLS_FOLDER
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.prompt_inputs import find_required_measurements
 from labwright.stages.run_context import RunContext, enter_step, record_spent_budget
 
+NO_SPACE_MESSAGE = "No space left on device"
+"""Error message of code on a full disk."""
 RECHECK_INTERVAL = 50
 """One in this many reusable cells is measured again."""
 
@@ -114,15 +119,23 @@ def _select_registered(cells: Sequence[Cell], plan: DataPlan, reads: Mapping[str
     return [cell for cell in cells if (cell.dataset, cell.arm, cell.level) in places]
 
 
-def list_arms(node: Node, plan: DataPlan) -> tuple[str, ...]:
+def list_arms(node: Node, plan: DataPlan | None) -> tuple[str, ...]:
     """Return all arms that a node's program may have a file for."""
-    return tuple(dict.fromkeys((*(arm.name for arm in plan.arms), *node.arms)))
+    return tuple(dict.fromkeys((*(arm.name for arm in (plan.arms if plan is not None else ())), *node.arms)))
 
 
 def compute_cell_keys(
-    cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str], context: RunContext, view: StageSnapshot
+    cells: Iterable[Cell],
+    source: Mapping[str, str],
+    *,
+    arms: Iterable[str],
+    context: RunContext,
+    view: StageSnapshot | None = None,
 ) -> dict[Cell, str]:
-    """Return the key of each cell, a hash of its visible source, data, artifacts, models, scorer and environment."""
+    """Return the key of each cell, a hash of its visible source, data, artifacts, models, scorer and environment.
+
+    Without a `view`, no artifact is visible.
+    """
     arms, cells = tuple(arms), tuple(cells)
     reads = collect_reads(source.get(ENTRY_FILE, "")) or {}
     places = {(cell.place_name, cell.seed): cell for cell in reversed(cells)}
@@ -130,7 +143,7 @@ def compute_cell_keys(
     scorers = {one.dataset: one.sha256 for one in context.state.scorers}
     words = {word for text in source.values() for word in collect_strings(text)}
     known = list_node_artifacts(
-        context.state, context.folder, (one for name, one in view.nodes.items() if name in words)
+        context.state, context.folder, (one for name, one in (view.nodes if view else {}).items() if name in words)
     )
     artifacts = {f"{node}/{name}": one.sha256 for node, files in known.items() for name, one in files.items()}
 
@@ -144,7 +157,7 @@ def compute_cell_keys(
             "data": facts.get(cell.dataset, ""),
             "scorer": scorers.get(cell.dataset, ""),
             "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in seen.items()},
-            **build_subject_key(context.plan, context.subjects),
+            **build_subject_key(context.state.data_plan, context.subjects),
             "artifacts": artifacts,
             "pretrained": context.pretrained_models,
             "network": context.network,
@@ -158,9 +171,9 @@ def compute_cell_keys(
     return {cell: key(cell) for cell in cells}
 
 
-def build_subject_key(plan: DataPlan, subjects: Mapping[str, SubjectSettings]) -> dict[str, object]:
+def build_subject_key(plan: DataPlan | None, subjects: Mapping[str, SubjectSettings]) -> dict[str, object]:
     """Return the part of a key for the language models that code may query; empty if it may query none."""
-    known = {name: subjects[name].definition for name in plan.subjects if name in subjects}
+    known = {name: subjects[name].definition for name in (plan.subjects if plan else ()) if name in subjects}
     return {"subjects": known} if known else {}
 
 
@@ -285,7 +298,7 @@ class NodeCells:
         return replace(
             job,
             cells={cell: task(cell, one) for cell, one in job.cells.items()},
-            arms=list_arms(self._node, self._context.plan),
+            arms=list_arms(self._node, self._context.state.data_plan),
             may_skip_cells=timed,
         )
 
@@ -337,6 +350,13 @@ class NodeCells:
             update["failure"] = summarize_failures(lines, failures, replicate=True)
         return outcome.model_copy(update=update)
 
+    def seal_attempt(self, draft: Path, final: Path, job: Job, outcome: JobOutcome) -> JobOutcome:
+        """Seal the folder of an attempt with the output of its cells, and return the outcome of the node."""
+        tail = write_job_output(draft, job, outcome)
+        remove_tree(draft / CELLS_FOLDER)
+        seal_folder(draft, final)
+        return self.to_node_outcome(outcome).model_copy(update={"stdout_tail": tail})
+
     @property
     def _own_seconds(self) -> float:
         """Compute time of this attempt in seconds, over all slots: the sum over its own cell executions."""
@@ -360,6 +380,13 @@ class NodeCells:
             if node == self._required.node
             else executed.model_copy(update={"outcome": "taken over", "node": node})
         )
+
+
+def raise_if_disk_full(context: RunContext, node: str, outcome: JobOutcome) -> None:
+    """Raise `RecordError` if code failed since the host's disk is full, which is not a failure of the experiment."""
+    root = context.folder.root
+    if outcome.failure is not None and NO_SPACE_MESSAGE in outcome.failure.message and is_disk_full(root):
+        raise RecordError(f"{NO_SPACE_MESSAGE} at {root}: free disk space, then resume the run; {node} is repeated")
 
 
 async def prepare_node_cells(

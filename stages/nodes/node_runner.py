@@ -20,16 +20,8 @@ from labwright.models.roles.experiment_code import CODE, Program
 from labwright.models.roles.figures import PLOT, PlotInputs
 from labwright.models.roles.node_assessment import FEEDBACK
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodeProposed, NodeSuspected
-from labwright.record.log_reader import RecordError
 from labwright.record.reference_baselines import OFF_THE_SHELF_ARM
-from labwright.record.run_folder import (
-    create_draft_folder,
-    is_disk_full,
-    partial_path,
-    read_source,
-    seal_folder,
-    seal_source,
-)
+from labwright.record.run_folder import create_draft_folder, partial_path, read_source, seal_folder, seal_source
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import (
@@ -49,7 +41,6 @@ from labwright.review.honesty.run_facts import find_equal_arms
 from labwright.review.honesty.withheld_labels import find_impossible_scores, list_withheld_metrics
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.job import ArtifactFile, CellTask, Job, JobOutcome, combine_needs
-from labwright.sandbox.results import write_job_output
 from labwright.sandbox.scoring import read_final_predictions
 from labwright.sandbox.workspace import CELLS_FOLDER, remove_rescued, rescue_checkpoints
 from labwright.search.replication import find_concluding_replicates
@@ -58,7 +49,13 @@ from labwright.search.scheduler import ReleaseSlot
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.measuring import TooLate, keep_in_place, measure_job
 from labwright.stages.nodes.early_stopping import build_watch
-from labwright.stages.nodes.node_cells import NodeCells, list_node_artifacts, prepare_node_cells, with_llm_access
+from labwright.stages.nodes.node_cells import (
+    NodeCells,
+    list_node_artifacts,
+    prepare_node_cells,
+    raise_if_disk_full,
+    with_llm_access,
+)
 from labwright.stages.nodes.node_plots import draw_plots
 from labwright.stages.nodes.plot_inputs import PlotArrays, list_array_folders
 from labwright.stages.nodes.repository_program import build_repository_program, read_plot_script
@@ -84,8 +81,6 @@ from labwright.stages.run_context import (
 RERUN_KINDS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
 """Kinds of nodes that run their parent's program with another seed or other settings."""
 TUNED_PLAN = "The unchanged program of {}, with the setting that trials selected for each arm. Its plan: "
-NO_SPACE_MESSAGE = "No space left on device"
-"""Error message of code on a full disk; if the host's disk is full, this is not a failure of the experiment."""
 
 
 async def expand(context: RunContext, decided: DecisionMade, release_slot: ReleaseSlot) -> None:
@@ -343,17 +338,10 @@ class NodeRunner:
             if context.budget is not None:
                 context.budget.release(f"{node.id}/{number}")
             raise
-        if outcome.failure is not None and NO_SPACE_MESSAGE in outcome.failure.message and is_disk_full(draft):
-            raise RecordError(
-                f"{NO_SPACE_MESSAGE} at {context.folder.root}: free disk space, then resume the run; {node.id} is "
-                "repeated"
-            )
+        raise_if_disk_full(context, node.id, outcome)
         findings = await to_thread(self.check_outcome, outcome)
         if node_cells is not None:
-            tail = await to_thread(write_job_output, draft, job, outcome)
-            outcome = node_cells.to_node_outcome(outcome).model_copy(update={"stdout_tail": tail})
-            remove_tree(draft / CELLS_FOLDER)
-            seal_folder(draft, final)
+            outcome = await to_thread(node_cells.seal_attempt, draft, final, job, outcome)
         else:
             seal_folder(outcome.folder, final)
             remove_tree(draft)

@@ -124,7 +124,6 @@ async def check_repository(context: RunContext, seed: int) -> None:
     context.recorder.append(
         BaselineChecked(
             tree=context.repository.code.tree,
-            runs=(),
             mean=check.mean,
             spread=check.spread,
             verdict=check.verdict,

@@ -18,7 +18,7 @@ from labwright.record.result_macros import ClaimKey, find_macro_uses
 from labwright.record.schema.data_plan import to_words
 
 _DECLARED_CHARACTER = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
-_LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄą\u00d7\u00f7")
+_LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄąſ\u00d7\u00f7")
 _T1 = _LATIN | frozenset("ĄąŊŋ¡¿§¶©®ªº£¥€™†‡•…‰‹›«»‘’‚“”„–—")
 _DROPPED_CHARACTERS = frozenset("\ufeff\u00ad\u2060\u200c\u200d\u200e\u200f")
 FALLBACK_MACRO = r"\unknowncharacter{}"

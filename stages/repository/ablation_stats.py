@@ -1,18 +1,17 @@
-"""Compute the effects of ablations between runs of the same seed, their verdicts and the rows of the report.
+"""What is particular to ablations: gates of mutations, the floor, joint effects, and the verdicts of the report.
 
-An effect is positive if the component helps, regardless of the metric's direction. A failed run gives no pair; it is
-never counted as zero. Effects are assumed to be independent and roughly normal, like all intervals of
-`record.claims.estimates`. Source: AblateCell for the importance metrics; `docs/repositories.md` lists
-the others.
+An effect is positive if the part helps, for either direction of the metric. A failed run gives no pair; it is never
+counted as zero. Intervals and tests are those of `record.claims`. Source: AblateCell for the importance metrics;
+`docs/repositories.md` lists the others.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import combinations
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Literal, NamedTuple
 
 from labwright.record.claims.estimates import (
@@ -20,11 +19,8 @@ from labwright.record.claims.estimates import (
     SIGNIFICANCE_LEVEL,
     adjust_p_values,
     compute_detectable_effect,
-    compute_p_value,
-    compute_t_interval,
-    compute_t_probability,
-    compute_t_quantile,
 )
+from labwright.record.claims.part_effects import PartEffect
 from labwright.record.schema.repository import MetricDirection, MutationOutcome, PartClassification, PartResult
 
 CRITICAL_SHARE = 0.05
@@ -42,13 +38,12 @@ UNRANKED_GATES: tuple[Literal["breaks the program", "changes what is scored"], .
 )
 """Outcomes that are reported but do not measure importance."""
 
+MAX_STEPS_OF_UNIT = 10**6
+"""A metric whose steps are not smaller than this part of 1 counts as coarse."""
 MIN_RANKED_PARTS = 5
 """Minimum number of components that both the proxy and the full command must have ranked for their agreement to be
 reported.
 """
-
-ValuesBySeed = Mapping[int, float | None]
-"""Seed -> the metric; None if the run failed."""
 
 
 class PairedEffect(NamedTuple):
@@ -89,76 +84,10 @@ def _compute_relative(mean: float | None, baseline: Sequence[float]) -> float | 
     return mean / level if level and mean is not None else None
 
 
-class CriticalParts(NamedTuple):
-    """Names in order of the effect's size, the largest first. A component that harms enough to be critical is in both
-    groups.
-    """
-
-    critical: tuple[str, ...]
-    harmful: tuple[str, ...]
-
-
-def find_critical(baseline_mean: float, effects: Mapping[str, float], share: float = CRITICAL_SHARE) -> CriticalParts:
-    """Return the components whose effect reaches a share of the baseline, and those that harm."""
-    order = sorted(effects, key=lambda name: (-abs(effects[name]), name))
-    return CriticalParts(
-        tuple(name for name in order if _reaches_share(effects[name], baseline_mean, share)),
-        tuple(name for name in order if effects[name] < 0),
-    )
-
-
-def _reaches_share(effect: float, baseline_mean: float, share: float = CRITICAL_SHARE) -> bool:
+def reaches_share(effect: float, baseline_mean: float, share: float = CRITICAL_SHARE) -> bool:
+    """Return whether the size of an effect reaches a share of the baseline."""
     threshold = share * abs(baseline_mean)
     return abs(effect) >= threshold or math.isclose(abs(effect), threshold, rel_tol=1e-9)
-
-
-@dataclass(frozen=True)
-class EffectInterval:
-    """The 95% t interval of a mean effect.
-
-    `sd`, `low`, `high` and `p` are None if all effects are equal, since equal effects do not mean zero noise.
-    """
-
-    n: int
-    mean: float | None = None
-    sd: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-
-    @property
-    def verdict(self) -> PartClassification | None:
-        """`unknown` if there are too few data for a verdict; None if p decides."""
-        return "unknown" if self.n < MIN_REPLICATES or self.p is None else None
-
-
-def compute_paired_interval(effects: Iterable[float | None]) -> EffectInterval:
-    """Compute the interval of effects between runs of the same seed."""
-    found = [one for one in effects if one is not None]
-    sd, low, high = compute_t_interval(found)
-    return EffectInterval(len(found), fmean(found) if found else None, sd, low, high, compute_p_value(found))
-
-
-def compute_unpaired_interval(
-    direction: MetricDirection, baseline: Iterable[float | None], ablated: Iterable[float | None]
-) -> EffectInterval:
-    """Compute the interval of a difference of means of unpaired runs. `n` is the size of the smaller group, `sd` the
-    standard deviation of one difference.
-
-    Source: Welch 1947, with Satterthwaite's degrees of freedom.
-    """
-    groups = [[one for one in some if one is not None] for some in (baseline, ablated)]
-    n = min(map(len, groups))
-    mean = (fmean(groups[0]) - fmean(groups[1])) * (1 if direction == "max" else -1) if n else None
-    sds = [stdev(one) for one in groups] if n > 1 else [0.0]
-    if mean is None or not any(sds):
-        return EffectInterval(n, mean)
-    errors = [sd * sd / len(one) for sd, one in zip(sds, groups, strict=True)]
-    freedom = sum(errors) ** 2 / sum(error * error / (len(one) - 1) for error, one in zip(errors, groups, strict=True))
-    error = math.sqrt(sum(errors))
-    half = compute_t_quantile(1 - SIGNIFICANCE_LEVEL / 2, freedom) * error
-    p = min(1.0, 2 * compute_t_probability(-abs(mean) / error, freedom))
-    return EffectInterval(n, mean, math.hypot(*sds), mean - half, mean + half, p)
 
 
 class PartInteraction(NamedTuple):
@@ -256,93 +185,107 @@ def classify_patch_run(
     return "no effect" if baseline == ablated else "moved"
 
 
-@dataclass(frozen=True)
-class PartMeasurements:
-    """A component's measurements on fresh seeds, or the reason why there are none."""
+def is_coarse_metric(arms: Iterable[Sequence[float]]) -> bool:
+    """Return whether a metric takes few values, so that an equal value at one seed may be chance; given are the values
+    of each arm by seed.
+
+    It does if two seeds of an arm gave the same value, or if every value is a multiple of one part in
+    `MAX_STEPS_OF_UNIT` or less: a share of few examples, or a number printed with few digits.
+    """
+    found = [list(values) for values in arms]
+    values = [value for values in found for value in values]
+    is_stepped = all(
+        abs(float(Fraction(value).limit_denominator(MAX_STEPS_OF_UNIT)) - value) <= 4 * math.ulp(value)
+        for value in values
+    )
+    return is_stepped or any(len(set(values)) < len(values) for values in found)
+
+
+class MeasuredPart(NamedTuple):
+    """A part, or a set of parts that were ablated together, with its effect; without one, no mutation worked."""
 
     part: str
     mutation: str = ""
     location: str = ""
     gate: MutationOutcome = "moved"
-    baseline: ValuesBySeed = field(default_factory=dict[int, float | None])
-    ablated: ValuesBySeed = field(default_factory=dict[int, float | None])
+    node: str = ""
+    effect: PartEffect | None = None
     flag: str = ""
-    runs: tuple[str, ...] = ()
 
     @property
-    def has_effects(self) -> bool:
-        """Whether there are effects to analyze."""
-        return self.gate in ("moved", "at the floor", "no effect", *UNRANKED_GATES) and bool(self.ablated)
+    def n(self) -> int:
+        """Number of pairs of runs."""
+        return len(self.effect.effect.values) if self.effect is not None else 0
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether its effect is over fresh seeds, enough of them for a verdict."""
+        return self.effect is not None and self.effect.is_fresh and self.n >= MIN_REPLICATES
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether it is in the family of tests."""
+        return (
+            self.is_confirmed
+            and self.gate not in UNRANKED_GATES
+            and self.effect is not None
+            and self.effect.p is not None
+        )
 
 
-def build_results(
-    measured: Sequence[PartMeasurements], *, direction: MetricDirection, paired: bool = True
-) -> tuple[PartResult, ...]:
-    """Build the rows of the report in the given order; p is Holm-corrected over all tested components.
+def build_results(measured: Sequence[MeasuredPart], *, is_coarse: bool) -> tuple[PartResult, ...]:
+    """Build the rows of the report in the given order; p is Holm-corrected over all tested parts.
 
-    `paired`: whether runs share seeds; otherwise means are compared. A component with too few runs, or with equal
-    effects at all seeds, is not tested.
+    A part with too few fresh seeds, or with equal effects at all of them, is not tested. `is_coarse`: whether equal
+    values at one seed may be chance.
     """
-    found = [_compute_interval(one, direction, paired) for one in measured]
-    tested = [
-        place for place, one in enumerate(found) if one.verdict is None and measured[place].gate not in UNRANKED_GATES
-    ]
-    corrected = dict(zip(tested, adjust_p_values([found[place].p for place in tested]), strict=True))
-    return tuple(_build_row(one, found[place], corrected.get(place), len(tested)) for place, one in enumerate(measured))
+    tested = [one for one in measured if one.is_tested]
+    p_values = adjust_p_values([one.effect.p if one.effect is not None else None for one in tested])
+    corrected = {one.part: p for one, p in zip(tested, p_values, strict=True)}
+    return tuple(_build_row(one, corrected.get(one.part), max(1, len(tested)), is_coarse) for one in measured)
 
 
-def _compute_interval(one: PartMeasurements, direction: MetricDirection, paired: bool) -> EffectInterval:
-    if not one.has_effects:
-        return EffectInterval(0)
-    if not paired:
-        return compute_unpaired_interval(direction, one.baseline.values(), one.ablated.values())
-    seeds = sorted(one.baseline.keys() & one.ablated.keys())
-    return compute_paired_interval(
-        compute_effect(direction, [one.baseline[seed] for seed in seeds], [one.ablated[seed] for seed in seeds]).effects
-    )
-
-
-def _build_row(one: PartMeasurements, found: EffectInterval, p: float | None, compared: int) -> PartResult:
-    level = [value for value in one.baseline.values() if value is not None]
-    mean = 0.0 if one.gate == "no effect" else found.mean
+def _build_row(one: MeasuredPart, p: float | None, compared: int, is_coarse: bool) -> PartResult:
+    found = one.effect.effect if one.effect is not None else None
+    fresh = found if one.is_confirmed else None
+    flag = one.flag or ("at the floor" if one.gate == "at the floor" else "")
+    if not flag and fresh is not None and fresh.sd is None and fresh.mean:
+        flag = "the same at every seed, so it cannot be tested"
     return PartResult(
         part=one.part,
+        node=one.node,
+        key=found.key if found is not None else "",
         mutation=one.mutation,
         where=one.location,
-        n=found.n,
-        mean=mean,
-        relative=_compute_relative(mean, level),
-        low=found.low,
-        high=found.high,
+        n=one.n,
+        fresh=one.is_confirmed,
+        mean=found.mean if found is not None else None,
+        relative=one.effect.relative if one.effect is not None else None,
+        low=fresh.low if fresh is not None else None,
+        high=fresh.high if fresh is not None else None,
         p=p,
-        called=decide_verdict(one.gate, found, p, fmean(level) if level else 0.0),
-        detectable=None if found.sd is None else compute_detectable_effect(found.n, found.sd, max(1, compared)),
-        flag=one.flag
-        or (
-            "at the floor"
-            if one.gate == "at the floor"
-            else "the same at every seed, so it cannot be tested"
-            if found.n > 1 and found.p is None and mean
-            else ""
-        ),
-        runs=one.runs,
+        called=decide_verdict(one, p, is_coarse=is_coarse),
+        detectable=None if fresh is None or fresh.sd is None else compute_detectable_effect(one.n, fresh.sd, compared),
+        flag=flag,
     )
 
 
-def decide_verdict(
-    gate: MutationOutcome, interval: EffectInterval, p: float | None, baseline_mean: float
-) -> PartClassification:
-    """Return the verdict on a component; `p` is the corrected p-value. With fewer than `MIN_REPLICATES` pairs there
-    is no verdict.
+def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> PartClassification:
+    """Return the verdict on a part; `p` is corrected. With fewer than `MIN_REPLICATES` fresh pairs there is none.
+
+    No effect: no digit changed at any of the fresh seeds. One seed shows it only if the metric is not coarse.
     """
-    if gate in ("no effect", "not reached", *UNRANKED_GATES):
-        return gate
-    if gate not in ("moved", "at the floor") or interval.mean is None:
+    if one.gate == "not reached" or one.gate in UNRANKED_GATES:
+        return one.gate
+    if one.effect is None:
         return "not measured"
-    if interval.verdict is not None or p is None:
+    found = one.effect.effect
+    if not any(found.values) and (one.is_confirmed or (one.gate == "no effect" and not is_coarse)):
+        return "no effect"
+    if not one.is_confirmed or p is None:
         return "unknown"
     if p > SIGNIFICANCE_LEVEL:
         return "no measurable difference"
-    if interval.mean < 0:
+    if found.mean < 0:
         return "harmful"
-    return "critical" if _reaches_share(interval.mean, baseline_mean) else "helps"
+    return "critical" if reaches_share(found.mean, one.effect.baseline.mean) else "helps"

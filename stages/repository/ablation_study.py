@@ -1,29 +1,35 @@
 """Ablate the components of a repository within a budget of runs.
 
 First every component is ablated once. Then runs are spent on the border between the most important components and the
-rest, components that may mask each other are ablated together, and findings are confirmed on fresh seeds.
+rest, components that may mask each other are ablated together, and findings are confirmed on fresh seeds. What is left
+of the budget goes to components that are still unknown.
 
-Each mutation of a component has its own tree and command words and is tried at one seed. If it fails, has no
-effect on the run, or removes the whole model, the next mutation is tried. A component that no mutation can ablate is
+Each mutation of a component is an arm, with its own patch and command words, and is tried at one seed. If it fails, has
+no effect on the run, or removes the whole model, the next mutation is tried. A component that no mutation can ablate is
 `not measured`, never 0. A component without which the program cannot run, or that produces the data against which
-predictions are scored, is reported but not ranked. Source: AblateCell, ablation phase; the policy is
+predictions are scored, is reported but not ranked.
+
+Every choice is a function of the recorded runs, and interrupted runs are completed before any new choice, so a resumed
+study repeats no run and asks no model twice. Source: AblateCell, ablation phase; the policy is
 `search.ablation_bandit`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import isfinite
-from typing import TypeVar
 
-from labwright.record.claims.estimates import MIN_REPLICATES
-from labwright.record.events.repository_events import AblationsConcluded, CommandPurpose, MutationTried, PartsFound
+from labwright.record.claims.part_effects import FIRST_FRESH_SEED, PartEffect, compare_arms
+from labwright.record.events.repository_events import AblationsConcluded, MutationTried, PartsFound
+from labwright.record.reducers.state_fields import RepositoryState
+from labwright.record.schema.nodes import CellRun
 from labwright.record.schema.repository import (
-    CommandRun,
     MutationOutcome,
-    RepositoryCommand,
+    PartResult,
     RepositoryMutation,
     RepositoryPart,
     UnexaminedPart,
@@ -47,7 +53,7 @@ from labwright.search.ablation_bandit import (
 from labwright.stages.repository.ablation_stats import (
     MIN_RANKED_PARTS,
     UNRANKED_GATES,
-    PartMeasurements,
+    MeasuredPart,
     apply_floor_rule,
     build_results,
     classify_patch_run,
@@ -56,17 +62,25 @@ from labwright.stages.repository.ablation_stats import (
     compute_rank_agreement,
     exceeds_sum,
     is_at_floor,
+    is_coarse_metric,
 )
-from labwright.stages.repository.command_runs import CommandRunner, CommandSetup
+from labwright.stages.repository.arm_runs import (
+    BASELINE_ARM,
+    ArmRuns,
+    CommandSetup,
+    RepositoryArm,
+    gather_all,
+    name_arm,
+    read_value,
+)
+from labwright.stages.repository.baseline_reproduction import RepositoryReproduction
 from labwright.stages.repository.component_discovery import (
     LOSS_TERM,
     ComponentInventory,
     discover_components,
     is_strength,
 )
-from labwright.stages.repository.model_queries import ModelQueries
-
-T = TypeVar("T")
+from labwright.stages.run_context import RunContext
 
 MAX_WAYS_PER_PART = 3
 """Maximum number of mutations tried per component."""
@@ -76,35 +90,29 @@ be minimized is bounded by chance level, which may be close to the baseline.
 """
 SUSPECT_GAIN_SHARE = 0.5
 """Share of the baseline; a larger gain raises the question whether the component produces the scored data."""
-FIRST_FRESH_SEED = 1000
-"""First of the fresh seeds, which no selection has used."""
+MAX_FRESH_SEEDS = 3 * CONFIRM_SEEDS
+"""Maximum number of fresh seeds of a component whose effects are equal at all of them."""
+
+
+async def ablate(context: RunContext) -> None:
+    """Ablate the components of the repository if its baseline is accepted."""
+    code, options = context.state.repository_state, context.ablation
+    if code.command is None or code.baseline is None or options.reproduce_only:
+        return
+    accepted = code.baseline.verdict in ("reproduced", "unchecked")
+    if accepted or (code.baseline.verdict == "differs" and options.accept_baseline):
+        await RepositoryAblation(RepositoryReproduction(context, code.command)).ablate()
 
 
 @dataclass
 class _PartState:
-    """State of a component: its selected mutation and its effects by seed."""
+    """State of a component: its selected mutation, and what is known about it."""
 
     part: RepositoryPart
     way: int = -1
     gate: MutationOutcome = "failed"
     flag: str = ""
-    effects: dict[int, float | None] = field(default_factory=dict[int, "float | None"])
     at_floor: dict[int, float] = field(default_factory=dict[int, float])
-    under_way: int = 0
-    runs: int = 0
-
-    @property
-    def arm(self) -> BanditArm:
-        found = tuple(one for one in self.effects.values() if one is not None)
-        settled = self.gate in ("no effect", "not reached")
-        return BanditArm(
-            self.part.name,
-            self.part.prior,
-            found,
-            failed_runs=sum(one is None for one in self.effects.values()),
-            in_flight=self.under_way,
-            is_settled=settled,
-        )
 
     @property
     def mutation(self) -> RepositoryMutation:
@@ -120,72 +128,91 @@ class _PartState:
     @property
     def is_ranked(self) -> bool:
         """Whether the component's effect counts as its importance."""
-        return self.gate not in UNRANKED_GATES and not self.is_loss and bool(self.effects)
+        return self.gate not in UNRANKED_GATES and not self.is_loss and self.way >= 0
 
 
-@dataclass
 class RepositoryAblation:
     """The ablation study of a repository whose baseline works."""
 
-    runs: CommandRunner
-    setup: CommandSetup
-    seeds: tuple[int, ...]
-    """Seeds of the baseline; every component is ablated at the first."""
-    top: int = 5
-    budget: int | None = None
-    """Maximum number of runs; None: `search.ablation_bandit.advise_budget` decides."""
-    proxy: RepositoryCommand | None = None
-    """A cheaper command used to rank components; reported values come from full runs."""
-    queries: ModelQueries | None = None
-    """A model that assesses the components found and writes patches where no rule applies; None: no model is asked."""
-    _part_states: dict[str, _PartState] = field(default_factory=dict[str, _PartState])
-    _trace: CallTrace = field(default_factory=CallTrace)
-    _repeatable: bool = True
-    _floor_task: asyncio.Task[float | None] | None = None
-    _joint_set: tuple[str, ...] = ()
-
-    async def ablate(self) -> AblationsConcluded:
-        """Measure the effect of every component. Raises `ExecutorError`."""
-        if (known := self.runs.code_state.ablation_results) is not None:
-            return known
-        found = await self._find_parts()
-        if not found.parts:
-            settled = AblationsConcluded(
-                results=(), top=(), runs=self._runs_spent, stopped=("no part was found that a run can do without")
+    def __init__(self, baseline: RepositoryReproduction) -> None:
+        options = baseline.context.ablation
+        self.context: RunContext = baseline.context
+        self.runs: ArmRuns = baseline.runs
+        self.setup: CommandSetup = baseline.setup
+        self.seeds: tuple[int, ...] = baseline.seeds
+        """Seeds of the baseline; every component is ablated at the first."""
+        self.top: int = options.top
+        self._reproduction = baseline
+        words = tuple(shlex.split(options.proxy))
+        command = self.setup.command.model_copy(update={"argv": words}) if words else self.setup.command
+        self._search_setup = replace(self.setup, command=command)
+        """Setup of the search: with the cheaper command, if there is one."""
+        self._is_proxy = bool(words)
+        self._baseline, self._search_baseline = baseline.arm, baseline.arm
+        if self._is_proxy:
+            proxy = replace(self._search_setup, tree=self._imported_tree)
+            self._search_baseline = self.runs.build_arm(
+                BASELINE_ARM, "the proxy command", proxy, tree=self.setup.tree, stage="preliminary", kind="draft"
             )
-            self.runs.recorder.append(settled)
-            return settled
-        if self.proxy is not None:
-            await _gather(self._run(self.setup.tree, (), seed, "baseline", ()) for seed in self.seeds)
-        await self._measure_all_parts(found)
+        self._part_states: dict[str, _PartState] = {}
+        self._arms: dict[tuple[str, bool, tuple[tuple[str, int], ...]], RepositoryArm | None] = {}
+        self._trace = CallTrace()
+        self._floor_task: asyncio.Task[float | None] | None = None
+        self._joint_set: tuple[str, ...] = ()
+
+    @property
+    def _code(self) -> RepositoryState:
+        return self.context.state.repository_state
+
+    @property
+    def _imported_tree(self) -> str:
+        assert self.context.repository is not None
+        return self.context.repository.code.tree
+
+    async def ablate(self) -> None:
+        """Measure the effect of every component and record the results. Raises `ExecutorError`."""
+        await self.runs.finish_interrupted()
+        if (found := await self._find_parts()) is None:
+            return
+        if not found.parts:
+            why = "no part was found that a run can do without"
+            self._conclude(AblationsConcluded(results=(), top=(), runs=self._runs_spent, stopped=why))
+            return
+        await gather_all([self._run(self._search_baseline, seed) for seed in self.seeds])
+        await self._measure_all_parts()
         self._joint_set = await self._find_joint_set()
         await self._separate_top(found)
-        settled = await self._confirm(found)
-        self.runs.recorder.append(settled)
-        return settled
+        await self._confirm(found)
+        await self._measure_unknown(found)
+        agreement = await self._compute_proxy_agreement() if self._is_proxy else None
+        self._conclude(self._build_conclusion(found, agreement))
+
+    def _conclude(self, concluded: AblationsConcluded) -> None:
+        if self._code.ablation_results != concluded:
+            self.context.recorder.append(concluded)
 
     # --- discovery ----------------------------------------------------------------------------------------------------
 
-    async def _find_parts(self) -> PartsFound:
-        baseline = self.runs.code_state.baseline
-        assert baseline is not None
-        self._repeatable = baseline.same_seed == "same digits"
-        traced = await self.runs.run(self.setup, self.seeds[0], "trace", repeat=1, traced=True)
-        self._trace = await asyncio.to_thread(read_trace, self.runs.find_run_folder(traced))
-        if (known := self.runs.code_state.parts) is None:
+    async def _find_parts(self) -> PartsFound | None:
+        """Return the components, from the record or newly found; None if a limit came first."""
+        traced = await self._reproduction.run_traced()
+        if traced is None:
+            return None
+        self._trace = await asyncio.to_thread(read_trace, self.context.folder.get_cell_path(traced.id))
+        known, budget = self._code.parts, self.context.ablation.budget_runs
+        if known is None or budget not in (None, known.budget):
             texts = await asyncio.to_thread(self.runs.mirror.read_texts, self.setup.tree)
             found = discover_components(texts, self.setup.command, self._trace)
-            if self.queries is not None:
-                found = await self.queries.assess_parts(found, self.setup.command, self._trace, texts)
-            known = self._limit_to_budget(found)
-            self.runs.recorder.append(known)
+            found = await self._reproduction.queries.assess_parts(found, self.setup.command, self._trace, texts)
+            known = self._limit_to_budget(found, budget)
+            self.context.recorder.append(known)
         self._part_states = {part.name: _PartState(part) for part in known.parts}
         return known
 
-    def _limit_to_budget(self, found: ComponentInventory) -> PartsFound:
+    def _limit_to_budget(self, found: ComponentInventory, budget: int | None) -> PartsFound:
         """Keep the components that the budget allows, by prior; list the others as not examined."""
-        more = len(self.seeds) + MIN_RANKED_PARTS if self.proxy is not None else 0
-        budget = self.budget or advise_budget(len(found.parts), k=self.top) + more
+        more = len(self.seeds) + MIN_RANKED_PARTS if self._is_proxy else 0
+        budget = budget or advise_budget(len(found.parts), k=self.top) + more
         most = split_budget(len(found.parts), budget, k=self.top, baseline=len(self.seeds) + 2).explored
         names = order_sweep({part.name: part.prior for part in found.parts})[:most]
         left = tuple(
@@ -202,9 +229,9 @@ class RepositoryAblation:
 
     # --- one run per component ----------------------------------------------------------------------------------------
 
-    async def _measure_all_parts(self, found: PartsFound) -> None:
+    async def _measure_all_parts(self) -> None:
         order = order_sweep({one.part.name: one.part.prior for one in self._part_states.values()})
-        await _gather([self._measure_part(self._part_states[name]) for name in order])
+        await gather_all([self._measure_part(self._part_states[name]) for name in order])
 
     async def _measure_part(self, one: _PartState) -> None:
         """Ablate a component with the first mutation that works; if all remove the whole model, use the one with
@@ -215,15 +242,15 @@ class RepositoryAblation:
         await self._try_ways(one, range(min(MAX_WAYS_PER_PART, len(one.part.mutations))))
         if one.gate == "moved" and await self._changes_scored_data(one):
             one.gate = "changes what is scored"
-        if one.way >= 0 or one.at_floor or self.queries is None:
+        if one.way >= 0 or one.at_floor or self.context.state.limit_reason is not None:
             return
         tried = [
             f"{one.part.mutations[way].what}: {known.gate}" + (f" ({known.why})" if known.why else "")
-            for (name, way), known in self.runs.code_state.tried_mutations.items()
-            if name == one.part.name
+            for (name, way), known in self._code.tried_mutations.items()
+            if name == one.part.name and way < len(one.part.mutations)
         ]
         texts = await asyncio.to_thread(self.runs.mirror.read_texts, self.setup.tree)
-        mutation, why = await self.queries.write_patch(one.part, tried, self.setup.command, texts)
+        mutation, why = await self._reproduction.queries.write_patch(one.part, tried, self.setup.command, texts)
         way = len(one.part.mutations)
         if mutation is None:
             one.gate = self._record_gate(one.part.name, way, None, "unverified", why)
@@ -234,54 +261,42 @@ class RepositoryAblation:
     async def _try_ways(self, one: _PartState, ways: Iterable[int]) -> None:
         for way in ways:
             gate, effect = await self._try_way(one, way)
-            if gate == "moved" and effect is not None:
-                one.way, one.gate, one.effects = way, gate, {self.seeds[0]: effect}
+            if gate in ("moved", "no effect") and effect is not None:
+                one.way, one.gate = way, gate
                 return
             if gate == "at the floor" and effect is not None:
                 one.at_floor[way] = effect
-            elif gate == "no effect":
-                one.way, one.gate, one.effects = way, gate, {self.seeds[0]: 0.0}
-                return
             elif one.way < 0:
                 one.gate = gate
-        if one.at_floor and self._first_baseline is not None and (floor := await self._find_floor()) is not None:
-            ranks = apply_floor_rule(
-                self.setup.command.direction,
-                self._first_baseline,
-                floor,
-                [(str(way), effect) for way, effect in one.at_floor.items()],
-            )
+        first = self._first_baseline
+        if one.at_floor and first is not None and (floor := await self._find_floor()) is not None:
+            effects = [(str(way), effect) for way, effect in one.at_floor.items()]
+            ranks = apply_floor_rule(self.setup.command.direction, first, floor, effects)
             assert ranks.ranked is not None and ranks.effect is not None
-            one.way, one.effects = int(ranks.ranked), {self.seeds[0]: ranks.effect}
+            one.way = int(ranks.ranked)
             # A component removed by its option or replaced by its argument may be as important as the whole model;
             # nothing passes through zeros, whatever the component does.
             whole = ranks.effect >= ranks.gap or one.mutation.kind == "zero"
             one.gate, one.flag = ("breaks the program", "") if whole else ("at the floor", ranks.flag)
-        elif (
-            one.way < 0
-            and not one.at_floor
-            and any(
-                "is not finite" in self.runs.code_state.tried_mutations[one.part.name, way].why
-                for way in ways
-                if (one.part.name, way) in self.runs.code_state.tried_mutations
-            )
-        ):
-            one.gate = "breaks the program"
+        elif one.way < 0 and not one.at_floor:
+            known = [self._code.tried_mutations.get((one.part.name, way)) for way in ways]
+            if any("is not finite" in tried.why for tried in known if tried is not None):
+                one.gate = "breaks the program"
 
     async def _try_way(self, one: _PartState, way: int) -> tuple[MutationOutcome, float | None]:
         mutation, name = one.part.mutations[way], one.part.name
-        tree = self._build_tree([mutation])
-        if tree is None or (tree == self.setup.tree and not mutation.words):
-            return self._record_gate(name, way, tree, "no change"), None
-        run = await self._run(tree, mutation.words, self.seeds[0], "search", (name,))
+        arm = self._build_arm({name: way})
+        if arm is None:
+            return self._record_gate(name, way, None, "no change"), None
+        run = await self._run(arm, self.seeds[0])
         if run is None:
             return "failed", None
-        one.runs += 1
-        baseline = self._first_baseline
-        if run.value is None or baseline is None:
-            return self._record_gate(name, way, tree, "failed", run.failure.message if run.failure else ""), None
-        gate = classify_patch_run(baseline, run.value, reached=self._is_reached(mutation), repeatable=self._repeatable)
-        effect = compute_effect(self.setup.command.direction, [baseline], [run.value]).mean
+        value, baseline = read_value(run, arm.metric), self._first_baseline
+        if value is None or baseline is None:
+            return self._record_gate(name, way, arm, "failed", run.failure.message if run.failure else ""), None
+        is_repeatable = self._code.baseline is not None and self._code.baseline.same_seed == "same digits"
+        gate = classify_patch_run(baseline, value, reached=self._is_reached(mutation), repeatable=is_repeatable)
+        effect = compute_effect(self.setup.command.direction, [baseline], [value]).mean
         if (
             gate == "moved"
             and effect is not None
@@ -290,7 +305,7 @@ class RepositoryAblation:
             floor = await self._find_floor()
             gap = (baseline - floor) * (1 if self.setup.command.direction == "max" else -1) if floor is not None else 0
             gate = "at the floor" if is_at_floor(effect, gap) else gate
-        return self._record_gate(name, way, tree, gate), effect
+        return self._record_gate(name, way, arm, gate), effect
 
     async def _find_floor(self) -> float | None:
         """Return the metric with the whole model removed, measured on first use; None if it cannot be measured."""
@@ -299,20 +314,19 @@ class RepositoryAblation:
         return await self._floor_task
 
     async def _run_floors(self) -> float | None:
-        found = self.runs.code_state.parts
-        for floor in found.floors if found is not None else ():
-            if (tree := self._build_tree([floor])) is not None:
-                run = await self._run(tree, floor.words, self.seeds[0], "search", ("the whole model",))
-                if run is not None and self._is_worse(run.value):
-                    return run.value
-        untrained = replace(
-            self._search_setup,
-            command=self._search_setup.command.model_copy(
-                update={"env": self._search_setup.command.env | build_no_training_variables()}
-            ),
+        for number, floor in enumerate(self._code.parts.floors if self._code.parts is not None else ()):
+            tree, name = self._build_tree([floor]), "the whole model"
+            if tree is not None:
+                arm = self._build_search_arm(name_arm([name], number), name, floor.what, tree, floor.words)
+                if self._is_worse(value := read_value(await self._run(arm, self.seeds[0]), arm.metric)):
+                    return value
+        env = self._search_setup.command.env | build_no_training_variables()
+        command, name = self._search_setup.command.model_copy(update={"env": env}), "the whole training"
+        arm = self._build_search_arm(
+            name_arm([name]), name, "no optimizer steps", "", (), replace(self._search_setup, command=command)
         )
-        run = await self._run(self.setup.tree, (), self.seeds[0], "search", ("the whole training",), untrained)
-        return run.value if run is not None and self._is_worse(run.value) else None
+        value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
+        return value if self._is_worse(value) else None
 
     def _is_worse(self, value: float | None) -> bool:
         """Return whether a value is worse than the baseline's. If it is not, something other than the model was
@@ -327,35 +341,29 @@ class RepositoryAblation:
     async def _changes_scored_data(self, one: _PartState) -> bool:
         """Return whether a component whose removal improves the result far too much produces the scoring targets: in a
         traced run, none of the scored data is the same as before."""
-        baseline, effect = self._first_baseline, one.effects.get(self.seeds[0])
+        baseline, effect = self._first_baseline, self._list_effects(one).get(self.seeds[0])
         if baseline is None or effect is None or effect > -SUSPECT_GAIN_SHARE * abs(baseline):
             return False
         tree = self._build_tree([one.mutation])
-        if tree is None or self._runs_spent >= self._budget:
-            return False
-        run = await self.runs.run(
-            replace(self._search_setup, tree=tree),
-            self.seeds[0],
-            "search",
-            repeat=1,
+        arm = self._build_search_arm(
+            name_arm([one.part.name], one.way),
+            one.part.name,
+            one.mutation.what,
+            tree or "",
+            one.mutation.words,
             traced=True,
-            words=one.mutation.words,
-            parts=(one.part.name,),
         )
-        again = await asyncio.to_thread(read_trace, self.runs.find_run_folder(run))
+        if (run := await self._run(arm, self.seeds[0])) is None:
+            return False
+        again = await asyncio.to_thread(read_trace, self.context.folder.get_cell_path(run.id))
         return self._trace.is_scored_on_other_data(again)
 
-    @property
-    def _budget(self) -> int:
-        found = self.runs.code_state.parts
-        assert found is not None
-        return found.budget
-
     def _record_gate(
-        self, part: str, way: int, tree: str | None, gate: MutationOutcome, why: str = ""
+        self, part: str, way: int, arm: RepositoryArm | None, gate: MutationOutcome, why: str = ""
     ) -> MutationOutcome:
-        if (part, way) not in self.runs.code_state.tried_mutations:
-            self.runs.recorder.append(MutationTried(part=part, way=way, tree=tree or "", gate=gate, why=why[:300]))
+        if (part, way) not in self._code.tried_mutations:
+            node = self.runs.find_node(arm) if arm is not None else ""
+            self.context.recorder.append(MutationTried(part=part, way=way, node=node, gate=gate, why=why[:300]))
         return gate
 
     def _is_reached(self, mutation: RepositoryMutation) -> bool | None:
@@ -367,6 +375,59 @@ class RepositoryAblation:
         text = self.runs.mirror.read_texts(self.setup.tree).get(path, "")
         first = text[: max(0, text.find(piece))].count("\n") + 1
         return path, range(first, first + piece.count("\n") + 1)
+
+    # --- arms ---------------------------------------------------------------------------------------------------------
+
+    def _build_arm(self, ways: Mapping[str, int], *, full: bool = False) -> RepositoryArm | None:
+        """Build the arm without these components, by their mutations; None if the mutations change nothing or conflict.
+
+        `full`: with the full command, where the search uses the proxy.
+        """
+        setup = self.setup if full else self._search_setup
+        key = (" ".join(setup.command.argv), full, tuple(ways.items()))
+        if key not in self._arms:
+            mutations = [self._part_states[name].part.mutations[way] for name, way in ways.items()]
+            tree, words = self._build_tree(mutations), tuple(word for one in mutations for word in one.words)
+            self._arms[key] = None
+            if tree is not None and (tree != self.setup.tree or words):
+                self._arms[key] = self.runs.build_arm(
+                    name_arm(ways, max(ways.values()) if len(ways) == 1 else 0),
+                    f"without {' and '.join(ways)}: {'; '.join(one.what for one in mutations)}",
+                    setup,
+                    tree=tree,
+                    words=words,
+                    parts=tuple(ways),
+                    parent=self.runs.find_node(self._baseline if full else self._search_baseline),
+                )
+        return self._arms[key]
+
+    def _find_arm(self, names: Sequence[str], *, full: bool = False) -> RepositoryArm | None:
+        """Return the arm without these components, by their selected mutations."""
+        return self._build_arm({name: self._part_states[name].way for name in names}, full=full)
+
+    def _build_search_arm(
+        self,
+        name: str,
+        part: str,
+        what: str,
+        tree: str,
+        words: Sequence[str],
+        setup: CommandSetup | None = None,
+        *,
+        traced: bool = False,
+    ) -> RepositoryArm:
+        """Build an arm that only serves to judge others."""
+        return self.runs.build_arm(
+            name,
+            f"without {part}: {what}{', with a trace of its calls' * traced}",
+            setup or self._search_setup,
+            tree=tree,
+            words=words,
+            parts=(part,),
+            kind="replicate" if traced else "ablate",
+            parent=self.runs.find_node(self._search_baseline),
+            traced=traced,
+        )
 
     def _build_tree(self, mutations: Iterable[RepositoryMutation]) -> str | None:
         """Return the tree with the edits of all mutations; None if they conflict."""
@@ -383,54 +444,99 @@ class RepositoryAblation:
 
     async def _separate_top(self, found: PartsFound) -> None:
         """Spend runs on separating the k-th component from the next, until they are separated or only runs reserved for
-        confirmation are left.
+        confirmation are left. If fresh seeds are affordable for all components, these separate them.
         """
-        kept = CONFIRM_SEEDS * (1 + len(self._select_to_confirm(found)))
+        sets = self._select_to_confirm(found)
+        kept = CONFIRM_SEEDS * (1 + len(sets))
+        others = sum((one.name,) not in sets for one in self._list_ranked())
+        if self._runs_spent + kept + CONFIRM_SEEDS * others <= found.budget:
+            return
         waiting: set[asyncio.Task[None]] = set()
+        under_way: list[str] = []
         while True:
-            while len(waiting) < self.runs.executor.slots and (
+            while len(waiting) < self.context.executor.slots and (
                 self._runs_spent + kept + 2 * (1 + len(waiting)) <= found.budget
             ):
-                chosen = pick_arm(self._list_candidates(), sigma=self._sigma, k=self.top)
+                chosen = pick_arm(self._list_candidates(under_way), sigma=self._sigma, k=self.top)
                 if chosen.next is None or chosen.separated or not isfinite(self._sigma) or not self._sigma:
                     break
-                waiting.add(asyncio.create_task(self._repeat_part(self._part_states[chosen.next])))
-            if not waiting:
+                under_way.append(chosen.next)
+                waiting.add(asyncio.create_task(self._repeat_part(chosen.next, under_way)))
+            if not waiting or self.context.state.limit_reason is not None:
+                await gather_all(waiting)
                 return
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await gather_all(done)
 
-    def _list_candidates(self) -> list[BanditArm]:
+    async def _repeat_part(self, name: str, under_way: list[str]) -> None:
+        """Measure a component's effect at the next seed."""
+        try:
+            arm = self._find_arm([name])
+            assert arm is not None
+            known = {one.seed for one in self.runs.list_nodes(arm)}
+            seed = next(
+                seed for seed in (*self.seeds, *range(max(self.seeds) + 1, FIRST_FRESH_SEED)) if seed not in known
+            )
+            await gather_all([self._run(arm, seed), self._run(self._search_baseline, seed)])
+        finally:
+            under_way.remove(name)
+
+    def _list_effects(self, one: _PartState) -> dict[int, float | None]:
+        """Return the effects of a component at the seeds of the search; None for a run without a value."""
+        arm = self._find_arm([one.part.name]) if one.way >= 0 else None
+        if arm is None:
+            return {}
+        base, own = self.runs.list_values(self._search_baseline), self.runs.list_values(arm)
+        seeds = [seed for seed in own if seed in base and seed < FIRST_FRESH_SEED]
+        effects = compute_effect(
+            self.setup.command.direction, [base[seed] for seed in seeds], [own[seed] for seed in seeds]
+        ).effects
+        return dict(zip(seeds, effects, strict=True))
+
+    def _to_arm(self, one: _PartState, under_way: Sequence[str] = (), *, is_coarse: bool = False) -> BanditArm:
+        effects = self._list_effects(one).values()
+        return BanditArm(
+            one.part.name,
+            one.part.prior,
+            tuple(effect for effect in effects if effect is not None),
+            failed_runs=sum(effect is None for effect in effects),
+            in_flight=under_way.count(one.part.name),
+            is_settled=one.gate == "not reached" or (one.gate == "no effect" and not is_coarse),
+        )
+
+    def _list_ranked(self, under_way: Sequence[str] = ()) -> list[BanditArm]:
+        coarse = self._is_coarse
+        return [self._to_arm(one, under_way, is_coarse=coarse) for one in self._part_states.values() if one.is_ranked]
+
+    def _list_candidates(self, under_way: Sequence[str] = ()) -> list[BanditArm]:
         """Return the components that can rank among the most important. Harmful ones are reported separately."""
-        arms = [one.arm for one in self._part_states.values() if one.is_ranked]
-        harms = set(find_harmful(arms, self._sigma)) if isfinite(self._sigma) else set[str]()
+        arms, sigma = self._list_ranked(under_way), self._sigma
+        harms = set(find_harmful(arms, sigma)) if isfinite(sigma) else set[str]()
         return [one for one in arms if one.name not in harms]
 
-    async def _repeat_part(self, one: _PartState) -> None:
-        """Measure a component's effect at the next seed."""
-        one.under_way += 1
-        seed = next(
-            seed for seed in (*self.seeds, *range(max(self.seeds) + 1, FIRST_FRESH_SEED)) if seed not in one.effects
-        )
-        one.effects[seed] = None
-        try:
-            base, run = await asyncio.gather(
-                self._run(self.setup.tree, (), seed, "baseline", ()),
-                self._run(self._build_tree([one.mutation]) or "", one.mutation.words, seed, "search", (one.part.name,)),
-            )
-            one.runs += 1
-            if base is not None and run is not None and base.value is not None and run.value is not None:
-                one.effects[seed] = compute_effect(self.setup.command.direction, [base.value], [run.value]).mean
-        finally:
-            one.under_way -= 1
+    @property
+    def _is_coarse(self) -> bool:
+        """Whether an equal value at one seed may be chance."""
+        return is_coarse_metric(self._list_all_values())
+
+    def _list_all_values(self) -> list[list[float]]:
+        """Return the values of every arm of the search."""
+        arms = [self._find_arm([one.part.name]) for one in self._part_states.values() if one.way >= 0]
+        found = [self.runs.list_values(arm) for arm in (self._search_baseline, *arms) if arm is not None]
+        return [[value for value in values.values() if value is not None] for values in found]
 
     @property
     def _sigma(self) -> float:
-        """Standard deviation of one effect, from repeated measurements and the baseline's seeds."""
-        return compute_pooled_sigma(
-            (one.arm.effects for one in self._part_states.values()), self._baseline_values
-        ).sigma
+        """Standard deviation of one effect, from repeated measurements and the baseline's seeds; at least one step of a
+        coarse metric."""
+        effects = [one.effects for one in self._list_ranked()]
+        values = self.runs.list_values(self._search_baseline).items()
+        baseline = [value for seed, value in values if value is not None and seed < FIRST_FRESH_SEED]
+        sigma = compute_pooled_sigma(effects, baseline).sigma
+        if not self._is_coarse:
+            return sigma
+        steps = sorted({value for values in self._list_all_values() for value in values})
+        return max(sigma, min((after - before for before, after in pairwise(steps)), default=0.0))
 
     # --- components that mask each other ------------------------------------------------------------------------------
 
@@ -440,7 +546,7 @@ class RepositoryAblation:
         Components that only set a strength are excluded: programs break when all strengths are zero.
         """
         sigma = self._sigma
-        arms = [one.arm for one in self._part_states.values() if one.is_ranked and not is_strength(one.mutation)]
+        arms = [one for one in self._list_ranked() if not is_strength(self._part_states[one.name].mutation)]
         names = find_near_zero(arms, sigma, self.top) if isfinite(sigma) else []
         if len(names) < 2:
             return ()
@@ -449,225 +555,179 @@ class RepositoryAblation:
             subset = next(search)
             while True:
                 joint = await self._measure_joint_effect(subset)
-                singles = [self._part_states[name].arm.mean_effect for name in subset]
-                subset = search.send(joint is not None and exceeds_sum(singles, joint, sigma=sigma))
+                subset = search.send(joint is not None and exceeds_sum(self._list_singles(subset), joint, sigma=sigma))
         except StopIteration as ended:
             least: tuple[str, ...] = ended.value
         if len(least) < 2 or (joint := await self._measure_joint_effect(least)) is None:
             return ()
-        singles = [self._part_states[name].arm.mean_effect for name in least]
-        return least if compute_interaction(singles, joint, sigma=sigma).is_joint else ()
+        return least if compute_interaction(self._list_singles(least), joint, sigma=sigma).is_joint else ()
+
+    def _list_singles(self, names: Iterable[str]) -> list[float]:
+        return [self._to_arm(self._part_states[name]).mean_effect for name in names]
 
     async def _measure_joint_effect(self, names: Sequence[str]) -> float | None:
         """Return the effect of ablating several components together, at the first seed."""
-        ways = [self._part_states[name].mutation for name in names]
-        tree, words = self._build_tree(ways), tuple(word for way in ways for word in way.words)
-        if tree is None or self._first_baseline is None:
+        arm, baseline = self._find_arm(names), self._first_baseline
+        if arm is None or baseline is None:
             return None
-        run = await self._run(tree, words, self.seeds[0], "joint", names)
-        if run is None or run.value is None:
-            return None
-        return compute_effect(self.setup.command.direction, [self._first_baseline], [run.value]).mean
+        value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
+        return compute_effect(self.setup.command.direction, [baseline], [value]).mean
 
-    # --- confirmation on fresh seeds ----------------------------------------------------------------------------------
+    # --- fresh seeds --------------------------------------------------------------------------------------------------
 
-    async def _confirm(self, found: PartsFound) -> AblationsConcluded:
-        sets = self._select_to_confirm(found)
-        seeds = [FIRST_FRESH_SEED + at for at in range(CONFIRM_SEEDS)]
-        base = dict(
-            zip(
-                seeds,
-                await _gather([self._run(self.setup.tree, (), seed, "confirm", ()) for seed in seeds]),
-                strict=True,
-            )
-        )
-        sets += self._select_spare(found, sets)
-        again = await _gather([self._measure_on_fresh_seeds(names, seeds, base) for names in sets])
-        agreement = (
-            await self._compute_proxy_agreement(
-                {names[0]: one for names, one in zip(sets, again, strict=True) if len(names) == 1}, base
-            )
-            if self.proxy is not None
-            else None
-        )
-        confirmed = {"+".join(names): one for names, one in zip(sets, again, strict=True)}
-        rows = build_results(
-            [
-                *(confirmed.get(name) or self._build_search_row(one) for name, one in self._part_states.items()),
-                *([confirmed["+".join(self._joint_set)]] if self._joint_set else []),
-            ],
-            direction=self.setup.command.direction,
-            paired=self.setup.command.seeded,
-        )
-        rows = sorted(
-            rows,
-            key=lambda row: (row.called in (*UNRANKED_GATES, "not measured", "not reached"), -abs(row.mean or 0.0)),
-        )
-        # ranked by fresh seeds where those were run
-        among = {arm.name for arm in self._list_candidates()}
-        best = [row.part for row in rows if row.part in among][: self.top]
-        return AblationsConcluded(
-            results=tuple(rows),
-            top=tuple(best),
-            runs=self._runs_spent,
-            agreement=agreement,
-            stopped=""
-            if all((name,) in sets for name in best)
-            else (f"the budget of {found.budget} runs confirms {sum(len(one) == 1 for one in sets)} parts"),
-        )
-
-    def _select_spare(self, found: PartsFound, sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        """Select further components for fresh seeds by their measured effects, as long as the budget allows."""
-        others = [
-            one
-            for one in rank_arms([one.arm for one in self._part_states.values() if one.is_ranked])
-            if (one.name,) not in sets
-        ]
-        rest = {(one.name,) for one in others}
-        made = sum(one.purpose == "confirm" and one.parts in rest for one in self.runs.code_state.runs.values())
-        ahead = sum(self._count_remaining_runs(names) for names in sets)
-        left = found.budget - (self._runs_spent - made) - ahead
-        return [(one.name,) for one in others][: max(0, left // CONFIRM_SEEDS)]
-
-    def _count_remaining_runs(self, names: tuple[str, ...]) -> int:
-        """Return how many runs on fresh seeds a selected set still needs."""
-        made = sum(one.purpose == "confirm" and one.parts == names for one in self.runs.code_state.runs.values())
-        return max(0, CONFIRM_SEEDS - made)
-
-    async def _compute_proxy_agreement(
-        self, confirmed: dict[str, PartMeasurements], base: Mapping[int, CommandRun | None]
-    ) -> float | None:
-        """Return how well the rankings by the proxy and by the full command agree, over at least `MIN_RANKED_PARTS`
-        components."""
-        full: dict[str, float] = {}
-        for name, part in confirmed.items():
-            seeds = sorted(part.baseline)
-            effect = compute_effect(
-                self.setup.command.direction,
-                [part.baseline[seed] for seed in seeds],
-                [part.ablated[seed] for seed in seeds],
-            ).mean
-            full |= {name: effect} if effect is not None else {}
-        seed, first = next(iter(base.items()))
-        for arm in rank_arms([one.arm for one in self._part_states.values() if one.is_ranked]):
-            if len(full) >= MIN_RANKED_PARTS or first is None or first.value is None:
-                break
-            one = self._part_states[arm.name]
-            if arm.name not in full and (tree := self._build_tree([one.mutation])) is not None:
-                run = await self._run(tree, one.mutation.words, seed, "confirm", (arm.name,))
-                if run is not None and run.value is not None:
-                    full[arm.name] = (
-                        compute_effect(self.setup.command.direction, [first.value], [run.value]).mean or 0.0
-                    )
-        return compute_rank_agreement({name: self._part_states[name].arm.mean_effect for name in full}, full)
+    async def _confirm(self, found: PartsFound) -> None:
+        """Measure the selected sets on fresh seeds."""
+        await self._measure_affordable(found, [(names, CONFIRM_SEEDS) for names in self._select_to_confirm(found)])
 
     def _select_to_confirm(self, found: PartsFound) -> list[tuple[str, ...]]:
         """Select the sets to measure on fresh seeds: the most important components, the most harmful one, and the joint
         set."""
         most = split_budget(len(found.parts), found.budget, k=self.top, baseline=len(self.seeds) + 2).confirmed
-        sets = [(name,) for name in dict.fromkeys((*self._top_parts[:most], *self._most_harmful))]
-        return [*sets, *([self._joint_set] if self._joint_set else [])]
+        best = [one.name for one in rank_arms(self._list_candidates())][: self.top][:most]
+        harms = find_harmful(self._list_ranked(), self._sigma)[:1] if isfinite(self._sigma) else []
+        return [*((name,) for name in dict.fromkeys((*best, *harms))), *([self._joint_set] if self._joint_set else [])]
 
-    @property
-    def _top_parts(self) -> list[str]:
-        return [one.name for one in rank_arms(self._list_candidates())][: self.top]
+    async def _measure_unknown(self, found: PartsFound) -> None:
+        """Spend the rest of the budget on more seeds of what is unknown, the largest effects first.
 
-    @property
-    def _most_harmful(self) -> list[str]:
-        arms = [one.arm for one in self._part_states.values() if one.is_ranked]
-        return find_harmful(arms, self._sigma)[:1] if isfinite(self._sigma) else []
+        What could not be tested because all its effects are equal gets further seeds, up to `MAX_FRESH_SEEDS`. Since
+        such effects were never tested before, this does not inflate the error rate.
+        """
+        while self.context.state.limit_reason is None:
+            unknown = {row.part for row in self._build_rows() if row.called == "unknown"}
+            sets = [self._joint_set, *((one.name,) for one in rank_arms(self._list_ranked()))]
+            open_sets = [names for names in sets if "+".join(names) in unknown]
+            if not await self._measure_affordable(found, [(names, self._count_wanted(names)) for names in open_sets]):
+                return
 
-    async def _measure_on_fresh_seeds(
-        self, names: Sequence[str], seeds: Sequence[int], base: dict[int, CommandRun | None]
-    ) -> PartMeasurements:
-        tried = [self._part_states[name] for name in names]
-        ways = [one.mutation for one in tried]
-        tree, words = self._build_tree(ways), tuple(word for way in ways for word in way.words)
-        assert tree is not None
-        runs = await _gather([self._run(tree, words, seed, "confirm", names) for seed in seeds])
-        kept = [run.id for run in (*runs, *base.values()) if run is not None]
-        gate = tried[0].gate if len(tried) == 1 else "moved"
-        if gate == "no effect" and any(
-            run is not None and (one := base[seed]) is not None and run.value != one.value
-            for seed, run in zip(seeds, runs, strict=True)
-        ):
-            gate = "moved"  # the metric showed no effect at the seed of the search
-        return PartMeasurements(
-            "+".join(names),
-            "; ".join(way.what for way in ways),
-            ", ".join(_format_place(one.part) for one in tried),
-            gate=gate,
-            flag="" if len(tried) == 1 else "together",
-            baseline={seed: run.value if run is not None else None for seed, run in base.items()},
-            ablated={seed: run.value if run is not None else None for seed, run in zip(seeds, runs, strict=True)},
-            runs=tuple(kept),
+    def _count_wanted(self, names: Sequence[str]) -> int:
+        """Return up to which number of fresh seeds a set is measured next."""
+        arm = self._find_arm(names, full=True)
+        known = sum(one.seed >= FIRST_FRESH_SEED for one in self.runs.list_nodes(arm)) if arm is not None else 0
+        return max(CONFIRM_SEEDS, min(known + 1, MAX_FRESH_SEEDS))
+
+    async def _measure_affordable(self, found: PartsFound, wanted: Sequence[tuple[Sequence[str], int]]) -> bool:
+        """Measure sets on numbers of fresh seeds, in order, those for which the whole number fits into the budget.
+
+        Return whether any run was missing.
+        """
+        left, chosen = found.budget - self._runs_spent, dict[tuple[str, int], RepositoryArm]()
+        for names, count in wanted:
+            if (arm := self._find_arm(names, full=True)) is None:
+                continue
+            missing = {
+                (one.sha256, seed): one
+                for one in (self._baseline, arm)
+                for seed in self._list_fresh_seeds(count)
+                if seed not in {node.seed for node in self.runs.list_nodes(one)}
+            }
+            if len(chosen | missing) <= left:
+                chosen |= missing
+        await gather_all([self._run(arm, seed) for (_, seed), arm in chosen.items()])
+        return bool(chosen)
+
+    @staticmethod
+    def _list_fresh_seeds(count: int) -> range:
+        return range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + count)
+
+    async def _compute_proxy_agreement(self) -> float | None:
+        """Return how well the rankings by the proxy and by the full command agree, over at least `MIN_RANKED_PARTS`
+        components."""
+        full: dict[str, float] = {}
+        ranked = rank_arms(self._list_ranked())
+        for is_needed in (False, True):
+            for one in ranked:
+                arm = self._find_arm([one.name], full=True)
+                if arm is None or one.name in full:
+                    continue
+                if is_needed and len(full) < MIN_RANKED_PARTS:
+                    await self._run(arm, FIRST_FRESH_SEED)
+                if (effect := self._find_effect(arm)) is not None:
+                    full[one.name] = effect.effect.mean
+        return compute_rank_agreement({one.name: one.mean_effect for one in ranked if one.name in full}, full)
+
+    # --- results ------------------------------------------------------------------------------------------------------
+
+    def _build_conclusion(self, found: PartsFound, agreement: float | None) -> AblationsConcluded:
+        rows = sorted(
+            self._build_rows(),
+            key=lambda row: (row.called in (*UNRANKED_GATES, "not measured", "not reached"), -abs(row.mean or 0.0)),
+        )
+        among = {arm.name for arm in self._list_candidates()}
+        # ranked by fresh seeds; what has none comes after all that has
+        ranked = sorted((row for row in rows if row.part in among), key=lambda row: not row.fresh)
+        best = [row for row in ranked if (row.mean or 0.0) > 0][: self.top]
+        confirmed = sum(row.fresh and "+" not in row.part for row in rows)
+        return AblationsConcluded(
+            results=tuple(rows),
+            top=tuple(row.part for row in best),
+            runs=self._runs_spent,
+            agreement=agreement,
+            stopped=self.context.state.limit_reason
+            or (
+                ""
+                if all(row.fresh for row in best)
+                else f"the budget of {found.budget} runs confirms {confirmed} parts"
+            ),
         )
 
-    def _build_search_row(self, one: _PartState) -> PartMeasurements:
-        """Build the row of a component without fresh seeds: it reports the effects seen in the search and gives no
-        verdict."""
-        mutation = (
-            one.mutation.what if one.way >= 0 else ", ".join(way.what for way in one.part.mutations[:MAX_WAYS_PER_PART])
-        )
-        seen = {seed: effect for seed, effect in one.effects.items() if effect is not None}
-        seen = dict(list(seen.items())[: MIN_REPLICATES - 1])
-        base = {seed: run.value for seed in seen if (run := self.runs.find_run(self._search_setup, seed)) is not None}
-        sign = 1 if self.setup.command.direction == "max" else -1
-        gone = {seed: value - sign * seen[seed] for seed, value in base.items() if value is not None}
-        flag = "" if not seen else "seen in the search" if self.proxy is None else "seen by the proxy"
-        flag = "part of the loss: nothing is learned without it" if one.is_loss else flag
-        return PartMeasurements(
-            one.part.name, mutation, _format_place(one.part), gate=one.gate, baseline=base, ablated=gone, flag=flag
-        )
+    def _build_rows(self) -> list[PartResult]:
+        measured = [self._build_measured(one) for one in self._part_states.values()]
+        if self._joint_set:
+            states = [self._part_states[name] for name in self._joint_set]
+            joint = MeasuredPart(
+                "+".join(self._joint_set),
+                "; ".join(one.mutation.what for one in states),
+                ", ".join(_format_place(one.part) for one in states),
+                flag="together",
+            )
+            measured.append(self._add_effect(joint, self._joint_set))
+        return list(build_results(measured, is_coarse=self._is_coarse))
+
+    def _build_measured(self, one: _PartState) -> MeasuredPart:
+        ways = one.part.mutations
+        mutation = one.mutation.what if one.way >= 0 else ", ".join(way.what for way in ways[:MAX_WAYS_PER_PART])
+        found = MeasuredPart(one.part.name, mutation, _format_place(one.part), one.gate, flag=one.flag)
+        return self._add_effect(found, [one.part.name]) if one.way >= 0 else found
+
+    def _add_effect(self, found: MeasuredPart, names: Sequence[str]) -> MeasuredPart:
+        """Add the effect of a set: on fresh seeds if there are any, otherwise that of the search."""
+        arms = (self._find_arm(names, full=True), self._find_arm(names))
+        known = [
+            (self.runs.find_node(arm), effect) for arm in arms if arm is not None and (effect := self._find_effect(arm))
+        ]
+        if not known:
+            return found
+        node, effect = next((one for one in known if one[1].is_fresh), known[-1])
+        seen = "" if effect.is_fresh else "seen by the proxy" if self._is_proxy else "seen in the search"
+        is_loss = len(names) == 1 and self._part_states[names[0]].is_loss
+        flag = "part of the loss: nothing is learned without it" if is_loss else found.flag or seen
+        return found._replace(node=node, effect=effect, flag=flag)
+
+    def _find_effect(self, arm: RepositoryArm) -> PartEffect | None:
+        """Return the effect of an arm; None if it has no run with a value."""
+        nodes = self.runs.list_nodes(arm)
+        return compare_arms(self.context.state, nodes[0].id) if nodes else None
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
-    async def _run(
-        self,
-        tree: str,
-        words: Sequence[str],
-        seed: int,
-        purpose: CommandPurpose,
-        parts: Sequence[str],
-        setup: CommandSetup | None = None,
-    ) -> CommandRun | None:
-        """Return a run, from the log or newly executed; None if the budget is used up. `setup` overrides the study's
-        setup."""
-        setup = replace(setup or (self.setup if purpose == "confirm" else self._search_setup), tree=tree)
-        found = self.runs.code_state.parts
-        known = self.runs.find_run(setup, seed, words=words)
-        if known is None and found is not None and self._runs_spent >= found.budget:
-            return None
-        return known or await self.runs.run(setup, seed, purpose, words=words, parts=parts)
+    async def _run(self, arm: RepositoryArm, seed: int) -> CellRun | None:
+        """Return a run, from the record or newly executed; None if a limit or the budget of runs is reached."""
 
-    @property
-    def _search_setup(self) -> CommandSetup:
-        """Setup of the search: with the cheaper command, if there is one."""
-        return self.setup if self.proxy is None else replace(self.setup, command=self.proxy)
+        def is_affordable() -> bool:
+            return self._code.parts is None or self._runs_spent < self._code.parts.budget
+
+        return await self.runs.run(arm, seed, is_allowed=is_affordable)
 
     @property
     def _runs_spent(self) -> int:
-        """Number of runs finished or in progress, without failed repair runs."""
-        made = sum(one.purpose != "repair" for one in self.runs.code_state.runs.values())
-        return made + 1 + self.runs.running_count
-
-    @property
-    def _baseline_values(self) -> list[float]:
-        """Baseline values on the study's seeds and on the seeds at which components were repeated."""
-        made = (
-            self.runs.find_run(self._search_setup, seed)
-            for seed in (*self.seeds, *range(max(self.seeds) + 1, FIRST_FRESH_SEED // 50))
-        )
-        return [run.value for run in made if run is not None and run.value is not None]
+        """Number of runs finished or in progress, without those of repairs."""
+        nodes = self.context.state.nodes.values()
+        return sum(one.kind != "debug" and bool(one.source_sha256) for one in nodes)
 
     @property
     def _first_baseline(self) -> float | None:
-        run = self.runs.find_run(self._search_setup, self.seeds[0])
-        return run.value if run is not None else None
-
-
-async def _gather(work: Iterable[Awaitable[T]]) -> list[T]:
-    return list(await asyncio.gather(*work))
+        return self.runs.list_values(self._search_baseline).get(self.seeds[0])
 
 
 def _format_place(part: RepositoryPart) -> str:

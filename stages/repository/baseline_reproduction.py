@@ -8,7 +8,6 @@ Source: AblateCell, reproduction phase.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,10 +16,9 @@ from typing import Literal
 from labwright.models.roles.repository import CommandChoice
 from labwright.record.baseline_check import check_baseline, parse_expected
 from labwright.record.events.repository_events import BaselineChecked, CommandFound, RepairTried
+from labwright.record.schema.nodes import CellRun
 from labwright.record.schema.repository import (
-    CommandRun,
     EnvironmentDeviation,
-    ExpectedResult,
     RepositoryCommand,
     RepositoryRepair,
     SameSeed,
@@ -29,62 +27,122 @@ from labwright.record.schema.repository import (
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.repository.environment import add_import_folder, add_packages
 from labwright.sandbox.repository.metric import parse_metric
-from labwright.sandbox.settings import SandboxSettings
-from labwright.stages.repository.code_index import index_code
-from labwright.stages.repository.command_discovery import (
-    find_missing_script,
-    find_script,
-    find_seed_args,
-    list_candidates,
+from labwright.stages.repository.arm_runs import (
+    BASELINE_ARM,
+    ArmRuns,
+    CommandSetup,
+    RepositoryArm,
+    gather_all,
+    read_value,
 )
-from labwright.stages.repository.command_runs import CommandRunner, CommandSetup
+from labwright.stages.repository.code_index import index_code
+from labwright.stages.repository.command_discovery import find_script, find_seed_args, list_candidates
 from labwright.stages.repository.known_fixes import compute_signature, propose_fixes
 from labwright.stages.repository.model_queries import ModelQueries
+from labwright.stages.run_context import RunContext
 
 MAX_REPAIRS, MAX_REPAIRS_PER_SIGNATURE = 8, 3
 """Limits: repairs in total, and per failure."""
 MAX_REPAIR_MINUTES = 30.0
 BASELINE_SEEDS = (0, 1, 2)
 """Seeds of the baseline."""
+UNMODIFIED = "the unmodified repository"
+
+
+async def reproduce(context: RunContext) -> None:
+    """Find the command of the repository, repair it if needed, and check its result."""
+    await RepositoryReproduction(context, await _find_command(context)).reproduce()
+
+
+async def _find_command(context: RunContext) -> CommandFound:
+    """Return the command, from the record or newly determined."""
+    if (known := context.state.repository_state.command) is not None:
+        return known
+    code, repository = context.code, context.repository
+    assert repository is not None
+    texts = repository.mirror.read_texts(code.tree)
+    given = code.command_record if code.command else None
+    found = choose_command(texts, given, code.metric, direction=code.direction, scale=code.scale)
+    if found is None:
+        asking = ModelQueries(context.models, context.recorder)
+        found = to_command_found(await asking.choose_command(texts, given, code.metric), code.scale)
+    found = found.model_copy(
+        update={
+            "expected": parse_expected(code.expect) if code.expect else found.expected,
+            "command": found.command.model_copy(update={"env": found.command.env | code.env}),
+        }
+    )
+    context.recorder.append(found)
+    return found
 
 
 @dataclass
 class RepositoryReproduction:
-    """Makes a repository's command run and checks its result."""
+    """Makes a repository's command run and checks its result. Kept repairs of the record are applied."""
 
-    runs: CommandRunner
-    settings: SandboxSettings
-    setup: CommandSetup
-    expected: ExpectedResult | None = None
+    context: RunContext
+    command: CommandFound
     seeds: tuple[int, ...] = BASELINE_SEEDS
-    queries: ModelQueries | None = None
-    """A model for failures without a known repair; None: no model is asked."""
+    runs: ArmRuns = field(init=False)
+    queries: ModelQueries = field(init=False)
+    setup: CommandSetup = field(init=False)
+    arm: RepositoryArm = field(init=False)
+    """The repository as it runs today."""
     _started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        for event in self.runs.code_state.repairs:
+        context, repository = self.context, self.context.repository
+        assert repository is not None and repository.environment is not None
+        self.runs, self.queries = ArmRuns(context), ModelQueries(context.models, context.recorder)
+        self.setup = CommandSetup(repository.code.tree, self.command.command, repository.environment)
+        self.arm = self._build_arm(self.setup, UNMODIFIED)
+        for event in context.state.repository_state.repairs:
             if event.kept:
                 self.setup = self._apply_repair(event.repair)
+                self.arm = self._build_arm(self.setup, event.repair.reason)
+        self.runs.use_environment(self.setup.environment)
 
-    async def reproduce(self) -> tuple[CommandSetup, BaselineChecked]:
-        """Return the working setup with its baseline; its verdict states whether the command works. Raises
-        `ExecutorError`.
-        """
+    def _build_arm(self, setup: CommandSetup, title: str, *, traced: bool = False) -> RepositoryArm:
+        """Build an arm of the repository with a setup, a change of the present arm."""
+        assert self.context.repository is not None
+        base = replace(setup, tree=self.context.repository.code.tree)
+        if title == UNMODIFIED:
+            return self.runs.build_arm(BASELINE_ARM, title, base, stage="preliminary", kind="draft")
+        return self.runs.build_arm(
+            BASELINE_ARM,
+            title,
+            base,
+            tree=setup.tree,
+            stage="preliminary",
+            kind="replicate" if traced else "debug",
+            parent=self.runs.find_node(self.arm),
+            traced=traced,
+        )
+
+    async def reproduce(self) -> None:
+        """Repair the command until it gives a value, and record the baseline. Raises `ExecutorError`."""
+        if self.context.state.repository_state.baseline is not None:
+            return
+        await self.runs.finish_interrupted()
         stopped = await self._repair()
-        runs = [] if stopped else await self._run_baseline()
-        known = self.runs.code_state.baseline
-        if known is None:
-            known = self._check_baseline(runs, stopped)
-            self.runs.recorder.append(known)
-        return self.setup, known
+        values = await self._run_baseline() if stopped == "" else []
+        if self.context.state.limit_reason is None:
+            self.context.recorder.append(self._check_baseline(values, stopped or ""))
 
-    async def _repair(self) -> str:
-        """Repair until the command gives a value. Return the remaining failure; empty if there is none."""
+    async def run_traced(self) -> CellRun | None:
+        """Return the run of the first seed that records the functions that are called."""
+        return await self.runs.run(self._build_arm(self.setup, "with a trace of its calls", traced=True), self.seeds[0])
+
+    async def _repair(self) -> str | None:
+        """Repair until the command gives a value. Return the remaining failure: empty if there is none, None if a limit
+        of the study came first.
+        """
         while True:
-            run = await self.runs.run(self.setup, self.seeds[0], "repair")
+            if (run := await self.runs.run(self.arm, self.seeds[0])) is None:
+                return None
             signature = compute_signature(run.failure, run.stdout_tail)
             if not signature:
-                return ""
+                return self._explain_missing_value(run)
             message = run.failure.message if run.failure else ""
             description = message if signature in message else f"{signature} ({message})"
             repair, by = await self._find_next_repair(signature, run) if self._may_repair(signature) else (None, "rule")
@@ -92,18 +150,27 @@ class RepositoryReproduction:
                 return description
             try:
                 changed = self._apply_repair(repair)
+                arm = self._build_arm(changed, repair.reason)
             except RepositoryError as error:
                 self._record_repair(signature, repair, by, self.setup, kept=False, then=str(error))
                 continue
-            again = await self.runs.run(changed, self.seeds[0], "repair")
+            if (again := await self.runs.run(arm, self.seeds[0])) is None:
+                return None
             then = compute_signature(again.failure, again.stdout_tail)
             kept = then != signature
             self._record_repair(signature, repair, by, changed, kept=kept, then=then)
             if kept:
-                self.setup = changed
+                self.setup, self.arm = changed, arm
+
+    def _explain_missing_value(self, run: CellRun) -> str:
+        """Return why a run that did not fail has no value; empty if it has one."""
+        if read_value(run, self.arm.metric) is not None:
+            return ""
+        available = ", ".join(sorted({one.name for one in run.measurements})) or "nothing"
+        return f"{self.arm.metric} cannot be computed from these predictions; available: {available}"
 
     def _may_repair(self, signature: str) -> bool:
-        tried = self.runs.code_state.repairs
+        tried = self.context.state.repository_state.repairs
         return (
             len(tried) < MAX_REPAIRS
             and sum(one.signature == signature for one in tried) < MAX_REPAIRS_PER_SIGNATURE
@@ -111,18 +178,20 @@ class RepositoryReproduction:
         )
 
     async def _find_next_repair(
-        self, signature: str, run: CommandRun
+        self, signature: str, run: CellRun
     ) -> tuple[RepositoryRepair | None, Literal["rule", "model"]]:
         """Return an untried repair and its source."""
-        tried = [one.repair for one in self.runs.code_state.repairs]
+        tried = [one.repair for one in self.context.state.repository_state.repairs]
         known = next((one for one in self._list_known_repairs(signature, run) if one not in tried), None)
-        if known is not None or self.queries is None:
+        if known is not None:
             return known, "rule"
         texts = self.runs.mirror.read_texts(self.setup.tree)
         found = await self.queries.propose_repair(run, self.setup, texts)
-        return (found if found is None or keeps_program(found, self.runs.code_state.command, texts) else None), "model"
+        return (
+            found if found is None or keeps_program(found, self.context.state.repository_state.command, texts) else None
+        ), "model"
 
-    def _list_known_repairs(self, signature: str, run: CommandRun) -> list[RepositoryRepair]:
+    def _list_known_repairs(self, signature: str, run: CellRun) -> list[RepositoryRepair]:
         texts, command = self.runs.mirror.read_texts(self.setup.tree), self.setup.command
         found = list(
             propose_fixes(
@@ -137,7 +206,7 @@ class RepositoryReproduction:
                 for one in list_candidates(texts)
                 if not one.wrong and one.argv != command.argv
             ]
-        return [one for one in found if keeps_program(one, self.runs.code_state.command, texts)]
+        return [one for one in found if keeps_program(one, self.context.state.repository_state.command, texts)]
 
     def _apply_repair(self, repair: RepositoryRepair) -> CommandSetup:
         """Return the setup with a repair applied. Raises `RepositoryError` if that is impossible."""
@@ -145,7 +214,7 @@ class RepositoryReproduction:
         if repair.kind == "pythonpath":
             return replace(setup, environment=add_import_folder(setup.environment, repair.env["PYTHONPATH"]))
         if repair.kind == "pins":
-            made = add_packages(setup.environment, repair.pins, self.settings)
+            made = add_packages(setup.environment, repair.pins, self.context.sandbox)
             if made.packages == setup.environment.packages:
                 raise RepositoryError(f"{', '.join(repair.pins)} cannot be installed: {_format_last(made.deviations)}")
             return replace(setup, environment=made)
@@ -166,38 +235,37 @@ class RepositoryReproduction:
         kept: bool,
         then: str,
     ) -> None:
-        code = self.runs.code_state
+        code = self.context.state.repository_state
         commit = ""
         if kept and repair.kind == "patch" and code.imported is not None:
             parent = next((one.commit for one in reversed(code.repairs) if one.commit), code.imported.commit)
             commit = self.runs.mirror.commit(setup.tree, parent, repair.reason)
-        self.runs.recorder.append(
+        self.context.recorder.append(
             RepairTried(signature=signature, repair=repair, by=by, tree=setup.tree, commit=commit, kept=kept, then=then)
         )
 
     # --- baseline -----------------------------------------------------------------------------------------------------
 
-    async def _run_baseline(self) -> list[CommandRun]:
-        """Run all seeds, then the first seed again with a trace."""
-        made = await asyncio.gather(*(self.runs.run(self.setup, seed, "baseline") for seed in self.seeds))
-        again = await self.runs.run(self.setup, self.seeds[0], "trace", repeat=1, traced=True)
-        return [*made, again]
+    async def _run_baseline(self) -> list[float | None]:
+        """Return the values of all seeds, then that of the first seed with a trace."""
+        runs = await gather_all([*(self.runs.run(self.arm, seed) for seed in self.seeds), self.run_traced()])
+        return [read_value(run, self.arm.metric) for run in runs]
 
-    def _check_baseline(self, runs: Sequence[CommandRun], stopped: str) -> BaselineChecked:
-        values = [run.value for run in runs[:-1]]
-        check = check_baseline(values, self.expected)
-        same: SameSeed = "unseeded"
-        why = stopped
-        if runs and self.setup.command.seeded:
-            same = "same digits" if runs[0].value == runs[-1].value else "differs"
-            if len(values) > 1 and len(set(values)) == 1:
+    def _check_baseline(self, values: Sequence[float | None], stopped: str) -> BaselineChecked:
+        seeds, why = values[:-1], stopped
+        same: SameSeed | None = "unseeded" if values else None
+        check = check_baseline(seeds, self.command.expected)
+        if values and self.setup.command.seeded:
+            same = "same digits" if values[0] == values[-1] else "differs"
+            if len(set(seeds)) == 1:
                 why = (
-                    f"{len(values)} seeds gave the same value, {values[0]!r}: the seed has no effect, or an effect "
+                    f"{len(seeds)} seeds gave the same value, {seeds[0]!r}: the seed has no effect, or an effect "
                     "below the metric's resolution"
                 )
         return BaselineChecked(
             tree=self.setup.tree,
-            runs=tuple(run.id for run in runs),
+            node=self.runs.find_node(self.arm),
+            seeds=self.seeds[: len(seeds)],
             mean=check.mean,
             spread=check.spread,
             verdict="failed" if stopped else check.verdict,
@@ -225,12 +293,6 @@ def choose_command(
     if not metric:
         return None
     if given_command is not None:
-        if lacking := find_missing_script(given_command.argv, texts):
-            there = ", ".join(sorted(path for path in texts if path.endswith(".py"))[:8])
-            raise RepositoryError(
-                f"--command {format_command_line(given_command.argv)!r}: there is no {lacking} in the "
-                f"repository; it contains {there or 'no Python file'}"
-            )
         words = () if given_command.seeded else find_seed_args(index_code(texts), given_command.argv)
         return CommandFound(
             command=given_command,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from labwright.record.python_syntax import parse_plain
 from labwright.record.schema.repository import RepositoryEdit
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -97,8 +98,8 @@ def index_code(texts: Mapping[str, str]) -> CodeIndex:
     for path, text in texts.items():
         if path.endswith(".py"):
             try:
-                trees[path] = ast.parse(text.removeprefix("\ufeff"))  # a byte-order mark
-            except (SyntaxError, ValueError, RecursionError):
+                trees[path] = parse_plain(text.removeprefix("\ufeff"))  # a byte-order mark
+            except SyntaxError:
                 continue
     found: list[FunctionDefinition] = []
     for path, tree in trees.items():

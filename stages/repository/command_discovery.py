@@ -16,7 +16,7 @@ from labwright.stages.repository.code_index import CodeIndex, find_module_name, 
 from labwright.stages.repository.config_options import ParserOption, find_hydra_config, find_keys, find_options
 
 _COMMAND_LINE = re.compile(
-    r"^\s*(?:[-*$>|]\s*)?(?:run:\s*)?((?:[A-Z_]+=\S+\s+)*(?:uv run |poetry run )?"
+    r"^[ \t]*(?:[-*$>|][ \t]*)?(?:run:[ \t]*)?((?:[A-Z_]+=\S+[ \t]+)*(?:uv run |poetry run )?"
     r"(?:python3?|torchrun|accelerate launch)\s[^`#\n]*)",
     re.MULTILINE,
 )

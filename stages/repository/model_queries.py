@@ -32,10 +32,10 @@ from labwright.models.roles.repository import (
     TriedRepair,
 )
 from labwright.record.baseline_check import ExpectedError, parse_expected
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import Recorder
 from labwright.record.schema.decisions import RunTask
+from labwright.record.schema.nodes import CellRun
 from labwright.record.schema.repository import (
-    CommandRun,
     RepositoryCommand,
     RepositoryEdit,
     RepositoryMutation,
@@ -49,6 +49,7 @@ from labwright.sandbox.repository.environment import find_requirements
 from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND
 from labwright.sandbox.repository.trace import CallTrace
+from labwright.stages.repository.arm_runs import CommandSetup
 from labwright.stages.repository.code_index import CodeIndex, FunctionDefinition, index_code
 from labwright.stages.repository.command_discovery import (
     find_script,
@@ -56,7 +57,6 @@ from labwright.stages.repository.command_discovery import (
     insert_seed,
     list_candidates,
 )
-from labwright.stages.repository.command_runs import CommandSetup
 from labwright.stages.repository.component_discovery import ComponentInventory
 from labwright.stages.repository.config_options import find_options
 from labwright.stages.repository.patch_scope import check_patch_scope, find_tampering
@@ -74,7 +74,7 @@ class ModelQueries:
     """Asks models about one repository. Questions are numbered, so a resumed run does not repeat any."""
 
     models: Models
-    recorder: EventLog
+    recorder: Recorder
 
     async def choose_command(
         self, texts: Mapping[str, str], given_command: RepositoryCommand | None, metric: str
@@ -114,7 +114,7 @@ class ModelQueries:
         return None
 
     async def propose_repair(
-        self, run: CommandRun, setup: CommandSetup, texts: Mapping[str, str]
+        self, run: CellRun, setup: CommandSetup, texts: Mapping[str, str]
     ) -> RepositoryRepair | None:
         """Return an allowed repair of a failed run; None if there is none. Raises `ModelError`."""
         tried = self.recorder.state.repository_state.repairs

@@ -12,6 +12,8 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
+from labwright.record.python_syntax import parse_plain
+
 ScopeVerdict = Literal["in scope", "no change", "decoy", "out of scope"]
 METRIC_NAME = re.compile(r"metric|accurac|rmse|_mse|score|evaluat|(^|_)auc|(^|_)f1|(^|_)r2$", re.IGNORECASE)
 """Names of functions that compute a metric; neither a repair nor an ablation may change them."""
@@ -39,11 +41,11 @@ def check_patch_scope(before: str, after: str, target: str, metric_symbols: Coll
     measuring = [one for one in changed if one in metric_symbols]
     if measuring:
         return PatchScope(changed, "out of scope", f"changes {measuring[0]}, which computes the metric")
-    allowed = {target, "import", *list_callers(ast.parse(before), target)}
+    allowed = {target, "import", *list_callers(parse_plain(before), target)}
     other = [one for one in changed if one not in allowed and not one.startswith(f"{target}.")]
     if other:
         return PatchScope(changed, "out of scope", f"changes {other[0]}, which is neither {target} nor calls it")
-    if is_decoy(ast.parse(before), target):
+    if is_decoy(parse_plain(before), target):
         return PatchScope(changed, "decoy", f"{target} affects no computed result")
     return PatchScope(changed, "in scope")
 
@@ -56,7 +58,7 @@ def find_tampering(path: str, before: str, after: str, metric_name: re.Pattern[s
     if not path.endswith(".py"):
         return ""
     try:
-        old, new = ast.parse(before), ast.parse(after)
+        old, new = parse_plain(before), parse_plain(after)
     except SyntaxError as error:
         return f"{path} no longer parses: {error.msg}, line {error.lineno}"
     if ast.dump(old) == ast.dump(new):
@@ -75,7 +77,7 @@ def _count_swallowed_errors(tree: ast.Module) -> int:
 
 def list_changed_symbols(before: str, after: str) -> tuple[str, ...]:
     """Return the symbols whose syntax differs, including added and removed ones."""
-    old, new = (_index_symbols(ast.parse(text)) for text in (before, after))
+    old, new = (_index_symbols(parse_plain(text)) for text in (before, after))
     return tuple(name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name))
 
 

@@ -1,378 +1,313 @@
-"""Answer a research question with an experiment on a repository: design it, run it and conclude from its results.
+"""Answer a research question with one experiment on a repository: design it, run it, conclude from its results.
 
-The design is recorded before any file changes. A failed attempt is repaired a limited number of times. The program
-reads the results after the script has exited, and checks the numbers and directions of the conclusion against them.
-Every model call and every run is logged, so a killed process repeats neither when it resumes.
+The design is recorded before any file changes. The experiment is a node: a script that the author adds measures every
+arm, metric and seed, and the program reads them from its file of results. A failed attempt is repaired a limited number
+of times, each time in a node of its own. The unmodified repository is another node. A resumed study repeats neither a
+run nor an answered call.
 """
 
 from __future__ import annotations
 
-import asyncio
-import re
-import stat
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from difflib import unified_diff
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatch
-from pathlib import Path
-from statistics import fmean, stdev
-from typing import Any
+from statistics import fmean
+from typing import Any, TypeVar
 
-from labwright.models.client import Models
+from pydantic import BaseModel
+
 from labwright.models.roles.questions import (
     QUESTION_CODE,
     QUESTION_CONCLUSION,
     QUESTION_DESIGN,
+    AuthorAnswer,
+    CodeAnswer,
     ConclusionAnswer,
+    ListedValue,
     QuestionCodeInputs,
     QuestionConclusionInputs,
     QuestionInputs,
-    StatedNumber,
 )
 from labwright.models.roles.repository import ShownFile
-from labwright.record.errors import UsageError
-from labwright.record.event_log import EventLog
-from labwright.record.events.repository_events import QuestionAnswered, QuestionDesigned, QuestionRunEnded
-from labwright.record.repository_source import OUTPUT_FOLDER
+from labwright.models.roles.role import Role
+from labwright.record.claims.question_results import (
+    EXPERIMENT_ARM,
+    UNMODIFIED_ARM,
+    QuestionResults,
+    find_question_results,
+    list_experiment_nodes,
+)
+from labwright.record.events.repository_events import QuestionAnswered, QuestionDesigned
+from labwright.record.reducers.run_state import RunState
+from labwright.record.repository_source import (
+    OUTPUT_FOLDER,
+    ArmCode,
+    RepositoryProgram,
+    ScriptResults,
+    build_program,
+    parse_arm_code,
+)
+from labwright.record.result_macros import to_plain_text
+from labwright.record.run_folder import RunFolder, hash_texts, read_source
 from labwright.record.schema.decisions import RunTask
-from labwright.record.schema.research_question import ExperimentDesign, QuestionRun, ResearchQuestion
+from labwright.record.schema.nodes import Node
+from labwright.record.schema.repository import RepositoryCommand
+from labwright.record.schema.research_question import ExperimentDesign, ResearchQuestion
 from labwright.record.source_edits import apply_edits
 from labwright.record.source_tree import SourceTreeError
-from labwright.record.untrusted_files import (
-    BadFile,
-    hash_regular,
-    iterate_entries,
-    remove_path,
-    remove_tree,
-    write_file,
-)
-from labwright.review.evidence.number_words import CountedThings, find_number_words, find_ratio_words
-from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.file_clock import wait_for_next_time
-from labwright.sandbox.repository.command import CommandJob, CommandOutcome
-from labwright.sandbox.repository.environment import RepositoryEnvironment
-from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.sandbox.repository.metric import parse_metric, prepare_checkout, read_metric
-from labwright.stages.repository.claim_support import (
-    ArmComparison,
-    direction_support,
-    find_numbers,
-    list_stated_results,
-    matches_statistic,
-)
-from labwright.stages.repository.repository_context import RepositoryContext, build_context, read_requested
-from labwright.stages.repository.result_files import (
-    build_comparisons,
-    list_counts,
-    list_result_files,
-    read_result,
-    to_numbers,
-)
-from labwright.stages.run_context import decision_number
+from labwright.sandbox.repository.git_mirror import open_mirror
+from labwright.stages.nodes.repository_program import BaselineError
+from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
+from labwright.stages.repository.question_conclusion import find_conclusion_faults, summarize_results
+from labwright.stages.repository.repository_context import build_context, read_requested
+from labwright.stages.run_context import RunContext, decision_number, wait_to_start
 
+A = TypeVar("A", bound=BaseModel)
+T = TypeVar("T")
+REPORT_FILE, ANSWER_FILE, PATCH_FILE = "report.md", "answer.json", "change.patch"
 RESULTS_FILE = f"{OUTPUT_FOLDER}/results.json"
 SCRIPT_FILE = "reproduce.sh"
 MAX_TRIES, MAX_TURNS, MAX_REQUESTS = 5, 3, 3
 """Maximum numbers of attempts at the experiment, answers per question, and requests of the author for more files."""
+MAX_LISTED_VALUES = 400
+"""Maximum number of values that a conclusion may print; the means of all arms come first."""
 MIN_TRY_SECONDS = 5.0
 """Minimum time left, in seconds, for another attempt."""
 
 
-@dataclass
+async def answer(context: RunContext) -> None:
+    """Continue until there is a conclusion, or a reason why there is none; a limit of the study ends it without one.
+
+    Raises `ModelError`, `ExecutorError`, `BaselineError`.
+    """
+    if context.state.repository_state.question_answer is None:
+        await QuestionStudy(context).answer()
+
+
 class QuestionStudy:
-    """The study of one question; `run` executes a command in a folder."""
+    """The study of one question."""
 
-    question: ResearchQuestion
-    log: EventLog
-    models: Models
-    mirror: GitMirror
-    tree: str
-    environment: RepositoryEnvironment
-    work: Path
-    run: Callable[[CommandJob], Awaitable[CommandOutcome]]
-    packages: Sequence[str] = ()
-    texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    def __init__(self, context: RunContext) -> None:
+        assert context.question is not None and context.repository is not None
+        self.context, self.question, self.mirror = context, context.question, context.repository.mirror
+        self.texts = self.mirror.read_texts(context.code.tree)
 
-    async def answer(self) -> dict[str, str]:
-        """Continue until there is a conclusion, or a reason why there is none, and log it. Return the files of the last
-        attempt, the script included.
+    @property
+    def state(self) -> RunState:
+        return self.context.state
 
-        Raises `ModelError`, `ExecutorError`."""
-        self.texts = self.mirror.read_texts(self.tree)
+    async def answer(self) -> None:
         as_it_is = await self._measure_unmodified()
+        if self.state.limit_reason is not None:
+            return
         design = await self._design(as_it_is)
-        files = await self._carry_out(design, as_it_is) if design is not None else {}
-        if self.log.state.repository_state.question_answer is not None:
-            return files
-        tries = self.log.state.repository_state.question_runs
-        last = tries[max(tries)] if tries else None
-        if design is None or last is None or last.why or not files:
-            why = (
-                "no usable design"
-                if design is None
-                else (last.why if last is not None else "") or ("no usable code change")
-            )
-            self.log.append(QuestionAnswered(conclusion="", why=why))
-        else:
-            await self._conclude(design, last.results)
-        return files
+        node = None if design is None else await self._carry_out(design, as_it_is)
+        if self.state.limit_reason is not None:
+            return
+        if design is not None and node is not None and node.status == "good":
+            await self._conclude(QuestionResults(self.state, node, design))
+            return
+        why = "no usable design" if design is None else "no usable code change"
+        failure = why if node is None else find_failure(self.state, node) or why
+        self.context.recorder.append(QuestionAnswered(conclusion="", why=failure))
 
-    # --- the unmodified repository ------------------------------------------------------------------------------------
+    # --- runs ---------------------------------------------------------------------------------------------------------
+
+    def _compute_seconds_left(self, number: int) -> float:
+        """Return the seconds that the attempts before this one have left; independent of when it is called."""
+        spent = [one.attempts[-1].seconds for one in list_experiment_nodes(self.state)[: number - 1] if one.attempts]
+        return self.question.minutes * 60 - sum(spent)
+
+    def _build_setup(self, argv: Sequence[str], metric: str) -> CommandSetup:
+        assert self.context.repository is not None and self.context.repository.environment is not None
+        command = RepositoryCommand(
+            argv=tuple(argv), metric=metric, direction="min" if self.question.better == "min" else "max"
+        )
+        return CommandSetup(self.context.code.tree, command, self.context.repository.environment)
 
     async def _measure_unmodified(self) -> str:
         """Run the question's command for every seed and summarize the results; empty without a command. Raises
-        `NoMeasurementError`."""
+        `BaselineError`."""
         if not self.question.run:
             return ""
-        known = self.log.state.repository_state.question_runs.get(0)
-        if known is None:
-            known = await self._run_baseline()
-            self.log.append(QuestionRunEnded(number=0, run=known))
-        if known.why:
-            raise NoMeasurementError(
-                f"the unmodified repository produced no metric value: {known.why}; "
-                "correct `run` or `measure` of the question"
-            )
-        values = known.results["measure"]["as_it_is"]
-        return f"{fmean(values):.6g} over {len(values)} seeds, in {known.seconds:.0f} s"
-
-    async def _run_baseline(self) -> QuestionRun:
-        metric, values, seconds = parse_metric(self.question.measure), list[float](), 0.0
+        runs = ArmRuns(replace(self.context, node_seconds=self.question.minutes * 60))
+        setup = self._build_setup(self.question.run, self.question.measure)
+        arm = runs.build_arm(UNMODIFIED_ARM, "the unmodified repository", setup, stage="preliminary", kind="draft")
+        values, seconds = list[float](), 0.0
         for seed in range(self.question.seeds):
-            folder, kept = self._checkout(f"as_it_is-{seed}")
-            (stale,) = prepare_checkout(folder, [metric], OUTPUT_FOLDER)
-            began = await asyncio.to_thread(wait_for_next_time, folder)
-            outcome = await self.run(
-                CommandJob(
-                    name=f"unmodified, seed {seed}",
-                    folder=folder,
-                    environment=self.environment.command_environment,
-                    timeout=max(MIN_TRY_SECONDS, self._compute_seconds_left(0) - seconds),
-                    readable=(kept,),
-                    argv=tuple(word.replace("{seed}", str(seed)) for word in self.question.run),
+            ran = await runs.run(arm, seed)
+            if ran is None:
+                return ""
+            if ran.failure is not None or not ran.measurements:
+                why = ran.failure.message if ran.failure is not None else "no metric value"
+                raise BaselineError(
+                    f"the unmodified repository produced no metric value: {why}; correct `run` or `measure` of the "
+                    "question"
                 )
-            )
-            seconds += outcome.seconds
-            reading = read_metric(metric, folder, outcome.stdout, stale=stale, since=began)
-            why = outcome.failure or reading.failure
-            if why is not None or reading.value is None:
-                return QuestionRun(seconds=seconds, why=why.message if why else "no metric value", tail=outcome.tail)
-            values.append(reading.value)
-        return QuestionRun(seconds=seconds, exit=0, results={"measure": {"as_it_is": values}})
+            values.append(ran.measurements[0].value)
+            seconds += ran.seconds
+        return f"{fmean(values):.6g} over {len(values)} seeds, in {seconds:.0f} s"
+
+    async def _carry_out(self, design: ExperimentDesign, as_it_is: str) -> Node | None:
+        """Return the node of the attempt that measured everything, otherwise of the last one; None without one."""
+        node, files = None, dict[str, str]()
+        for number in range(1, MAX_TRIES + 1):
+            if self.state.limit_reason is not None:
+                return node
+            if self._compute_seconds_left(number) < MIN_TRY_SECONDS and number > len(list_experiment_nodes(self.state)):
+                return node
+            made = await self._write_code(number, design, as_it_is, files, node)
+            if made is None:
+                return node
+            files = made
+            runs = ArmRuns(replace(self.context, node_seconds=self._compute_seconds_left(number)))
+            ran = await runs.run(self._build_experiment(design, files, node), 0)
+            if ran is None:
+                return node
+            node = list_experiment_nodes(self.state)[number - 1]
+            if node.status == "good":
+                return node
+        return node
+
+    def _build_experiment(
+        self, design: ExperimentDesign, files: Mapping[str, str], before: Node | None
+    ) -> RepositoryArm:
+        setup = self._build_setup(("bash", SCRIPT_FILE), "")
+        program = RepositoryProgram(
+            commit=self.context.code.commit,
+            tree=setup.tree,
+            command=setup.command,
+            name="",
+            environment=setup.environment.digest,
+            results=ScriptResults(
+                file=RESULTS_FILE,
+                metrics=tuple(one.name for one in design.metrics),
+                arms=tuple(one.name for one in design.arms),
+                seeds=design.seeds,
+            ),
+        )
+        patch = self.mirror.build_diff(setup.tree, self.mirror.replace_files(setup.tree, files))
+        source = build_program((), program, {EXPERIMENT_ARM: ArmCode(patch=patch)})
+        return RepositoryArm(
+            EXPERIMENT_ARM,
+            "the experiment" if before is None else "the experiment, repaired",
+            source,
+            hash_texts(source),
+            setup.environment,
+            metric="",
+            stage="preliminary",
+            kind="draft" if before is None else "debug",
+            parent=None if before is None else before.id,
+        )
 
     # --- design and code ----------------------------------------------------------------------------------------------
 
     def _build_inputs(self, as_it_is: str) -> dict[str, Any]:
-        context: RepositoryContext = build_context(self.texts, self.question.run)
+        found = build_context(self.texts, self.question.run)
         return {
             "asked": self.question,
-            "map": context.map,
-            "shown": context.shown,
-            "left_out": context.left_out,
-            "packages": tuple(self.packages),
+            "map": found.map,
+            "shown": found.shown,
+            "left_out": found.left_out,
+            "packages": self.context.packages,
             "as_it_is": as_it_is,
+            "requests_left": MAX_REQUESTS,
         }
 
-    async def _design(self, as_it_is: str) -> ExperimentDesign | None:
-        known = self.log.state.repository_state.question_design
-        if known is not None:
-            return known.design
-        ask = self.models.make_client(decision_number(self.log, RunTask(task="design")), 0)
-        inputs, left, turns = (
-            QuestionInputs(**self._build_inputs(as_it_is), requests_left=MAX_REQUESTS),
-            MAX_REQUESTS,
-            MAX_TURNS,
-        )
-        while turns:
-            found = await ask.ask_or_none(QUESTION_DESIGN, inputs, instead="the question gets no answer")
+    async def _ask(
+        self, task: str, role: Role[Any, A], inputs: Any, use: Callable[[A], tuple[T | None, Any]]
+    ) -> T | None:
+        """Return what `use` makes of an answer, or None without a usable one.
+
+        `use` returns a result or complaints, with which the question is asked again; files that the model wants to see
+        first are shown.
+        """
+        await wait_to_start(self.context)
+        ask = self.context.models.make_client(decision_number(self.context.recorder, RunTask(task=task)), 0)
+        for _ in range(MAX_TURNS + MAX_REQUESTS):
+            found = await ask.ask_or_none(role, inputs, instead="the study goes on without it")
             if found is None:
                 return None
-            if found.design is not None:
-                wrong = find_design_faults(found.design)
-                if not wrong:
-                    self.log.append(QuestionDesigned(question=self.question, design=found.design))
-                    return found.design
-                inputs, turns = inputs.model_copy(update={"complaints": tuple(wrong)}), turns - 1
-                continue
-            left -= 1
-            inputs = self._show_requested(inputs, found.wants, left)
+            made, wrong = use(found)
+            if made is not None:
+                return made
+            update: dict[str, Any] = {"complaints": tuple(wrong)}
+            if isinstance(found, AuthorAnswer) and not wrong:
+                shown, missed = read_requested(found.wants, self.texts)
+                left = max(0, inputs.requests_left - 1)
+                update = {"requested": (*inputs.requested, *shown), "requests_left": left, "complaints": missed}
+            inputs = inputs.model_copy(update=update)
         return None
 
-    def _show_requested(self, inputs: Any, wants: Sequence[str], left: int) -> Any:
-        shown, missed = read_requested(wants, self.texts)
-        return inputs.model_copy(
-            update={"requested": (*inputs.requested, *shown), "requests_left": max(0, left), "complaints": missed}
-        )
-
-    async def _carry_out(self, design: ExperimentDesign, as_it_is: str) -> dict[str, str]:
-        """Return the files of the attempt that measured everything, otherwise of the last attempt; empty if there
-        was no attempt.
-        """
-        files, before = dict[str, str](), QuestionRun(seconds=0.0)
-        for number in range(1, MAX_TRIES + 1):
-            if (
-                self._compute_seconds_left(number) < MIN_TRY_SECONDS
-                and number not in self.log.state.repository_state.question_runs
-            ):
-                return files
-            made = await self._write_code(number, design, as_it_is, files, before)
-            if made is None:
-                return files
-            files = made
-            known = self.log.state.repository_state.question_runs.get(number)
-            if known is None:
-                known = await self._run_try(number, design, files)
-                self.log.append(QuestionRunEnded(number=number, run=known))
-            if not known.why:
-                return files
-            before = known
-        return files
+    async def _design(self, as_it_is: str) -> ExperimentDesign | None:
+        if (known := self.state.repository_state.question_design) is not None:
+            return known.design
+        inputs = QuestionInputs(**self._build_inputs(as_it_is))
+        design = await self._ask("design", QUESTION_DESIGN, inputs, lambda found: (found.design, ()))
+        if design is not None:
+            self.context.recorder.append(QuestionDesigned(design=design))
+        return design
 
     async def _write_code(
-        self, number: int, design: ExperimentDesign, as_it_is: str, files: Mapping[str, str], before: QuestionRun
+        self, number: int, design: ExperimentDesign, as_it_is: str, files: Mapping[str, str], before: Node | None
     ) -> dict[str, str] | None:
         """Ask the author for the changed files and the script; the author sees the previous attempt."""
-        ask = self.models.make_client(decision_number(self.log, RunTask(task=f"code {number}")), 0)
+
+        def use(found: CodeAnswer) -> tuple[dict[str, str] | None, Sequence[str]]:
+            if not found.script:
+                return None, ()
+            now = {path: text for path, text in {**self.texts, **files}.items() if path != SCRIPT_FILE}
+            touched = {*files, *(one.path for one in found.edits)}
+            try:
+                whole = apply_edits(
+                    {path: now[path] for path in touched if path in now}, files=found.files, edits=found.edits
+                )
+            except SourceTreeError as error:
+                return None, (str(error),)
+            made = {path: text for path, text in whole.items() if self.texts.get(path) != text}
+            made[SCRIPT_FILE] = found.script.rstrip("\n") + "\n"
+            wrong = list(find_change_faults(made, self.question))
+            return (None, wrong) if wrong else (made, ())
+
         inputs = QuestionCodeInputs(
             **self._build_inputs(as_it_is),
             design=design,
             seconds=self._compute_seconds_left(number),
-            requests_left=MAX_REQUESTS,
-            failed=before.why,
-            output=before.tail,
-            written=tuple(ShownFile(path=path, text=text) for path, text in files.items()) if before.why else (),
+            failed="" if before is None else find_failure(self.state, before),
+            output=before.attempts[-1].stdout_tail[-6000:] if before is not None and before.attempts else "",
+            written=tuple(ShownFile(path=path, text=text) for path, text in files.items()),
         )
-        left, turns = MAX_REQUESTS, MAX_TURNS
-        while turns:
-            found = await ask.ask_or_none(QUESTION_CODE, inputs, instead="the question gets no answer")
-            if found is None:
-                return None
-            if found.wants and not found.script:
-                left -= 1
-                inputs = self._show_requested(inputs, found.wants, left)
-                continue
-            now = {**self.texts, **files}
-            touched = {*files, *(one.path for one in found.edits)}
-            try:
-                whole = apply_edits(
-                    {path: now[path] for path in touched if path in now and path != SCRIPT_FILE},
-                    files=found.files,
-                    edits=found.edits,
-                )
-            except SourceTreeError as error:
-                wrong = [str(error)]
-            else:
-                made = {path: text for path, text in whole.items() if self.texts.get(path) != text}
-                made[SCRIPT_FILE] = found.script if found.script.endswith("\n") else f"{found.script}\n"
-                wrong = list(find_change_faults(made, self.question))
-                if not wrong:
-                    return made
-            inputs, turns = inputs.model_copy(update={"complaints": tuple(wrong)}), turns - 1
-        return None
-
-    # --- running ------------------------------------------------------------------------------------------------------
-
-    def _compute_seconds_left(self, number: int) -> float:
-        """Return the seconds that earlier attempts have left for an attempt. The result does not depend on when it
-        is called.
-        """
-        spent = (one.seconds for at, one in self.log.state.repository_state.question_runs.items() if at < number)
-        return self.question.minutes * 60 - sum(spent)
-
-    def _checkout(self, name: str) -> tuple[Path, Path]:
-        """Check out the tree; return its folder and the folder of its large files."""
-        folder = self.work / name
-        remove_tree(folder, ignore_errors=True)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        return folder, self.mirror.checkout(self.tree, folder)
-
-    async def _run_try(self, number: int, design: ExperimentDesign, files: Mapping[str, str]) -> QuestionRun:
-        folder, kept = self._checkout(f"try-{number}")
-        try:
-            for path, text in files.items():
-                write_file(folder, path, text)
-            prepare_checkout(folder, [], OUTPUT_FOLDER)
-            remove_path(folder, RESULTS_FILE)
-            before = hash_files(folder)
-            outcome = await self.run(
-                CommandJob(
-                    name=f"try {number}",
-                    folder=folder,
-                    argv=("bash", SCRIPT_FILE),
-                    environment=self.environment.command_environment,
-                    timeout=self._compute_seconds_left(number),
-                    readable=(kept,),
-                )
-            )
-        except (ExecutorError, BadFile) as error:
-            return QuestionRun(seconds=0.0, why=str(error))
-        failure, results = outcome.failure, read_script_results(folder)
-        why = failure.message if failure is not None else find_result_fault(results, design)
-        now = hash_files(folder)
-        return QuestionRun(
-            seconds=outcome.seconds,
-            exit=0 if failure is None else None if failure.kind == "timeout" else 1,
-            why=why,
-            tail=outcome.tail[-6000:],
-            results=results if not why else {},
-            files={name: now[name] for name in list_result_files(before, now)},
-        )
+        return await self._ask(f"code {number}", QUESTION_CODE, inputs, use)
 
     # --- the conclusion -----------------------------------------------------------------------------------------------
 
-    async def _conclude(self, design: ExperimentDesign, results: Mapping[str, Any]) -> None:
-        comparisons = build_comparisons([results])
+    async def _conclude(self, results: QuestionResults) -> None:
+        def use(found: ConclusionAnswer) -> tuple[str | None, list[str]]:
+            wrong = list(find_conclusion_faults(found, results, self.question))
+            return (None, wrong) if wrong else (found.conclusion, [])
+
+        values = ((key, to_plain_text(value), what) for key, (value, what) in results.printed.items())
         inputs = QuestionConclusionInputs(
             asked=self.question,
-            design=design,
-            measured=tuple(format_measured(results)),
-            compared=tuple(format_comparisons(comparisons)),
+            design=results.design,
+            values=tuple(ListedValue(key=key, text=text, what=what) for key, text, what in values)[:MAX_LISTED_VALUES],
+            compared=tuple(map(str, results.comparisons)),
         )
-        ask = self.models.make_client(decision_number(self.log, RunTask(task="conclusion")), 0)
-        for _ in range(MAX_TURNS):
-            found = await ask.ask_or_none(
-                QUESTION_CONCLUSION, inputs, instead="the comparisons serve as the conclusion"
-            )
-            if found is None:
-                break
-            wrong = list(find_unsupported(found, format_question(self.question), results, comparisons))
-            if not wrong:
-                self.log.append(QuestionAnswered(conclusion=found.conclusion, bound=True))
-                return
-            inputs = inputs.model_copy(update={"complaints": tuple(wrong)})
-        summary = "; ".join(format_comparisons(comparisons)) or "; ".join(format_measured(results))
-        self.log.append(
-            QuestionAnswered(
-                conclusion=f"Measured: {summary}.",
-                bound=True,
-                why="the model gave no conclusion that the measurements support",
-            )
-        )
+        source = await self._ask("conclusion", QUESTION_CONCLUSION, inputs, use)
+        why = "the model gave no conclusion that the measurements support" if source is None else ""
+        source = source or summarize_results(results)
+        self.context.recorder.append(QuestionAnswered(conclusion=results.print_text(source), source=source, why=why))
 
 
-class NoMeasurementError(UsageError):
-    """Raised when the unmodified repository gives no number because the command or measure of the question is wrong."""
-
-
-def read_script_results(folder: Path) -> Any:
-    """Return the results that a script wrote to a plain file in its folder; None if there is no such file."""
-    return read_result(folder, RESULTS_FILE)
+def find_failure(state: RunState, node: Node) -> str:
+    """Return why the command of a node failed; empty if it did not."""
+    runs = state.cells.list_node_runs(node.id)
+    failure = runs[-1].failure if runs else node.failure
+    return failure.message if failure is not None else ""
 
 
 # --- validation -------------------------------------------------------------------------------------------------------
-
-
-def find_design_faults(design: ExperimentDesign) -> list[str]:
-    wrong = [
-        f"two {what} are called {name}"
-        for what, names in (
-            ("arms", [one.name for one in design.arms]),
-            ("metrics", [one.name for one in design.metrics]),
-        )
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
-    ]
-    return wrong + (["a single arm has nothing to be compared with: add a second arm"] if len(design.arms) < 2 else [])
 
 
 def find_change_faults(files: Mapping[str, str], question: ResearchQuestion) -> Iterator[str]:
@@ -386,115 +321,72 @@ def find_change_faults(files: Mapping[str, str], question: ResearchQuestion) -> 
             yield f"{RESULTS_FILE} must be written by the script, not supplied"
 
 
-def find_result_fault(results: Any, design: ExperimentDesign) -> str:
-    """Return the reason why results cannot be used; empty if every arm has all its values."""
-    if not isinstance(results, dict):
-        return f"the script left no {RESULTS_FILE} in the required format"
-    lacking = [
-        f"{metric.name} of {arm.name}"
-        for metric in design.metrics
-        for arm in design.arms
-        if len(to_numbers(_read_value(results, metric.name, arm.name)) or ()) < design.seeds
-    ]
-    return (
-        f"{RESULTS_FILE} lacks values for {', '.join(lacking[:6])}: {design.seeds} are needed of each"
-        if lacking
-        else ""
-    )
+# --- output ---------------------------------------------------------------------------------------------------------
 
 
-def _read_value(results: Any, metric: str, arm: str) -> Any:
-    arms = results.get(metric)
-    return arms.get(arm) if isinstance(arms, dict) else None  # pyright: ignore
+def build_answer_files(state: RunState, folder: RunFolder) -> dict[str, str]:
+    """Return the content of every file of the answer by name: the report, the answer, the patch of the repository, and
+    the script."""
+    code, changed, mirror = state.repository_state, read_changed_files(state, folder), open_mirror(folder)
+    tree, done = state.read_setting("code.tree"), code.question_answer
+    patched = mirror.replace_files(tree, {path: text for path, text in changed.items() if path != SCRIPT_FILE})
+    files = {PATCH_FILE: mirror.build_diff(tree, patched), REPORT_FILE: "\n".join(_render_report(state)) + "\n"}
+    if SCRIPT_FILE in changed:
+        files[SCRIPT_FILE] = changed[SCRIPT_FILE]
+    if code.question_design is not None and done is not None and done.conclusion:
+        answer = {"design": list(code.question_design.design.statements), "conclusion": done.conclusion}
+        files[ANSWER_FILE] = json.dumps(answer, indent=1, ensure_ascii=False) + "\n"
+    return files
 
 
-def format_question(question: ResearchQuestion) -> str:
-    """Return all strings that the user wrote; numbers in them count as settings."""
-    return "\n".join((question.question, question.method, question.instructions))
-
-
-def find_unsupported(
-    conclusion: ConclusionAnswer,
-    question_text: str,
-    results: Mapping[str, Mapping[str, Any]],
-    comparisons: Sequence[ArmComparison],
-) -> Iterator[str]:
-    """Yield the statements of a conclusion that the measurements do not support.
-
-    Numbers in `question_text`, which the user wrote, are allowed."""
-    counts = list_counts([results])
-    spelled = CountedThings(re.compile("[a-z]+"), frozenset(counts))
-    yield from (
-        f"{one.words!r}: print numbers as digits"
-        for one in (*find_ratio_words(conclusion.conclusion), *find_number_words(conclusion.conclusion, (spelled,)))
-    )
-    for sentence in re.split(r"(?<=[.!?])\s+", conclusion.conclusion):
-        for text in list_stated_results(sentence, question_text, counts):
-            meant = [one for one in conclusion.numbers if find_numbers(one.text) == [text]]
-            if not any(_is_measured(one, text, results) for one in meant):
-                yield (
-                    f"{text} is not the number that its entry in `numbers` describes"
-                    if meant
-                    else f"{text} is neither listed in `numbers` nor part of the question"
-                )
-            elif not any(_is_measured(one, text, results) and _is_named(one, sentence) for one in meant):
-                yield f"the sentence with {text} does not name its arm as the results do"
-    for direction in conclusion.directions:
-        claim = ArmComparison(direction.metric, direction.first, direction.second, direction.second_is)  # pyright: ignore
-        how = direction_support(claim, comparisons)
-        if how == "contradicted" or (how == "untested" and claim.second_is != "unclear"):
-            yield (
-                f"the comparisons contradict {str(claim)!r}"
-                if how == "contradicted"
-                else f"{str(claim)!r} is undecided, or the names differ from those of the results"
-            )
-
-
-def _is_measured(one: StatedNumber, text: str, results: Mapping[str, Mapping[str, Any]]) -> bool:
-    values, against = (to_numbers(_read_value(results, one.metric, arm)) or () for arm in (one.arm, one.against))
-    return matches_statistic(text, one.what, values, against)
-
-
-def _is_named(one: StatedNumber, sentence: str) -> bool:
-    return all(_normalise_words(arm) in _normalise_words(sentence) for arm in (one.arm, one.against))
-
-
-def _normalise_words(text: str) -> str:
-    return " ".join(re.findall(r"[^\W_]+", text.lower()))
-
-
-# --- formatting -------------------------------------------------------------------------------------------------------
-
-
-def format_measured(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    for metric, arms in results.items():
-        for arm, given in arms.items():
-            values = to_numbers(given) or ()
-            spread = f", sd {stdev(values):.4g}" if len(values) > 1 else ""
-            yield f"{metric} of {arm}: mean {fmean(values):.6g}{spread}, n {len(values)}"
-
-
-def format_comparisons(comparisons: Sequence[ArmComparison]) -> Iterator[str]:
-    for comparison in comparisons:
-        yield f"{comparison}{' (unclear: the interval contains zero)' if comparison.second_is == 'unclear' else ''}"
-
-
-def format_change(files: Mapping[str, str], texts: Mapping[str, str]) -> str:
-    """Return a unified diff of the changed files against the originals."""
-    parts: list[str] = []
-    for path, text in sorted(files.items()):
-        before = texts.get(path, "")
-        parts += unified_diff(
-            before.splitlines(keepends=True),
-            text.splitlines(keepends=True),
-            f"a/{path}" if path in texts else "/dev/null",
-            f"b/{path}",
-        )
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in parts)
-
-
-def hash_files(folder: Path) -> dict[str, str]:
-    """Return the sha256 of every plain file in a folder, by relative path."""
+def read_changed_files(state: RunState, folder: RunFolder) -> dict[str, str]:
+    """Return the files that the last attempt changed or added, with their content, the script included."""
+    tries = list_experiment_nodes(state)
+    if not tries:
+        return {}
+    mirror, tree = open_mirror(folder), state.read_setting("code.tree")
+    patch = parse_arm_code(read_source(folder.get_source_path(tries[-1].id)), EXPERIMENT_ARM).patch
+    before = mirror.read_texts(tree)
     return {
-        name: hash_regular(folder, name) for name, status in iterate_entries(folder) if stat.S_ISREG(status.st_mode)
+        path: text
+        for path, text in mirror.read_texts(mirror.apply_patch(tree, patch)).items()
+        if before.get(path) != text
     }
+
+
+def _render_report(state: RunState) -> Iterator[str]:
+    """Render the report as Markdown; a model wrote only the design and the conclusion."""
+    code = state.repository_state
+    taken, designed, done, results = (
+        code.imported,
+        code.question_design,
+        code.question_answer,
+        find_question_results(state),
+    )
+    assert taken is not None and state.started is not None
+    why = done.why if done is not None else state.limit_reason or ""
+    yield f"# A question about a repository\n\n{state.read_setting('question')['question']}\n\n## Answer\n"
+    yield done.conclusion if done is not None and done.conclusion else f"None: {why}."
+    if done is not None and done.conclusion and why:
+        yield f"\n({why}.)"
+    if results is not None:
+        yield "\n## Measurements\n\n| value | of | |\n|---|---|---|"
+        yield from (f"| {to_plain_text(value)} | {what} | `{key}` |" for key, (value, what) in results.printed.items())
+        yield (
+            "\nArms are paired by seed; intervals are Student's 95 % intervals of the paired differences. An arm is "
+            "higher or lower if the interval excludes zero; otherwise the comparison is open.\n"
+        )
+        yield from (f"- {one}" for one in results.pairs)
+    if designed is not None:
+        yield "\n## Design (recorded before any file was changed)\n"
+        yield from (f"- {line}" for line in designed.design.statements)
+    yield "\n## Runs\n"
+    for node in state.nodes.values():
+        failure = find_failure(state, node) or ("measured" if node.is_finished else "not finished")
+        seconds = f" ({node.attempts[-1].seconds:.1f} s)" if node.attempts else ""
+        yield f"- {node.id}, {node.title}, seed {node.seed}: {failure}{seconds}"
+    yield (
+        f"\nCommit {taken.commit}{', with uncommitted changes' * taken.snapshot}; `{PATCH_FILE}` is the change, "
+        f"`{SCRIPT_FILE}` runs everything from the repository's root. Values were read by this program from the file "
+        "that the script wrote."
+    )

@@ -14,15 +14,12 @@ from typing import Any
 
 import pytest
 
-from labwright.agent.ablation import AblationRequest, ablate_repository
 from labwright.agent.cli import main
-from labwright.agent.settings import Settings
-from labwright.record.log_reader import read_events
-from labwright.record.reducers.event_fold import fold_events
-from labwright.record.schema.repository import CommandRun
-from labwright.sandbox.errors import RepositoryError
+from labwright.record.claims.part_effects import FIRST_FRESH_SEED
+from labwright.record.log_reader import read_state
+from labwright.record.repository_source import parse_program
+from labwright.record.run_folder import RunFolder, read_source
 from labwright.sandbox.isolation.probe import get_probed_isolation
-from labwright.stages.repository.ablation_study import RepositoryAblation
 from tests.repositories import FILES, make_repository, run_git
 
 pytestmark = [
@@ -58,7 +55,7 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
     assert not any("banner" in part for run in found["runs"] for part in run["parts"])
     assert len(found["runs"]) <= 6 + 5 * (2 + 2) + 18
     assert "| tilt | tilt returns zeros | tinyfit/features.py:4 | 5 |" in (out / "report.md").read_text()
-    key = "ablation/tilt/test.r2/d.mean"
+    key = "diff/tinyfit/test.r2/baseline~without-tilt.mean"
     value = next(line for line in (out / "results.tex").read_text().splitlines() if key in line).rpartition("{")[2][:-1]
     assert rf"\result{{{key}}}" in (out / "section.tex").read_text()
     traced = subprocess.run(
@@ -68,10 +65,15 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert traced.returncode == 0 and f"{key}: tilt returns zeros" in traced.stdout
-    patch = next(line.partition("patch")[2] for line in traced.stdout.splitlines() if line.startswith("  patch"))
-    shown = subprocess.run(patch, shell=True, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert "+    return _taken_out([x[:, 0]])" in shown
+    assert traced.returncode == 0 and f"{key.removesuffix('.mean')}: mean" in traced.stdout
+    patch = re.search(r"code +(nodes/\S+/arms/without_tilt\.diff):1", traced.stdout)
+    assert patch is not None and "+    return _taken_out([x[:, 0]])" in (out / patch[1]).read_text()
+    assert "train.py:40: json.dump(" in traced.stdout and len(set(re.findall(r"cells/\S+-0\b", traced.stdout))) == 10
+    nodes = read_state(out).nodes
+    assert {one["node"] for one in found["runs"]} == {*nodes}
+    tilt = nodes[results["tilt"]["node"]]
+    assert tilt.kind == "ablate" and tilt.parent == found["baseline"]["node"]
+    assert sorted(one.seed for one in nodes.values() if one.parent == tilt.id) == [*range(1000, 1005)]
 
 
 def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ def test_what_stops_a_repository_today_is_mended_and_told(tmp_path: Path) -> Non
     assert found["baseline"]["verdict"] == "unchecked" and found["ablations"] is None
     commit = next(one["commit"] for one in reversed(found["repairs"]) if one["commit"])
     shown = subprocess.run(
-        ["git", "--git-dir", str(out / "mirror"), "log", "--format=%s", commit],
+        ["git", "--git-dir", str(out / "code" / "mirror"), "log", "--format=%s", commit],
         capture_output=True,
         text=True,
         check=True,
@@ -143,21 +145,18 @@ def test_a_cheaper_command_ranks_and_the_full_one_is_reported(tmp_path: Path) ->
     )
     found = told(tmp_path / "o")
     assert ran.returncode == 0 and found["ablations"]["top"] == ["tilt", "bend"], ran.stderr
-    by = {
-        run["purpose"]: {
-            "--rows" in argv for argv in [" ".join(one.argv) for one in _runs(tmp_path / "o") if one.id == run["id"]]
-        }
-        for run in found["runs"]
+    folder = RunFolder(tmp_path / "o")
+    is_cheap = {
+        one["node"]: "--rows" in code.command.argv
+        for one in found["runs"]
+        if (code := parse_program(read_source(folder.get_source_path(one["node"])))) is not None
     }
-    assert by["search"] == {True} and by["confirm"] == {False}
+    ablated = [one for one in found["runs"] if one["stage"] == "ablation"]
+    assert all(is_cheap[one["node"]] == (one["seed"] < FIRST_FRESH_SEED) for one in ablated), ablated
     assert (
         found["ablations"]["agreement"] > 0.5
         and "agrees with that of full runs by" in (tmp_path / "o" / "report.md").read_text()
     )
-
-
-def _runs(folder: Path) -> list[CommandRun]:
-    return [one.run for one in fold_events(read_events(folder / "events.jsonl")).repository_state.runs.values()]
 
 
 def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None:
@@ -166,10 +165,10 @@ def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None
     ran = ablate(*asked)
     assert ran.returncode == 5 and "--accept-baseline" in ran.stdout
     assert told(out)["baseline"]["verdict"] == "differs" and told(out)["ablations"] is None
-    before = {one.id for one in _runs(out)}
+    before = {*read_state(out).cells}
     ran = ablate(*asked, "--accept-baseline")
     assert ran.returncode == 0 and told(out)["ablations"]["results"], ran.stderr
-    assert before < {one.id for one in _runs(out)}, "the baseline is not run again"
+    assert before < {*read_state(out).cells}, "the baseline is not run again"
 
 
 COARSE = {
@@ -200,13 +199,13 @@ def test_a_coarse_metric_is_judged_on_fresh_seeds_and_every_printed_number_is_tr
     rows = found["ablations"]["results"]
     results = {one["part"]: one for one in rows}
     assert results["tilt"]["n"] == 5 and results["tilt"]["called"] == "critical"
-    assert all(one["n"] == 5 for one in rows if one["called"] != "not measured"), "what the budget had left is used"
+    assert all(one["fresh"] for one in rows if one["called"] != "not measured"), "what the budget had left is used"
     assert not any(one["called"] == "no effect" and one["mean"] for one in rows)
     sizes = [abs(one["mean"]) for one in rows if one["mean"] is not None]
     assert sizes == sorted(sizes, reverse=True) and found["ablations"]["top"] == ["tilt"]
     section, values = (out / "section.tex").read_text(), (out / "results.tex").read_text()
     keys = set(re.findall(r"\\result\{([^}]*)\}", section))
-    assert keys and all(re.fullmatch(r"[\w:./@+-]+", key) and f"{{{key}}}" in values for key in keys)
+    assert keys and all(re.fullmatch(r"[\w:./@+~-]+", key) and f"{{{key}}}" in values for key in keys)
     assert section.count("%") == section.count(r"\%") + 1  # the comment
     printed = [
         number
@@ -219,7 +218,10 @@ def test_a_coarse_metric_is_judged_on_fresh_seeds_and_every_printed_number_is_tr
     assert len(printed) > 10 and mean is not None
     for number in {*printed, mean[1]}:
         assert main(["trace", str(out), "--json", "--", number]) == 0, number
-        assert json.loads(capsys.readouterr().out)["candidates"][0]["runs"], number
+        (first, *_) = json.loads(capsys.readouterr().out)["candidates"]
+        assert first["places"] and first["code"] and all(one["cell"] and one["files"] for one in first["origins"]), (
+            first
+        )
 
 
 def test_a_repository_without_parts_says_so_and_a_seed_that_is_not_given_is_told(tmp_path: Path) -> None:
@@ -313,7 +315,7 @@ def test_what_breaks_the_program_or_makes_what_is_scored_is_told_and_not_ranked(
         ("", (), "the offline model reads no documents: give --metric"),
         ("", ("--metric", "metrics.txt"), "cannot read the metric 'metrics.txt'"),
         ("", (*METRIC, "--expect", "abc"), "cannot read the expected result 'abc'"),
-        ("", (*METRIC, "--mount", "x"), "--mount 'x': write NAME=VALUE"),
+        ("", (*METRIC, "--mount", "x"), "code.mounts' (on the command line): 'x': write NAME=VALUE"),
         ("", (*METRIC, "--mount", "x=nowhere"), "which does not exist"),
         ("", (*METRIC, "--python", "/no/such"), "is neither an interpreter"),
         ("", (*METRIC, "--command", "python 'train.py"), "is not a valid command line"),
@@ -322,8 +324,7 @@ def test_what_breaks_the_program_or_makes_what_is_scored_is_told_and_not_ranked(
             (*METRIC, "--command", "python nope.py --name 'a b'"),
             "there is no nope.py in the repository; it contains",
         ),
-        ("", (*METRIC, "--budget-runs", "3"), "--budget-runs at least 8"),
-        ("linked", ("--metric", "results/metrics.json:acc"), "results is a symbolic link"),
+        ("", (*METRIC, "--budget-runs", "3"), "should be greater than or equal to 8, not 3"),
         ("dirty", METRIC, "has uncommitted changes (train.py)"),
         ("empty", METRIC, "is not a git repository"),
         ("prose", METRIC, "the offline model reads no documents: give --command"),
@@ -337,12 +338,6 @@ def test_bad_input_is_one_line_and_leaves_nothing(
         code.mkdir()
     else:
         code = make_repository(tmp_path / "code", {"notes.md": "nothing\n"} if change == "prose" else None)
-    if change == "linked":
-        (tmp_path / "disk").mkdir()
-        (tmp_path / "disk" / "metrics.json").write_text("{}")
-        (code / "results").symlink_to(tmp_path / "disk")
-        run_git(code, "add", "-A")
-        run_git(code, "commit", "-qm", "results")
     if change == "dirty":
         (code / "train.py").write_text("x = 1\n")
     ran = subprocess.run(
@@ -355,7 +350,6 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     )
     assert ran.returncode == 2 and ran.stderr.count("\n") == 1 and line in ran.stderr, ran.stderr
     assert not any((tmp_path / "runs").glob("*")), list((tmp_path / "runs").rglob("*"))
-    assert change != "linked" or (tmp_path / "disk" / "metrics.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -391,15 +385,16 @@ def test_what_cannot_be_reproduced_is_told(
     assert (found["verdict"], ran.returncode) == (verdict, 5 if verdict == "failed" else 0) and why in found["why"]
 
 
-def test_what_was_run_stays_whatever_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(_: RepositoryAblation) -> None:
-        raise RepositoryError("git write-tree failed")
-
-    monkeypatch.setattr(RepositoryAblation, "ablate", broken)
-    order = AblationRequest(repository=str(make_repository(tmp_path / "code")), metric=METRIC[1])
-    with pytest.raises(RepositoryError):
-        ablate_repository(order, Settings(), tmp_path / "out", listener=lambda event, state: None)
-    assert len(fold_events(read_events(tmp_path / "out" / "events.jsonl")).repository_state.runs) == 4
+def test_a_result_behind_a_link_is_not_deleted(tmp_path: Path) -> None:
+    code, out = make_repository(tmp_path / "code"), tmp_path / "out"
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "metrics.json").write_text("{}")
+    (code / "results").symlink_to(tmp_path / "disk")
+    run_git(code, "add", "-A")
+    run_git(code, "commit", "-qm", "results")
+    ran = ablate(code, "--metric", "results/metrics.json:acc", "--out", out)
+    assert ran.returncode == 5 and "results is a symbolic link" in told(out)["baseline"]["why"]
+    assert (tmp_path / "disk" / "metrics.json").exists()
 
 
 def test_uncommitted_work_and_a_program_without_seeds(tmp_path: Path) -> None:

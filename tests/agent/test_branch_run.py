@@ -79,7 +79,7 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", waiting)
-        run.start_run(IDEA, small_settings(search__max_seeds=2), runs=runs, name="parent", listener=tell)
+        run.start_study(IDEA, small_settings(search__max_seeds=2), runs=runs, name="parent", listener=tell)
     assert read_state(runs / "parent").stages["preliminary"].is_settled
     return runs / "parent"
 

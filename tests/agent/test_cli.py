@@ -17,6 +17,7 @@ from labwright.agent.cli import main
 from labwright.agent.cli import run as run_command
 from labwright.agent.cli.commands import app
 from labwright.agent.cli.options import CliCommand
+from labwright.agent.cli.output import print_result
 from labwright.record.event_log import EventLog
 from labwright.record.lock import acquire_lock
 from labwright.record.log_reader import read_state
@@ -476,3 +477,13 @@ def test_exec_measures_the_cells_that_are_named(place: Path, capsys: pytest.Capt
     ):
         assert main(["exec", *arguments]) in (1, 2)
         assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_json_for_a_terminal_has_no_character_that_it_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    """U+009B starts a command as escape and bracket do, and JSON does not escape it by itself."""
+    title = "a\x9b2J\x1bc\u202eb"
+    print_result(Idea.model_validate({"Name": "calm", "Title": title, "Experiments": ["a"]}), (), json=True)
+    assert (out := capsys.readouterr().out).isascii() and json.loads(out)["title"] == title
+    print_result({"title": title}, (), json=True)
+    out = capsys.readouterr().out
+    assert out.isascii() and "\x1b" not in out and json.loads(out) == {"title": title}

@@ -215,7 +215,7 @@ def test_a_method_is_written_as_a_patch(
     monkeypatch.setattr(runs, "open_backend", opened)
     monkeypatch.setattr(node_cells, "RECHECK_INTERVAL", 2**64)  # by chance no cell is measured twice
     run = tmp_path / "run"
-    assert runs.start_run(IDEA, settings(code), runs=tmp_path, name="run", listener=silent, plan=PLAN) == 0
+    assert runs.start_study(IDEA, settings(code), runs=tmp_path, name="run", listener=silent, plan=PLAN) == 0
 
     state = read_state(run)
     done = {node.kind: node for node in state.nodes.values() if node.kind not in ("replicate", "aggregate")}

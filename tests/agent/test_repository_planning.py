@@ -123,7 +123,7 @@ def test_a_model_plans_it_and_the_plan_is_carried_out(tmp_path: Path, monkeypatc
     monkeypatch.setattr(run, "open_backend", opened)
     space = CommandSpace(hyperparameters=(LIFT,))
     with pytest.raises(InterruptedError):
-        run.start_run(idea, settings(code, space=space), runs=tmp_path, name="run", listener=listen)
+        run.start_study(idea, settings(code, space=space), runs=tmp_path, name="run", listener=listen)
     with pytest.raises(InterruptedError):
         run.resume_run(tmp_path / "run", {}, listener=listen)
 

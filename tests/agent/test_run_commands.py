@@ -305,7 +305,7 @@ def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[
     )
     thread = threading.Thread(
         target=lambda: codes.append(
-            run.start_run(IDEA, settings, runs=tmp_path, name="slow", listener=lambda event, state: None)
+            run.start_study(IDEA, settings, runs=tmp_path, name="slow", listener=lambda event, state: None)
         )
     )
     thread.start()

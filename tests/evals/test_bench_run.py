@@ -45,7 +45,7 @@ def test_a_run_is_made_once_and_gives_a_report_and_a_paper(tmp_path: Path, monke
     assert (home / experiment.code / "experiment.py").is_file() and experiment.took.calls > 5
     report = (home / experiment.document).read_text()
     assert f"# Experiments: {IDEA.title}" in report and "## Measured values" in report and "; n = " in report
-    monkeypatch.setattr(step_makers, "start_run", forbidden)
+    monkeypatch.setattr(step_makers, "start_study", forbidden)
     paper = makers.make_paper(TASK, home)
     assert paper.state == "done" and (home / paper.document).is_file() and paper.took.calls >= 2
     state = read_state(home / "run")
@@ -69,6 +69,6 @@ def test_a_run_that_was_interrupted_ends_the_bench_until_it_is_called_again(
         EventLog(runs / name / "events.jsonl").close()
         return INTERRUPTED
 
-    monkeypatch.setattr(step_makers, "start_run", interrupted)
+    monkeypatch.setattr(step_makers, "start_study", interrupted)
     with pytest.raises(BenchInterrupted):
         StepMakers(small_settings()).make_experiment(TASK, home)

@@ -20,15 +20,15 @@ import pytest
 from labwright.agent.cli import main
 from labwright.evals.expbench import golden, scores
 from labwright.evals.expbench.answers import SubmittedAnswer
+from labwright.evals.expbench.conclusion_support import find_numbers, number_support
 from labwright.evals.expbench.evaluation import Evaluated, read_kept
 from labwright.evals.expbench.masking import InvalidTask, MaskedCopy, copy_masked, find_repository
+from labwright.evals.expbench.result_files import direction_of_effect, find_arms
 from labwright.evals.expbench.result_origin import build_record
 from labwright.evals.expbench.tasks import ExpTask, TaskPathRefused, count_tasks, parse_repository_path, read_tasks
 from labwright.evals.expbench.violations import decide, find_facts, find_git_subcommand, split_line
 from labwright.record.errors import UsageError
 from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.stages.repository.claim_support import find_numbers, number_support
-from labwright.stages.repository.result_files import direction_of_effect, find_arms
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import SECRET, make_set, run_git
 

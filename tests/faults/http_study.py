@@ -91,10 +91,10 @@ def make_settings(url: str, **changes: object) -> Settings:
     return compose_settings(flags=flags, environment={})
 
 
-def start_run(runs: Path, name: str, settings: Settings, noted: Path, listener: EventListener | None = None) -> int:
+def start_study(runs: Path, name: str, settings: Settings, noted: Path, listener: EventListener | None = None) -> int:
     """A run whose model is asked over HTTP; returns its exit code."""
     with noting_requests(noted) as run:
-        return run.start_run(IDEA, settings, runs=runs, name=name, listener=listener or ignore_event)
+        return run.start_study(IDEA, settings, runs=runs, name=name, listener=listener or ignore_event)
 
 
 def resume_run(run_folder: Path, noted: Path, listener: EventListener | None = None, **overrides: Any) -> int:

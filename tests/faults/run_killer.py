@@ -38,7 +38,7 @@ from labwright.sandbox.kernels import Kernel
 from labwright.sandbox.results import KernelExecution
 from labwright.sandbox.workspace import KernelScript
 from tests.execution_cache import reusing_executions_between_runs
-from tests.faults.http_study import find_noted, make_settings, resume_run, start_run
+from tests.faults.http_study import find_noted, make_settings, resume_run, start_study
 from tests.models.openai_server import OpenAIServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -250,12 +250,12 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
     until = {"until": os.environ["STUDY_UNTIL"]} if os.environ.get("STUDY_UNTIL") else {}
     if (cluster := os.environ.get("STUDY_ON_RAY")) is not None:
         settings = make_settings(url, sandbox__executor="ray", sandbox__ray=cluster, **until)
-        return start_run(folder.parent, folder.name, settings, Path(noted), listen)
+        return start_study(folder.parent, folder.name, settings, Path(noted), listen)
     with reusing_executions_between_runs(), noting_cells(notes_folder(folder)):
         if is_run(folder) and read_events(folder / "events.jsonl"):
             return resume_run(folder, Path(noted), listen)
         shutil.rmtree(folder, ignore_errors=True)  # killed before it began
-        return start_run(folder.parent, folder.name, make_settings(url, **until), Path(noted), listen)
+        return start_study(folder.parent, folder.name, make_settings(url, **until), Path(noted), listen)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from labwright.record.lock import RunLockedError, acquire_lock
 from labwright.record.log_reader import RecordError, read_events, read_state
 from labwright.record.reducers.run_state import RunState
 from tests.execution_cache import reusing_executions_between_runs
-from tests.faults.http_study import answer_body, make_settings, make_study_script, resume_run, start_run
+from tests.faults.http_study import answer_body, make_settings, make_study_script, resume_run, start_study
 from tests.models.openai_server import OpenAIServer, Step, answer_by_tool, answer_error, answer_text
 from tests.stages.small_study import make_small_model
 
@@ -78,7 +78,7 @@ def test_a_provider_that_is_down_pauses_the_run_and_one_that_moved_goes_on(
     down = {"models__retries": 0, "models__outage_timeout": 1.0}
     monkeypatch.setattr(retry, "OUTAGE_WAIT_SECONDS", 0.05)
     with OpenAIServer([answer_error(503, "out of order")]) as server:
-        assert start_run(tmp_path, "run", make_settings(server.url, **down), noted) == 130
+        assert start_study(tmp_path, "run", make_settings(server.url, **down), noted) == 130
         assert len(server.requests) >= 3
     kinds = [event.type for event, _ in read_events(run / "events.jsonl")]
     assert kinds.count("provider_outage") == len(server.requests) - 1 and kinds[-1] == "ended"
@@ -106,7 +106,7 @@ def test_a_key_that_expires_is_an_outage_in_which_experiments_end_and_the_run_ca
     listen = at_first("executed", signal.SIGTERM)
     with OpenAIServer(lambda number, body: answered(number, body) if number < 5 else refused) as server:
         outage = {"models__outage_timeout": 60, "search__grace": 0.0, "search__num_drafts": 2}
-        assert start_run(tmp_path, "run", make_settings(server.url, **outage), noted, listen) == 130
+        assert start_study(tmp_path, "run", make_settings(server.url, **outage), noted, listen) == 130
     kinds = [event.type for event, _ in read_events(run / "events.jsonl")]
     assert "executed" in kinds[kinds.index("provider_outage") :], "what was under way came to its end"
     with OpenAIServer(lambda number, body: answered(number, body) if number == 1 else refused) as server:
@@ -139,7 +139,7 @@ def test_a_second_interrupt_ends_the_run_at_once_and_two_processes_do_not_work_o
         )
 
     with OpenAIServer(slowly) as server:
-        assert start_run(tmp_path, "run", make_settings(server.url), noted, listen) == 130
+        assert start_study(tmp_path, "run", make_settings(server.url), noted, listen) == 130
     assert time.monotonic() - sent[0] < 3
     assert "work in flight was dropped" in reason(tmp_path / "run")
 
@@ -164,7 +164,7 @@ def test_a_refusal_and_a_prompt_that_is_too_long_cost_their_node_and_the_search_
 
     settings = {"search__num_drafts": 4, "search__preliminary__nodes": 6, "search__grace": 0.0}
     with OpenAIServer(choose) as server:
-        assert start_run(tmp_path, "run", make_settings(server.url, **settings), noted, listen) == 130
+        assert start_study(tmp_path, "run", make_settings(server.url, **settings), noted, listen) == 130
     failures = [node.failure for node in read_state(tmp_path / "run").nodes.values() if node.failure is not None]
     words = [f"{failure.kind}: {failure.message}" for failure in failures]
     assert any("no answer" in text and "context" in text for text in words), words
@@ -198,7 +198,7 @@ def test_a_run_on_a_full_disk_says_so_and_goes_on_when_there_is_room(disk: Path,
     noted = tmp_path / "noted"
     with OpenAIServer(make_study_script(noted)) as server:
         with pytest.raises(Exception, match=r"No space left|disk is full|disk I/O error") as caught:
-            start_run(disk, "run", make_settings(server.url, min_free_gb=0), noted)
+            start_study(disk, "run", make_settings(server.url, min_free_gb=0), noted)
         assert type(caught.value).__name__ in ("RecordError", "ExecutorError", "DiskFullError"), caught.value
         before = read_state(disk / "run")
         assert all(node.failure is None or "No space" not in node.failure.message for node in before.nodes.values())

@@ -29,7 +29,7 @@ from tests.faults.http_study import (
     make_study_script,
     noting_requests,
     resume_run,
-    start_run,
+    start_study,
 )
 from tests.faults.run_comparison import comparable_latex, comparable_tree
 from tests.faults.run_killer import KilledRun
@@ -82,7 +82,7 @@ class Faulty:
 def faulty(reusing_executions: None, tmp_path_factory: pytest.TempPathFactory) -> Faulty:
     runs = tmp_path_factory.mktemp("faulty")
     with OpenAIServer(make_study_script(runs / "noted", FAULTS, every=3)) as server:
-        assert start_run(runs, "run", make_settings(server.url), runs / "noted") == 0
+        assert start_study(runs, "run", make_settings(server.url), runs / "noted") == 0
         return Faulty(runs / "run", len(server.requests))
 
 

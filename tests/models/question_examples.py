@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from labwright.models.roles.judge import ShownPaper
 from labwright.models.roles.question_extraction import PaperQuestionsInputs, QuestionScriptsInputs, ScriptStepsInputs
-from labwright.models.roles.questions import QuestionCodeInputs, QuestionConclusionInputs, QuestionInputs
+from labwright.models.roles.questions import ListedValue, QuestionCodeInputs, QuestionConclusionInputs, QuestionInputs
 from labwright.models.roles.repository import ShownFile
 from labwright.record.schema.research_question import (
     DesignedArm,
@@ -63,9 +63,12 @@ INPUTS: dict[str, BaseModel] = {
     "question_conclusion": QuestionConclusionInputs(
         asked=ASKED,
         design=DESIGN,
-        measured=("error of keep: mean 0.096, sd 0.01, n 8",),
-        compared=("error: forget is higher than keep",),
-        complaints=("9.87 is neither measured",),
+        values=(
+            ListedValue(key="validation/lib/error/keep.mean", text="0.096", what="mean: error of keep"),
+            ListedValue(key="setting/rows", text="40", what="setting rows"),
+        ),
+        compared=("error: forget against keep: higher",),
+        complaints=("9.87 is typed, and the question does not have it: print a listed value by its key",),
     ),
     "paper_questions": PaperQuestionsInputs(
         title="Forgetting",
@@ -120,7 +123,7 @@ def make_huge_changes(long: str) -> dict[str, dict[str, object]]:
         "question_code": {**common, "failed": long, "output": long, "written": shown},
         "question_conclusion": {
             "asked": asked,
-            "measured": (long,) * 99,
+            "values": (ListedValue(key=long, text=long, what=long),) * 99,
             "compared": (long,) * 99,
             "complaints": (long,) * 9,
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree
 from labwright.record.schema.nodes import Attempt, Failure
 from labwright.record.schema.paper import PaperFinding
 from labwright.review.evidence import numbers
+from labwright.review.evidence.tex_runner import latex_command, run_program
 from labwright.stages.paper.appendix import MAX_ITEMS, list_disclosures, render_appendix, render_supplement
 from labwright.stages.paper.citations import format_bibliography, read_verified_entries, to_reference
 from labwright.stages.paper.compilation_findings import find_section, parse_chktex, parse_log
@@ -319,6 +321,23 @@ def test_characters_are_known_by_the_class_or_replaced_and_reported():
     fitted = characters.replace_unprintable("é ± – “α” e\u0301 中\x07\u200d")
     assert fitted.startswith("é ± – “α” é ") and fitted.endswith(r"\unknowncharacter{}\unknowncharacter{}")
     assert len(characters.replacements) == 2 and any("U+4E2D" in one for one in characters.replacements)
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="TeX is not installed")
+async def test_any_name_of_the_record_compiles_and_is_printed_as_text(tmp_path: Path) -> None:
+    names = [f"a{chr(code)}b" for code in (*range(0x250), *range(0x2000, 0x2070), 0xFEFF, 0x202E, 0x1F600)]
+    names += ["^^5cinput{/etc/hostname}", "\\write18{id}", "\\end{document}", "%x", "e\u0301\u0302", "{", "x" * 300]
+    lines = "\\par\n".join(f"{function(name)}" for name in names for function in (escape, mark_recorded))
+    characters = PrintableCharacters.from_styles([])
+    (tmp_path / "a.tex").write_text(
+        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{times,hyperref}\n"
+        "\\newcommand{\\rec}[1]{#1}\\newcommand{\\unknowncharacter}{?}\n"
+        f"\\begin{{document}}{characters.replace_unprintable(lines)}\\end{{document}}\n"
+    )
+    ran = await run_program(latex_command("a"), tmp_path, timeout=60)
+    assert ran.code == 0, ran.output[-2000:]
 
 
 def test_a_log_is_read():

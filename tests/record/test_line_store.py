@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import zlib
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -131,10 +132,19 @@ def test_a_failed_sync_leaves_no_line(path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_kind_of_a_record_is_not_confused(tmp_path: Path) -> None:
-    EventLog(tmp_path / EVENTS_FILE, kind="ablation").close()
+    EventLog(tmp_path / EVENTS_FILE, kind="ideation").close()
     assert not is_run(tmp_path)
-    with pytest.raises(RecordError, match=r"is the record of another kind \(ablation\)"):
+    with pytest.raises(RecordError, match=r"is the record of another kind \(ideation\)"):
         EventLog(tmp_path / EVENTS_FILE)
+
+
+def test_a_kind_of_an_earlier_version_is_named_in_one_line(tmp_path: Path) -> None:
+    rest = f'"format":{line_store.FORMAT_VERSION},"kind":"ablation"}}'.encode()
+    (tmp_path / EVENTS_FILE).write_bytes(b'{"crc":"%08x",%b\n' % (zlib.crc32(rest), rest))
+    with pytest.raises(
+        RecordError, match="recorded by an earlier version of scientist, as kind 'ablation': open it with"
+    ):
+        read_state(tmp_path)
 
 
 # --- reading while it is written --------------------------------------------------------------------------------------

@@ -71,3 +71,11 @@ def test_trees_are_made_one_at_a_time(restless: None) -> None:
     assert isinstance(ast.parse("1 + 1", mode="eval"), ast.Expression)
     with pytest.raises(SyntaxError):
         python_syntax.parse_python("def")
+
+
+@pytest.mark.parametrize("text", ["x = " + "-" * 100_000 + "1", "x = 1\0", "x = " + "(" * 5000, "x = " + "9" * 5000])
+def test_what_cannot_be_parsed_is_a_syntax_error(text: str) -> None:
+    with pytest.raises(SyntaxError):
+        python_syntax.parse_python(text)
+    assert not python_syntax.collect_strings(text) and not python_syntax.collect_constants(text)
+    assert python_syntax.collect_reads(text) is None

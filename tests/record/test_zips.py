@@ -45,6 +45,7 @@ def _link(name: str) -> zipfile.ZipInfo:
         ([(_link("run/events.jsonl"), b"/etc/passwd")], "is not a regular file"),
         ([("run/events.jsonl", b"a"), ("run/events.jsonl", b"b")], "is in it twice"),
         ([("run/events.jsonl", b"a"), ("run/events.jsonl/a", b"b")], "as a file and as a folder"),
+        ([("run" + "/a" * 30_000, b"a")], "more than 1000 characters"),
         ([("run/events.jsonl", b"\0" * (zips.FREE_BYTES + 1))], "implausible for a run"),
         ([("run/notes.txt", b"a")], "it contains no run"),
         ([("a/events.jsonl", b"a"), ("b/events.jsonl", b"a")], "it contains several runs"),

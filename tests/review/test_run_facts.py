@@ -84,6 +84,7 @@ def test_a_reader_sees_no_comments_and_no_docstrings_and_every_line_in_its_place
     assert strip_comments(CODE) == '\nimport lab\n\n\ndef run(cell):\n\n    x = "#1"\n    return x'
     assert number_lines(strip_comments(CODE)).splitlines()[-1] == "   8     return x"
     assert strip_comments("def (") == "def ("
+    assert strip_comments(deep := "x = " + "-" * 100_000 + "1  # comment") == deep
 
 
 def test_a_doubt_counts_where_its_quote_stands_at_its_lines() -> None:

@@ -24,7 +24,7 @@ import numpy as np
 import lab
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-SHM_KEY, KEYCTL_SEARCH, KEYCTL_GET_PERSISTENT, USER_KEYRING, PROCESS_KEYRING = 4711, 10, 22, -4, -2
+SHM_KEY, KEYCTL_GET_PERSISTENT, PROCESS_KEYRING = 4711, 22, -2
 
 def say(name, act):
     ctypes.set_errno(0)
@@ -35,9 +35,6 @@ def say(name, act):
     if found == -1:
         found = errno.errorcode[ctypes.get_errno()]
     print("SAYS", name, found, flush=True)
-
-def persistent():
-    return LIBC.syscall(250, KEYCTL_GET_PERSISTENT, -1, PROCESS_KEYRING)
 
 def files():
     # descriptors may refer to files that outlive this process
@@ -103,6 +100,19 @@ def attack():
     say("rename", lambda: os.rename(os.getcwd(), os.getcwd() + ".away"))
     say("device", lambda: os.utime("/dev/full", (1, 1)))
     say("input", lambda: os.utime(0, (1, 1)))
+    # these do not belong to a network namespace, or make calls that are not seen
+    for family in (socket.AF_VSOCK, 38):
+        say("family " + str(int(family)), lambda: socket.socket(family, socket.SOCK_STREAM))
+    say("uring", lambda: LIBC.syscall(425, 1, ctypes.byref(ctypes.create_string_buffer(120))))
+    say("keys", lambda: LIBC.syscall(250, KEYCTL_GET_PERSISTENT, -1, PROCESS_KEYRING))
+
+def leave_connection():
+    # the system keeps the ports of a closed connection for a minute
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = socket.create_connection(server.getsockname())
+        other = server.accept()[0]
+        for end in (one, other):
+            end.close()
 
 def leave():
     for number in files():
@@ -114,8 +124,8 @@ def leave():
         open(place, "w").close()
     np.left = os.environ["LEFT"] = "left"
     LIBC.shmget(SHM_KEY, 4096, 0o1666)
-    for keyring in (USER_KEYRING, persistent()):
-        LIBC.syscall(248, b"user", b"left", b"x", 1, keyring)
+    leave_connection()
+    os.chmod("/dev/pts/ptmx", 0)
     if os.fork() == 0:
         LIBC.prctl(36, 1, 0, 0, 0)
         listener = socket.socket(socket.AF_UNIX)
@@ -127,18 +137,21 @@ def leave():
     time.sleep(0.3)
 
 def settings():
-    return [resource.getrlimit(resource.RLIMIT_NOFILE), os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0)]
+    return [resource.getrlimit(resource.RLIMIT_NOFILE), os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0),
+            open("/proc/self/coredump_filter").read()]
 
 def look():
     say("places", lambda: [place for place in ("/tmp/left", "/dev/shm/left", "/experiment/left",
                            os.environ["XDG_CACHE_HOME"] + "/left") if os.path.exists(place)])
     say("memory", lambda: [hasattr(np, "left"), "LEFT" in os.environ])
     say("segment", lambda: LIBC.shmget(SHM_KEY, 4096, 0))
-    say("key", lambda: LIBC.syscall(250, KEYCTL_SEARCH, USER_KEYRING, b"user", b"left", 0))
-    say("kept key", lambda: LIBC.syscall(250, KEYCTL_SEARCH, persistent(), b"user", b"left", 0))
     say("attributes", attributes)
     say("processes", lambda: len([pid for pid in os.listdir("/proc") if pid.isdigit()]))
     say("abstract", lambda: socket.socket(socket.AF_UNIX).connect(chr(0) + "left"))
+    say("connections", lambda: open("/proc/net/tcp").readlines()[1:])
+    say("loopback", lambda: sum(map(int, open("/proc/net/dev").read().partition("lo:")[2].split()[:16])))
+    say("own port", leave_connection)
+    say("terminal", lambda: len(os.openpty()))
     say("locks", lambda: [name for name in os.listdir(os.environ["XDG_CACHE_HOME"] + "/shared") if "lock" in name])
     say("set", lambda: settings() == lab.shared("settings", settings))
 
@@ -152,6 +165,8 @@ def run(cell):
         for pid in (1, os.getppid()):
             say("limit of " + str(pid), lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE, (16, 16)))
             say("priority of " + str(pid), lambda: os.setpriority(os.PRIO_PROCESS, pid, 7))
+            say("input priority of " + str(pid), lambda: LIBC.syscall(251, 1, pid, 3 << 13))
+            say("dumps of " + str(pid), lambda: open("/proc/" + str(pid) + "/coredump_filter", "w").write("0x7f"))
             say("processors of " + str(pid), lambda: os.sched_setaffinity(pid, sorted(os.sched_getaffinity(0))[:1]))
     elif cell.arm == "unlucky" and lab.restore() is None:
         lab.checkpoint(1)

@@ -12,8 +12,6 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-LONG_AGO = "2020-01-01T00:00:00Z"
-
 
 def build_wheel(
     name: str,
@@ -50,47 +48,23 @@ def build_wheel(
     return f"{name}-{version}-{tag}.whl", content.getvalue()
 
 
-BACKEND = """
-import base64, hashlib, os, socket, zipfile
-{ahead}
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    texts = {{"{name}.py": open("{name}.py").read(),
-             "{name}-{version}.dist-info/METADATA": "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n",
-             "{name}-{version}.dist-info/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"}}
-    made = "{name}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(os.path.join(folder, made), "w") as archive:
-        rows = [f"{{path}},,{{len(text)}}" for path, text in texts.items()]
-        for path, text in (*texts.items(), ("{name}-{version}.dist-info/RECORD", "\\n".join(rows))):
-            archive.writestr(path, text)
-    return made
-"""
-
-
-def build_source(name: str, version: str, module: str, *, ahead: str = "", beside: str = "") -> tuple[str, bytes]:
-    """Return the file name and bytes of a source package with its own build backend. `ahead` is code run when the
-    backend is imported, `beside` the path of another file in it."""
-    texts = {
-        "PKG-INFO": f"Metadata-Version: 1.0\nName: {name}\nVersion: {version}\n",
-        f"{name}.py": module,
-        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
-        "backend.py": BACKEND.format(name=name, version=version, ahead=ahead),
-    }
+def build_source(name: str, version: str) -> tuple[str, bytes]:
+    """Return the file name and bytes of a package that has no wheel."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        for path, text in (texts | ({beside: ""} if beside else {})).items():
-            entry = tarfile.TarInfo(f"{name}-{version}/{path}")
-            entry.size = len(text.encode())
-            archive.addfile(entry, io.BytesIO(text.encode()))
+        text = f"Metadata-Version: 1.0\nName: {name}\nVersion: {version}\n".encode()
+        entry = tarfile.TarInfo(f"{name}-{version}/PKG-INFO")
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text))
     return f"{name}-{version}.tar.gz", content.getvalue()
 
 
 class PackageIndex:
-    """Serves packages as JSON with upload dates; `served` counts downloaded files."""
+    """Serves packages as JSON; `served` counts downloaded files."""
 
     def __init__(self) -> None:
-        self.files: dict[str, tuple[bytes, str, str]] = {}
+        self.files: dict[str, tuple[bytes, str]] = {}
         self.served: list[str] = []
-        self.dated = True
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -98,8 +72,8 @@ class PackageIndex:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}/simple"
 
-    def add(self, file: tuple[str, bytes], *, uploaded: str = LONG_AGO, python: str = ">=3.8") -> None:
-        self.files[file[0]] = (file[1], uploaded, python)
+    def add(self, file: tuple[str, bytes], *, python: str = ">=3.8") -> None:
+        self.files[file[0]] = (file[1], python)
 
     def close(self) -> None:
         self._server.shutdown()
@@ -121,9 +95,8 @@ class PackageIndex:
                         "requires-python": python,
                         "hashes": {"sha256": hashlib.sha256(content).hexdigest()},
                         "size": len(content),
-                        **({"upload-time": uploaded} if self.dated else {}),
                     }
-                    for name, (content, uploaded, python) in self.files.items()
+                    for name, (content, python) in self.files.items()
                     if name in held
                 ],
             }

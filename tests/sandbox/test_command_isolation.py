@@ -17,7 +17,9 @@ from labwright.agent.cli.program import run_program
 from labwright.pdf import reader
 from labwright.pdf.reader import PdfError, isolate_workers, read_pdf, render_page
 from labwright.sandbox.isolation import command_isolation
+from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command
 from labwright.sandbox.isolation.command_isolation import isolate_command
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.isolation.probe import IsolationStatus, get_probed_isolation
 from tests.review.test_judge import pdf
 
@@ -89,3 +91,15 @@ def test_the_program_isolates_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_isolate", reader._isolate)  # pyright: ignore  restored after the test
     assert run_program(["--version"]) == 0
     assert reader._isolate(["true"], Path("worker.py"))[0] == "bwrap"  # pyright: ignore
+
+
+@pytest.mark.skipif(not get_probed_isolation().between_cells, reason="nothing guards a command here")
+def test_nothing_starts_whose_host_has_ended(tmp_path: Path) -> None:
+    """A sandbox ends with its host only once it is complete, some milliseconds after its start."""
+    spec = SandboxSpec(
+        tmp_path, environments=inspect_interpreter(sys.executable).trees, guard=sys.executable, with_host=True
+    )
+    with subprocess.Popen(build_command(["echo", "ran"], spec), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as ran:
+        assert ran.stdout is not None and ran.stdout.read() == b"ran\n"
+    ended = subprocess.run(build_command(["echo", "ran"], spec), input=b"", capture_output=True, check=False)
+    assert ended.returncode and not ended.stdout and b"the host process ended" in ended.stderr

@@ -166,6 +166,7 @@ def test_groups_that_no_draw_holds_are_passed_over() -> None:
         ("agreement()", "must be written"),
         ("accuracy_of(a, b)", "must be written accuracy_of(COLUMN)"),
         ("a b", "cannot be parsed"),
+        ("lambda: " * 400 + "a", "cannot be parsed"),
         ("accuracy - 1", "was found where a metric was expected"),
         ("f1_score(average=[[1], {}])", "is not a valid argument value"),
         ("__import__('os')", "takes its arguments by name"),

@@ -51,8 +51,8 @@ from labwright.record.untrusted_files import (
     take_back_folder,
     write_file,
 )
+from labwright.sandbox.archives import pack_archive, unpack_archive
 from labwright.sandbox.cell_scheduler import CellOrder
-from labwright.sandbox.cluster.archives import pack_archive, unpack_archive
 from labwright.sandbox.errors import SandboxError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.file_clock import wait_for_next_time
@@ -374,22 +374,55 @@ def test_what_we_write_is_ours_to_read_whatever_a_folder_says_of_new_files() -> 
     as_ordinary_user(work)
 
 
+def watch_disk(place: Path, limit: int) -> Watchdog:
+    return Watchdog(
+        os.getpid(),
+        ResourceLimits(memory_bytes=2**62, disk_bytes=limit, tasks=10**6),
+        folders=(place / "attempt",),
+        shared=place / "cache",
+        kill_all=lambda: None,
+    )
+
+
 def test_files_without_end_are_a_limit_though_they_are_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labwright.record.untrusted_files.MAX_ENTRIES", 20)
     (tmp_path / "attempt").mkdir()
-    watchdog = Watchdog(
-        os.getpid(),
-        ResourceLimits(memory_bytes=2**62, disk_bytes=10**9, tasks=10**6),
-        folders=(tmp_path / "attempt",),
-        shared=tmp_path / "cache",
-        kill_all=lambda: None,
-    )
+    watchdog = watch_disk(tmp_path, 10**9)
     for number in range(20):
         (tmp_path / "attempt" / str(number)).touch()
     assert count_bytes(tmp_path / "attempt") == 0
     (tmp_path / "attempt" / "more").touch()
     failure = watchdog.check_disk()
     assert failure is not None and "more than 20 files" in failure.message
+
+
+def test_many_open_files_are_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the search for deleted ones takes minutes, in which anything can be written."""
+    monkeypatch.setattr("labwright.sandbox.isolation.processes.MAX_OPEN_FILES", 2)
+    (tmp_path / "attempt").mkdir()
+    watchdog = watch_disk(tmp_path, 10**9)
+    failure = watchdog.check_disk()
+    assert failure is not None and "more than 2 open files" in failure.message
+
+
+def test_a_slow_check_of_the_disk_is_repeated_once_space_shrinks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = [10**9]
+
+    def read_free_bytes(_: Path) -> int:
+        return free[0]
+
+    monkeypatch.setattr("labwright.sandbox.isolation.limits._read_free_bytes", read_free_bytes)
+    (tmp_path / "attempt").mkdir()
+    watchdog = watch_disk(tmp_path, 10**6)
+    assert watchdog.check_disk() is None
+    (tmp_path / "attempt" / "large").write_bytes(bytes(2 * 10**6))
+    watchdog._next_disk_check = float("inf")  # pyright: ignore[reportPrivateUsage]
+    assert watchdog.check_disk() is None
+    free[0] -= 2 * 10**6
+    failure = watchdog.check_disk()
+    assert failure is not None and "of files, more than its limit" in failure.message
 
 
 def test_folders_in_folders_without_end_are_removed_and_refused(tmp_path: Path) -> None:
@@ -400,13 +433,7 @@ def test_folders_in_folders_without_end_are_removed_and_refused(tmp_path: Path) 
         list(iterate_entries(folder))
     with pytest.raises(BadFile, match="nested more"):
         count_bytes(folder)
-    watchdog = Watchdog(
-        os.getpid(),
-        ResourceLimits(memory_bytes=2**62, disk_bytes=10**9, tasks=10**6),
-        folders=(folder,),
-        shared=tmp_path / "cache",
-        kill_all=lambda: None,
-    )
+    watchdog = watch_disk(tmp_path, 10**9)
     failure = watchdog.check_disk()
     assert failure is not None and "nested more" in failure.message, "so the disk limit cannot be exceeded there"
     with pytest.raises(BadFile, match="nested more"):

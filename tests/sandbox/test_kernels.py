@@ -249,7 +249,8 @@ async def test_a_bubblewrap_that_says_nothing_is_waited_for_within_a_limit(
     hanging.write_text("#!/bin/sh\nexec sleep 30\n")
     hanging.chmod(0o755)
     # as one does that waits for a mount that does not answer
-    monkeypatch.setattr(bubblewrap, "BWRAP_PROGRAM", str(hanging))
+    for module in (bubblewrap, sandboxed_process):
+        monkeypatch.setattr(module, "BWRAP_PROGRAM", str(hanging))
     monkeypatch.setattr(sandboxed_process, "_INFO_WAIT_SECONDS", 0.2)
     settings = SETTINGS.model_copy(update={"start_timeout": 0.5})
     (tmp_path / "job").mkdir()

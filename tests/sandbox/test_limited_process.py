@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import LifoQueue
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import pytest
 
 from labwright.sandbox import limited_process
 from labwright.sandbox.errors import SandboxError, SubmissionRefused
-from labwright.sandbox.limited_process import LimitedProcess
+from labwright.sandbox.limited_process import LimitedProcess, call_limited
 from labwright.sandbox.repository.metric import parse_metric, read_metric
 from labwright.sandbox.repository.output_redaction import WITHHELD_LINE, OutputRedactor
 from labwright.sandbox.results import measure_attempt
@@ -34,6 +35,12 @@ def child() -> Iterator[LimitedProcess]:
     process = LimitedProcess(memory_bytes=2**30, seconds=1.0)
     yield process
     process.close()
+
+
+def limit_calls(monkeypatch: pytest.MonkeyPatch, child: LimitedProcess) -> None:
+    """Let `call_limited` use this child."""
+    monkeypatch.setattr(limited_process, "_idle_processes", LifoQueue[LimitedProcess]())
+    limited_process._idle_processes.put(child)  # pyright: ignore[reportPrivateUsage]
 
 
 # --- the process ------------------------------------------------------------------------------------------------------
@@ -116,6 +123,24 @@ def test_threads_get_their_own_answers_and_the_child_no_keys(
         answers = [threads.submit(child.call, abs, -number, subject="") for number in range(200)]
         assert [one.result() for one in answers] == list(range(200))
     assert child.call(os.getenv, "SOME_API_KEY", subject="") is None
+
+
+def test_a_call_that_takes_long_delays_no_other_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = LimitedProcess(seconds=5.0)
+    slow.call(len, "", subject="")
+    limit_calls(monkeypatch, slow)
+    monkeypatch.setattr(limited_process, "_WAIT_SECONDS", 0.01)
+    with ThreadPoolExecutor(2) as threads:
+        hostile = threads.submit(call_limited, time.sleep, 30, subject="submission of 'a'")
+        time.sleep(0.1)
+        first = call_limited(os.getpid, subject="")
+        assert not hostile.done() and first != os.getpid()
+        assert call_limited(os.getpid, subject="") == first, "the started child serves the next call too"
+        with pytest.raises(SubmissionRefused, match="took more than 5 s"):
+            hostile.result()
+    assert call_limited(len, "ab", subject="") == 2
+    assert limited_process._idle_processes.qsize() == 1  # pyright: ignore[reportPrivateUsage]
+    limited_process._idle_processes.get().close()  # pyright: ignore[reportPrivateUsage]
 
 
 # --- forged predictions -----------------------------------------------------------------------------------------------
@@ -206,7 +231,7 @@ def test_every_order_and_width_of_numbers_gives_the_same_scores(
 def test_a_metric_whose_expression_never_ends_is_a_missing_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, child: LimitedProcess
 ) -> None:
-    monkeypatch.setattr(limited_process, "_SHARED_PROCESS", child)
+    limit_calls(monkeypatch, child)
     reading = read_metric(parse_metric("stdout:((a+)+)b"), tmp_path, "a" * 64)
     assert reading.value is None and reading.failure is not None
     assert reading.failure.message == "stdout:((a+)+)b: reading it took more than 1 s"

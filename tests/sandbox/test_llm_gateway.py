@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -17,15 +19,16 @@ from benchmarks.studied_llm_server import StudiedLlmServer
 from labwright.models.budget import BudgetSettings
 from labwright.models.settings import SubjectSettings
 from labwright.models.studied_llms import StudiedLlms
-from labwright.record.llm_calls import EXCHANGES_LIST, LLMCallStore, LLMUnavailable, read_exchanges
+from labwright.record.llm_calls import EXCHANGES_LIST, LLMBudgetSpent, LLMCallStore, LLMUnavailable, read_exchanges
 from labwright.record.plan_edits import read_field_path
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import CellTask, Job, JobOutcome
-from labwright.sandbox.llm_gateway import LlmSession
+from labwright.sandbox.llm_gateway import MAX_QUEUED_QUESTIONS, LlmSession, serve_session
 from labwright.sandbox.scoring import score_sealed
 from tests.jobs import SCRIPT, run_job
 from tests.record.test_estimands import plan
@@ -287,3 +290,40 @@ def test_a_citation_that_is_none_is_the_code_s_fault(exchange: str) -> None:
 def test_a_place_in_a_plan_that_is_no_number_is_no_place(item: str) -> None:
     with pytest.raises(LookupError):
         read_field_path(plan(), f"metrics[{item}]")
+
+
+class RefusingGateway:
+    """Answers nothing, as one whose budget is spent."""
+
+    names = ("m",)
+
+    def definition(self, name: str) -> str:
+        return name
+
+    def find(self, cell: str, exchange: str) -> None:
+        return None
+
+    async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
+        raise LLMBudgetSpent("the budget is used up")
+
+    async def close(self) -> None:
+        return
+
+
+@pytest.mark.asyncio
+async def test_questions_without_an_answer_cost_the_host_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labwright.sandbox.llm_gateway.MAX_REFUSALS", 20)
+    session = LlmSession(RefusingGateway(), "key", ("m",))
+    async with serve_session(session, tmp_path / "s"):
+        for _ in range(3):
+            reader, writer = await asyncio.open_unix_connection(str(tmp_path / "s"))
+            with suppress(ConnectionError):
+                for number in range(2000):
+                    question = {"n": number, "subject": "m", "messages": [{"role": "user", "content": str(number)}]}
+                    writer.write(json.dumps(question).encode() + b"\n" + b"[]\n")
+                    await writer.drain()
+                await reader.read()
+            writer.close()
+    assert session.draw_counts.total() <= 20 + MAX_QUEUED_QUESTIONS

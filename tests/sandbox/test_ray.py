@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -22,9 +23,12 @@ from labwright.record.llm_calls import LLMBudgetSpent, LLMUnavailable
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
+from labwright.record.untrusted_files import BadFile
 from labwright.sandbox.cluster import executor as cluster_executor
-from labwright.sandbox.cluster.executor import RayExecutor
+from labwright.sandbox.cluster.executor import RayExecutor, build_bundle
 from labwright.sandbox.cluster.machines import check_address, describe_conditions, describe_machine, list_machines
+from labwright.sandbox.cluster.sent_folders import receive_folder, send_folder
+from labwright.sandbox.content_store import compute_key
 from labwright.sandbox.errors import ClusterDown, ClusterError, ExecutorError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import CellResult, ExecutionProgress, Executor, Job
@@ -178,6 +182,17 @@ async def test_twenty_cells_measure_what_they_do_on_one_machine(
     assert len(set(re.findall(r"under (\d+)", output))) > 1, "several kernels"
 
 
+async def test_a_slot_runs_one_cell_at_once_after_another(
+    cluster: RayCluster, store: DatasetStore, tmp_path: Path
+) -> None:
+    """Removing what a cell left does not remove the files of the next one."""
+    settings = settings_for(cluster, store)
+    executor = RayExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
+    outcome = await run_job(executor, celled(tmp_path / "a", 40, 0.0))
+    await executor.close()
+    assert {one.why for one in outcome.cells if one.outcome != "measured"} == set()
+
+
 @pytest.mark.parametrize("what", ["actor", "machine"])
 async def test_a_lost_actor_or_machine_loses_only_its_running_cells(
     what: str, cluster: RayCluster, executor: RayExecutor, tmp_path: Path
@@ -281,16 +296,16 @@ async def _kill_all_actors(cluster: RayCluster) -> None:
         await asyncio.sleep(1.0)
 
 
-async def test_gpus_are_reserved_where_they_are(cluster: RayCluster, store: DatasetStore, tmp_path: Path) -> None:
+async def test_gpus_are_reserved_where_they_are(executor: RayExecutor) -> None:
     """No GPU is here, so only what Ray reserves is tested, not a kernel on it."""
-    settings = settings_for(cluster, store).model_copy(update={"device": "cuda", "gpu_wait": 1.0})
-    clusters = cluster_executor.Cluster(settings, (), (), tmp_path)
-    assert clusters.build_bundle(ResourceNeeds()) == {"CPU": 1.0, "GPU": 1}
-    assert clusters.build_bundle(ResourceNeeds(gpus=0)) == {"CPU": 1.0}
-    shared = replace(clusters, settings=settings.model_copy(update={"slots_per_gpu": 4}))
-    assert shared.build_bundle(ResourceNeeds(memory_gb=2.0)) == {"CPU": 1.0, "GPU": 0.25, "memory": 2e9}
+    settings = executor.config.settings.model_copy(update={"device": "cuda", "gpu_wait": 1.0})
+    assert build_bundle(settings, ResourceNeeds()) == {"CPU": 1.0, "GPU": 1}
+    assert build_bundle(settings, ResourceNeeds(gpus=0)) == {"CPU": 1.0}
+    shared = settings.model_copy(update={"slots_per_gpu": 4})
+    assert build_bundle(shared, ResourceNeeds(memory_gb=2.0)) == {"CPU": 1.0, "GPU": 0.25, "memory": 2e9}
+    runner = replace(executor.runner, config=replace(executor.config, settings=settings))
     with pytest.raises(ClusterDown, match=r"had room for .*GPU.* within 1 s"):
-        await clusters.claim(ResourceNeeds(gpus=7))
+        await runner.claim(ResourceNeeds(gpus=7))
 
 
 async def test_a_machine_that_fails_at_start_is_one_line(
@@ -302,6 +317,18 @@ async def test_a_machine_that_fails_at_start_is_one_line(
     with pytest.raises(ExecutorError, match=r"^machine 127[\d.]+ of the Ray cluster cannot run cells: .*store'$"):
         await run_job(executor, celled(tmp_path / "a", 2, 0.0))
     await executor.close()
+
+
+def test_a_folder_arrives_whole_or_is_refused(cluster: RayCluster, store: DatasetStore, tmp_path: Path) -> None:
+    list_machines(settings_for(cluster, store))
+    (left := tmp_path / "left").mkdir()
+    (left / "large").write_bytes(bytes(2**25 + 1))
+    sent = send_folder(left, tmp_path)
+    assert len(sent.parts) == 2 and isinstance(sent.parts[1], bytes)
+    receive_folder(sent, tmp_path / "whole", tmp_path)
+    assert compute_key(tmp_path / "whole") == compute_key(left)
+    with pytest.raises(BadFile, match="damaged on the way"):
+        receive_folder(sent._replace(parts=sent.parts[:1]), tmp_path / "half", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -336,16 +363,23 @@ def test_a_machine_that_anyone_can_use_is_refused(address: str, has_token: bool,
         check_address(address, has_token)
 
 
-def test_ray_is_started_here_without_an_address(tmp_path: Path) -> None:
+def test_ray_is_started_here_without_an_address_and_ends_with_its_process() -> None:
     """In a process of its own, since a process joins one cluster."""
     code = (
+        "import time\n"
         "from labwright.sandbox.cluster.machines import list_machines\n"
         "from labwright.sandbox.settings import SandboxSettings\n"
-        "print(len(list_machines(SandboxSettings(executor='ray', isolation='none'))))\n"
+        "print(len(list_machines(SandboxSettings(executor='ray', isolation='none'))), flush=True)\n"
+        "time.sleep(300)\n"
     )
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    ran = subprocess.run([sys.executable, "-c", code], env=clean, capture_output=True, text=True, timeout=300)
-    assert ran.stdout == "1\n", ran.stderr[-2000:]
+    with subprocess.Popen([sys.executable, "-c", code], env=clean, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None and driver.stdout.readline() == "1\n"
+        started = psutil.Process(driver.pid).children(recursive=True)
+        driver.terminate()
+        assert driver.wait(60) == 128 + signal.SIGTERM
+    gone, alive = psutil.wait_procs(started, timeout=30)
+    assert gone and not alive
 
 
 def find_kernel_processes(cluster: RayCluster) -> list[psutil.Process]:

@@ -405,6 +405,14 @@ def test_what_reads_a_cell_that_is_measured_alone_comes_after_it(tmp_path: Path)
     assert order == ["early__1", "late__1"] and set(became(outcome).values()) == {"measured"}
 
 
+def test_an_arm_that_hangs_leaves_the_others_their_time(tmp_path: Path) -> None:
+    job = job_of(study("abc", "12"), tmp_path, timeout=30)
+    outcome, order = run(executor_of({"a": 100, "b": 1, "c": 1}), job)
+    assert order[0] == "a__2" and outcome.cells[3].cell == cell("a", "2")
+    assert outcome.cells[3].seconds == pytest.approx(10 * UNIT, rel=0.2)
+    assert [line.outcome for line in outcome.cells if line.cell.arm != "a"] == ["measured"] * 4
+
+
 def test_hours_are_the_limit_of_a_cell(tmp_path: Path) -> None:
     needs = {"a": ResourceNeeds(hours=3 * UNIT / 3600)}
     job = replace(job_of(study("ab", "1"), tmp_path), cells=cell_tasks(study("ab", "1"), needs=needs))

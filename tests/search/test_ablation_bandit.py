@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labwright.evals.ablatecell.published_policy import run_algorithm_one
 from labwright.search.ablation_bandit import (
     BanditArm,
     advise_budget,
@@ -19,7 +20,6 @@ from labwright.search.ablation_bandit import (
     order_sweep,
     pick_arm,
     rank_arms,
-    run_algorithm_one,
     run_group_test,
     split_budget,
 )

@@ -255,7 +255,7 @@ def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
 
     monkeypatch.setattr(run_process, "open_executor", scripted)
     monkeypatch.setattr(run, "open_backend", opened)
-    found = run.start_run(IDEA, settings, runs=tmp_path, name="capped", listener=lambda event, state: None)
+    found = run.start_study(IDEA, settings, runs=tmp_path, name="capped", listener=lambda event, state: None)
     state = read_state(tmp_path / "capped")
     assert state.limit_reason is not None and "budget" in state.limit_reason
     assert not over(settings, state.spent_cost)

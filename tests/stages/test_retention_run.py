@@ -98,7 +98,7 @@ def resumed(run: Path, **settings: Any) -> int:
 def begun(runs: Path, **changes: object) -> int:
     with pytest.MonkeyPatch.context() as patch, reusing_executions_between_runs():
         patch.setattr(runs_of, "open_backend", opened)
-        return runs_of.start_run(
+        return runs_of.start_study(
             IDEA,
             small_settings(search__order="arrival", **changes),
             runs=runs,

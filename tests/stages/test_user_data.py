@@ -132,7 +132,7 @@ def ran(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", opened)
-        run.start_run(idea, settings, runs=runs, name="own", listener=listen)
+        run.start_study(idea, settings, runs=runs, name="own", listener=listen)
     return read_state(runs / "own")
 
 

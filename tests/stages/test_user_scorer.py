@@ -154,5 +154,5 @@ def test_a_scorer_that_cannot_be_used_ends_the_run_before_it_begins(tmp_path: Pa
     with pytest.raises(
         DatasetError, match=r"scorer of 'digits': cannot use .*grid.py:walk: it needs a literal METRICS"
     ):
-        run.start_run(IDEA, settings, runs=tmp_path, name="own", listener=lambda event, state: None)
+        run.start_study(IDEA, settings, runs=tmp_path, name="own", listener=lambda event, state: None)
     assert not (tmp_path / "own").exists()

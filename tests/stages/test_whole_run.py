@@ -69,7 +69,7 @@ def start(runs: Path, name: str, settings: Settings) -> int:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", _scripted)
-        return run.start_run(IDEA, settings, runs=runs, name=name, listener=lambda event, state: None)
+        return run.start_study(IDEA, settings, runs=runs, name=name, listener=lambda event, state: None)
 
 
 def resume(run_folder: Path) -> int:

@@ -50,19 +50,11 @@ class LabLlm:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def ask(
-        self,
-        messages: LlmMessages,
-        schema: dict[str, Any] | None = None,
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        logprobs: int | None = None,
-    ) -> LabLlmAnswer:
-        """Return the answer to a prompt, given as a string or as a list of {"role": ..., "content": ...}. Raises
-        `LabError`.
+    def ask(self, messages: LlmMessages, schema: dict[str, Any] | None = None, **options: Any) -> LabLlmAnswer:
+        """Return the answer to a prompt, given as a string or as a list of {"role": ..., "content": ...}, with the
+        options of `ask_many`. Raises `LabError`.
         """
-        return self.ask_many([messages], schema, temperature=temperature, max_tokens=max_tokens, logprobs=logprobs)[0]
+        return self.ask_many([messages], schema, **options)[0]
 
     def ask_many(
         self,
@@ -74,16 +66,12 @@ class LabLlm:
         logprobs: int | None = None,
     ) -> list[LabLlmAnswer]:
         """Return the answers to many questions in order, asked with the maximum concurrency of the study."""
-        common = {
-            "subject": self.name,
-            "json_schema": schema,
-            "temperature": temperature,
-            "max_tokens": max_tokens,
-            "logprobs": logprobs,
-        }
-        return LlmConnection.for_thread().ask_questions(
-            [_encode_question({**common, "messages": _parse_messages(one)}) for one in questions], self.name
-        )
+        options = {"temperature": temperature, "max_tokens": max_tokens, "logprobs": logprobs}
+        common = {"subject": self.name, "json_schema": schema, **options}
+        asked = [{**common, "messages": _parse_messages(one)} for one in questions]
+        if any(len(json.dumps(one)) > _MAX_MESSAGE_BYTES - 100 for one in asked):
+            raise LabError(f"lab.llm: a question may have at most {_MAX_MESSAGE_BYTES} bytes")
+        return LlmConnection.for_thread().ask_questions(asked, self.name)
 
 
 def llm(name: str) -> LabLlm:
@@ -105,12 +93,6 @@ def _parse_messages(messages: LlmMessages) -> list[dict[str, str]]:
     if isinstance(messages, str):
         return [{"role": "user", "content": str(messages)}]  # also converts a numpy string
     return [{"role": str(one["role"]), "content": str(one["content"])} for one in messages]
-
-
-def _encode_question(question: dict[str, Any]) -> dict[str, Any]:
-    if len(json.dumps(question)) > _MAX_MESSAGE_BYTES - 100:
-        raise LabError(f"lab.llm: a question may have at most {_MAX_MESSAGE_BYTES} bytes")
-    return question
 
 
 class LlmConnection:

@@ -1,21 +1,29 @@
 """Isolate one cell (or script) from other cells in the same kernel: it limits what the process can see and do.
 
 Guarantees, if the kernel runs in a sandbox with user namespaces: the process sees its own folder, private /tmp,
-/dev/shm and cache, shared values and its inputs read-only, but no other cell's folder and not the kernel's connection.
-System V objects are private. It has no capabilities and cannot gain any, so it cannot mount or unmount anything, and
-cannot read or trace the processes that can: its zygote (`lab._zygote`) and its kernel. Limits: it can kill its zygote,
-which ends its kernel.
+/dev/shm, terminals and cache, shared values and its inputs read-only, but no other cell's folder and not the kernel's
+connection. System V objects are private, and so is the network, since the system keeps the addresses of closed
+connections for a minute. It has no capabilities and cannot gain any, so it cannot mount or unmount anything, and cannot
+read or trace the processes that can: its zygote (`lab._zygote`) and its kernel. System calls that reach beyond
+namespaces (other families of sockets than those of the network namespace, keyrings) are refused. Limits: it can kill
+its zygote, which ends its kernel; times, process ids and the page cache may tell one cell about another.
 
-Source: mount_namespaces(7), capabilities(7), ptrace(2) ("Ptrace access mode checking").
+Source: mount_namespaces(7), network_namespaces(7), capabilities(7), seccomp(2), ptrace(2) ("Ptrace access mode
+checking").
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
+import fcntl
 import os
 import re
+import select
 import shutil
+import socket
 import stat
+import struct
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -25,13 +33,18 @@ from pathlib import Path
 from typing import Any
 
 LIBC: Any = ctypes.CDLL(None, use_errno=True)
-_NEWNS, _NEWIPC = 0x00020000, 0x08000000
+_NEWNS, _NEWIPC, _NEWNET = 0x00020000, 0x08000000, 0x40000000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 _CAPBSET_READ, _CAPBSET_DROP, _NO_NEW_PRIVS, _AMBIENT, _AMBIENT_CLEAR = 23, 24, 38, 47, 4
 _LINUX_CAPABILITY_VERSION = 0x20080522
-_KEYCTL = {"x86_64": 250, "aarch64": 219}
-_JOIN, _CLEAR, _GET_PERSISTENT = 1, 7, 22
-_USER_KEYRINGS, _PROCESS_KEYRING = (-4, -5), -2
+_SET_FLAGS, _INTERFACE_UP = 0x8914, 1
+_SECCOMP, _FILTER_MODE = 22, 2
+_ARCHITECTURES = {"x86_64": (0xC000003E, 41, (248, 249, 250)), "aarch64": (0xC00000B7, 198, (217, 218, 219))}
+"""Machine -> its number in filters, and those of the calls socket, and add_key, request_key, keyctl."""
+_URING_SETUP, _FIRST_X32_CALL = 425, 0x40000000
+"""Calls made through a ring are not filtered."""
+_SOCKET_FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+"""The families that a network namespace separates; others, such as AF_VSOCK, reach the host."""
 _SMALL_TMPFS_OPTIONS = b"size=1m,mode=755"
 """Mount options for folders that contain only mount points."""
 
@@ -50,6 +63,8 @@ class KernelWalls:
     """The folder for communication with the host."""
     cache: str
     tmp: str
+    own_network: bool = True
+    """Whether each cell has a network of its own, without other machines."""
 
     @classmethod
     def from_environment(cls) -> KernelWalls | None:
@@ -61,6 +76,7 @@ class KernelWalls:
             os.path.dirname(os.environ["LAB_JOB"]),
             os.environ["XDG_CACHE_HOME"],
             os.environ["TMPDIR"],
+            os.environ["LAB_NETWORK"] == "off",
         )
 
 
@@ -98,7 +114,9 @@ class PrivateRoom:
         Raises `WallsError`.
         """
         walls, scratch = self.walls, self.walls.scratch
-        _check_result(LIBC.unshare(_NEWNS | _NEWIPC), "unshare")
+        _check_result(LIBC.unshare(_NEWNS | _NEWIPC | (_NEWNET if walls.own_network else 0)), "unshare")
+        if walls.own_network:
+            _start_loopback()
         _mount(None, "/", _REC | _PRIVATE)
         seen = _list_mounts_below(walls.tmp, without=(scratch, walls.cache))
         descriptors = {
@@ -131,6 +149,7 @@ class PrivateRoom:
         _bind_mount(descriptors[f"{self.place}/cache"], walls.cache)
         _bind_mount(descriptors[f"{walls.cache}/shared"], f"{walls.cache}/shared", read_only=True)
         _protect_devices()
+        _mount("devpts", "/dev/pts", _NOSUID | _NOEXEC, "devpts", b"newinstance,ptmxmode=0666,mode=620")
         size = os.statvfs("/dev/shm")
         _mount_tmpfs("/dev/shm", f"size={size.f_blocks * size.f_frsize},mode=1777".encode())
         os.chdir("/")  # the current folder is below one that is now covered
@@ -149,18 +168,10 @@ def close_all_but(kept: Iterable[int]) -> None:
     os.closerange(first, 2**31 - 1)
 
 
-def clear_keyrings() -> None:
-    """Clear the keyrings that all processes of the kernel share."""
-    for keyring in _USER_KEYRINGS:
-        _keyctl(_CLEAR, keyring)
-    _keyctl(_CLEAR, _keyctl(_GET_PERSISTENT, -1, _PROCESS_KEYRING))
-
-
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
 def _drop_privileges() -> None:
-    _keyctl(_JOIN, 0)
     for capability in range(64):
         if LIBC.prctl(_CAPBSET_READ, capability, 0, 0, 0) == 1:
             _check_result(LIBC.prctl(_CAPBSET_DROP, capability, 0, 0, 0), "drop of a capability")
@@ -168,12 +179,33 @@ def _drop_privileges() -> None:
     header, none = (ctypes.c_uint32 * 2)(_LINUX_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
     _check_result(LIBC.capset(header, none), "capset")
     _check_result(LIBC.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    _filter_system_calls()
 
 
-def _keyctl(*words: int) -> int:
-    """Return the result of the system call, or -1 if the system has no keyrings or another call number."""
-    number = _KEYCTL.get(os.uname().machine)
-    return -1 if number is None else LIBC.syscall(number, *words)
+def _filter_system_calls() -> None:
+    """Refuse calls that namespaces do not separate, for this process and its future children. Raises `WallsError`."""
+    if (known := _ARCHITECTURES.get(os.uname().machine)) is None:
+        raise WallsError(errno.ENOSYS, "no numbers of system calls are known for this machine")
+    architecture, socket_call, key_calls = known
+    load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
+    allowed, refused, other_family = (
+        (give, 0, 0, answer) for answer in (0x7FFF0000, 0x00050000 | errno.ENOSYS, 0x00050000 | errno.EAFNOSUPPORT)
+    )
+    steps = [(load, 0, 0, 4), (equal, 1, 0, architecture), refused, (load, 0, 0, 0)]
+    steps += [(at_least, 0, 1, _FIRST_X32_CALL), refused]
+    for call in (_URING_SETUP, *key_calls):
+        steps += [(equal, 0, 1, call), refused]
+    steps += [(equal, 1, 0, socket_call), allowed, (load, 0, 0, 16)]
+    for family in _SOCKET_FAMILIES:
+        steps += [(equal, 0, 1, int(family)), allowed]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in (*steps, other_family)))
+    program = struct.pack("@HP", len(steps) + 1, ctypes.addressof(code))
+    _check_result(LIBC.prctl(_SECCOMP, _FILTER_MODE, program, 0, 0), "filter of system calls")
+
+
+def _start_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", _INTERFACE_UP))
 
 
 def _bind_mount(descriptor: int, target: str, *, read_only: bool = False) -> None:
@@ -254,4 +286,9 @@ def exec_without_privileges(command: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--with-host"]:
+        del sys.argv[1]
+        (host := select.poll()).register(0, 0)
+        if host.poll(0):  # standard input has no writer any more: a sandbox ends with its host only once it is complete
+            sys.exit("the host process ended before the command started")
     exec_without_privileges(sys.argv[1:]) if sys.argv[1:] else try_walls()

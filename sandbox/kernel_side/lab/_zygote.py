@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lab import _child, _job, _shared, _walls
+from lab import _child, _job, _shared
 from lab._job import JobFile
 from lab._walls import LIBC, KernelWalls, PrivateRoom
 
@@ -76,7 +76,7 @@ def serve(number: int) -> NoReturn:
         end = CellSupervisor(_job.read_job(), kernel, (outputs[0], outputs[1]), walls, crash_log).run()
         for descriptor in outputs:
             os.close(descriptor)
-        kernel.sendall(json.dumps({**end, "over": not common.clean_up(walls)}).encode() + b"\n")
+        kernel.sendall(json.dumps({**end, "over": not common.clean_up()}).encode() + b"\n")
 
 
 def _import_ahead(modules: list[str]) -> str:
@@ -111,10 +111,8 @@ class SharedProcessState:
         shared = ["/dev/shm"] if tmp == "/tmp" else []  # in the sandbox it belongs to the kernel
         self._initial_files = {place: frozenset(os.listdir(place)) for place in (tmp, *shared)}
 
-    def clean_up(self, walls: KernelWalls | None) -> bool:
+    def clean_up(self) -> bool:
         """Remove traces of a cell that the next cell could find; return False if that fails."""
-        if walls is not None:
-            _walls.clear_keyrings()
         for place, kept in self._initial_files.items():
             for name in set(os.listdir(place)) - kept - {"loaded"}:
                 path = os.path.join(place, name)
@@ -126,18 +124,19 @@ class SharedProcessState:
 
     def _read_settings(self) -> list[object]:
         """Read settings of the kernel's processes that any process of the same user can change: limits, priorities,
-        CPUs."""
+        CPUs, parts of a crash dump."""
         numbers = sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
         settings: list[object] = []
         for pid in self._processes:
-            with open(f"/proc/{pid}/oom_score_adj") as score:
-                settings += [
-                    score.read(),
-                    os.getpriority(os.PRIO_PROCESS, pid),
-                    os.sched_getaffinity(pid),
-                    os.sched_getscheduler(pid),
-                    [resource.prlimit(pid, number) for number in numbers],
-                ]
+            for name in ("oom_score_adj", "coredump_filter", "autogroup"):
+                with suppress(FileNotFoundError), open(f"/proc/{pid}/{name}") as file:
+                    settings.append(file.read())
+            settings += [
+                os.getpriority(os.PRIO_PROCESS, pid),
+                os.sched_getaffinity(pid),
+                os.sched_getscheduler(pid),
+                [resource.prlimit(pid, number) for number in numbers],
+            ]
         return settings
 
 
@@ -230,7 +229,8 @@ class CellSupervisor:
                         self._handle_kernel_message()
                     elif key.fd == life.fileno() or not self._receive_from_child(process):
                         selector.unregister(key.fd)
-                self._kill_if_late()
+                if self._kill_time is not None and time.monotonic() > self._kill_time:
+                    self._kill_children()
                 code = _get_exit_code(process.pid)
             self._live_processes.remove(process)
             self._signal_child(process, signal.SIGKILL)  # its group may exist longer than the process
@@ -331,15 +331,12 @@ class CellSupervisor:
             self._building.discard(digest)
             shutil.rmtree(folder, ignore_errors=True)
         if end["status"] == "died":
-            return {"failed": f"the process that built it ended with {_describe_exit(end['code'])}"}
+            how = f"exit code {end['code']}" if end["code"] >= 0 else signal.Signals(-end["code"]).name
+            return {"failed": f"the process that built it ended with {how}"}
         os.write(self._outputs[1], "\n".join(end["traceback"]).encode(errors="replace")[:4096] + b"\n")
         return {"failed": f"{end['ename']}: {end['evalue']}"}
 
     # --- ends -------------------------------------------------------------------------------------------------------
-
-    def _kill_if_late(self) -> None:
-        if self._kill_time is not None and time.monotonic() > self._kill_time:
-            self._kill_children()
 
     def _kill_children(self) -> None:
         for process in self._live_processes:
@@ -466,10 +463,6 @@ def _list_descendants() -> list[int]:
         except OSError:
             continue
     return descendants
-
-
-def _describe_exit(code: int) -> str:
-    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
 def _try_action(act: Callable[[], object]) -> bool:

@@ -12,7 +12,6 @@ from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Split
 from labwright.sandbox.repository.curves import MAX_CURVES, MAX_POINTS, read_command_curves
 from labwright.sandbox.repository.output_redaction import OutputRedactor
-from tests.sandbox.repository.test_metric import event, scalar
 
 CELL = Cell(arm="method", dataset="fit", level="", seed=3)
 
@@ -51,14 +50,10 @@ def test_columns_of_a_table_with_a_step_are_curves(tmp_path: Path, name: str, te
     assert curves(tmp_path) == {("train", "loss"): {1: 0.5, 2: 0.25}, ("validation", "acc"): {1: 0.25, 3: 0.75}}
 
 
-def test_what_trackers_left_are_curves_and_a_folder_may_name_the_split(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        "runs/train/events.out.tfevents.1.host",
-        event(1, "loss", scalar(0.5)) + event(2, "loss", scalar(0.25)),
-    )
-    write(tmp_path, "runs/validation/events.out.tfevents.1.host", event(1, "loss", scalar(0.75)))
-    write(tmp_path, "runs/test/events.out.tfevents.1.host", event(1, "loss", scalar(0.625)))
+def test_a_folder_may_name_the_split(tmp_path: Path) -> None:
+    write(tmp_path, "runs/train/log.csv", "step,loss\n1,0.5\n2,0.25\n")
+    write(tmp_path, "runs/validation/log.csv", "step,loss\n1,0.75\n")
+    write(tmp_path, "runs/test/log.csv", "step,loss\n1,0.625\n")
     assert curves(tmp_path) == {("train", "loss"): {1: 0.5, 2: 0.25}, ("validation", "loss"): {1: 0.75}}
 
 
@@ -88,7 +83,6 @@ def test_what_the_run_did_not_write_or_is_no_log_is_none(tmp_path: Path) -> None
     write(tmp_path, "data.csv", "id,value\n1,0.5\n")
     write(tmp_path, "odd.csv", b"step,loss\n\xff\xfe,1\n1,2,3,4\n" + b"9" * 200_000)
     write(tmp_path, "odd.jsonl", "3\n")
-    write(tmp_path, "x.tfevents.1", b"\xff" * 40)
     (tmp_path / "linked.csv").symlink_to(tmp_path / "old.csv")
     assert curves(tmp_path, since=2000) == {("train", "loss"): {1: 2.0}}, "the readable part of a file is used"
 

@@ -10,6 +10,7 @@ import pytest
 
 from labwright.record.schema.repository import RepositoryEdit
 from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository import git
 from labwright.sandbox.repository.git_mirror import LINKED_FILE_BYTES, GitMirror
 from tests.repositories import make_repository, run_git
 
@@ -137,3 +138,19 @@ def test_what_git_does_not_hold_is_told(code: Path, tmp_path: Path) -> None:
     taken = GitMirror(tmp_path / "m" / "mirror").import_head(code)
     assert any("submodules" in one and "parts/other" in one for one in taken.faults)
     assert any("LFS" in one and "weights.pt" in one for one in taken.faults)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("_MAX_MEMORY_BYTES", 2**24), ("MAX_OUTPUT_BYTES", 2**20)])
+def test_a_few_objects_that_describe_many_files_take_little_memory(
+    code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    tree = git.run_git(code, ["rev-parse", "HEAD^{tree}"]).decode().strip()
+    for _ in range(4):
+        lines = "".join(f"040000 tree {tree}\td{n}\n" for n in range(10))
+        tree = git.run_git(code, ["mktree"], lines.encode()).decode().strip()
+    commit = git.run_git(code, ["commit-tree", tree, "-m", "many"], variables=git.AUTHOR_VARIABLES).decode().strip()
+    git.run_git(code, ["update-ref", "HEAD", commit])
+    (code / ".git" / "index").unlink()
+    monkeypatch.setattr(git, limit, value)
+    with pytest.raises(RepositoryError, match=r"^git [a-z-]* (failed|printed more than)"):
+        GitMirror(tmp_path / "m" / "mirror").import_head(code, dirty=True)

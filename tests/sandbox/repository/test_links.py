@@ -35,13 +35,7 @@ def checkout(tmp_path: Path, plant: Callable[[Path], None]) -> Path:
 
 
 @pytest.mark.parametrize(
-    "metric",
-    [
-        "results/metrics.json:acc",
-        "results/metrics.csv:acc",
-        "tb:results:acc",
-        "predictions:results/metrics.json@accuracy",
-    ],
+    "metric", ["results/metrics.json:acc", "results/metrics.csv:acc", "predictions:results/metrics.json@accuracy"]
 )
 def test_a_result_behind_a_linked_folder_is_refused_and_stays(tmp_path: Path, precious: Path, metric: str) -> None:
     place = checkout(tmp_path, lambda code: (code / "results").symlink_to(precious))
@@ -100,3 +94,33 @@ def test_a_checkout_goes_however_its_code_locked_or_nested_it_and_what_it_links_
     os.close(folder)
     remove_tree(place, ignore_errors=True)
     assert not place.exists() and (precious / "metrics.json").exists()
+
+
+CALL = '{"in": {"x": %s, "y": ["number"]}, "out": ["number"], "digests": {"x": %s}}'
+FUNCTION = '{"path": "a.py", "name": "f", "line": %s, "calls": 1, "callers": {}, "seen": [%s]}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000,
+        '{"functions": [], "lines": {"a.py": [Infinity]}}',
+        '{"functions": [%s], "lines": {}}' % (FUNCTION % ("Infinity", "")),
+        '{"functions": [%s], "lines": {}}' % (FUNCTION % (1, CALL % ('["array", 5]', '"d"'))),
+        '{"functions": [%s], "lines": {}}' % (FUNCTION % (1, CALL % ('["list", 1, [[[]]]]', '"d"'))),
+        '{"functions": [%s], "lines": {}}' % (FUNCTION % (1, CALL % ('["array", [5]]', "[1]"))),
+    ],
+)
+def test_a_forged_trace_is_no_trace(tmp_path: Path, text: str) -> None:
+    """It is written by code of the repository: it must neither end the run nor be misread later."""
+    (tmp_path / trace.TRACE_FOLDER).mkdir()
+    (tmp_path / trace.TRACE_FOLDER / "trace-1.json").write_text(text)
+    (tmp_path / trace.TRACE_FOLDER / "trace-2.json").write_text('{"functions": [], "lines": {"b.py": [2]}}')
+    found = trace.read_trace(tmp_path)
+    assert not found.functions and found.lines == {"b.py": frozenset({2})}
+
+
+def test_a_chain_of_many_calls_is_followed_at_once() -> None:
+    called = [trace.CalledFunction("a.py", "f", line, 1, (f"a.py:{line - 1}",), ()) for line in range(1, 50_000)]
+    found = trace.CallTrace({one.key: one for one in called})
+    assert len(found.find_callees("a.py:0")) == 49_999

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.sandbox.repository.metric import MetricReading, parse_metric
-from labwright.sandbox.repository.predictions import read_truth, score_predictions, write_labels
+from labwright.record.schema.nodes import Failure
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.repository.metric import MetricReading
+from labwright.sandbox.repository.predictions import read_truth, submit_predictions, write_labels
+from labwright.sandbox.scoring import score_submissions
 
 CLASSES, ROWS = 10, 300
 
@@ -27,9 +31,15 @@ def labels_of(place: Path, names: Sequence[str]) -> Path:
     return place / "labels"
 
 
-def score(place: Path, labels: Path, metric: str) -> MetricReading:
+def score(place: Path, labels: Path, metric: str, name: str = "p.csv") -> MetricReading:
     """Score the predictions in a folder with a metric."""
-    return score_predictions(parse_metric(f"predictions:p.csv@{metric}"), place, labels, scale=1, since=0)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            submit_predictions(Path(folder), name, place, labels=labels, dataset="d", condition="run", since=0)
+            found = score_submissions(Path(folder), labels, split="validation", seed=0)
+    except SubmissionRefused as error:
+        return MetricReading(failure=Failure(kind="other", message=str(error)))
+    return MetricReading({one.name: one.value for one in found}[metric])
 
 
 @pytest.fixture(scope="module")
@@ -156,5 +166,5 @@ def test_another_name_is_no_class(tmp_path: Path, names: tuple[str, ...], predic
 def test_what_holds_no_predictions_is_refused_in_words(tmp_path: Path, name: str, content: bytes) -> None:
     labels = labels_of(tmp_path, ["a", "b"])
     (tmp_path / name).write_bytes(content)
-    found = score_predictions(parse_metric(f"predictions:{name}@accuracy"), tmp_path, labels, scale=1, since=0)
+    found = score(tmp_path, labels, "accuracy", name)
     assert found.value is None and found.failure is not None and name in found.failure.message

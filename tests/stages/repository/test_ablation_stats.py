@@ -2,34 +2,75 @@
 
 from __future__ import annotations
 
+from statistics import stdev
+from typing import Any
+
 import pytest
 
-from labwright.record.claims.estimates import adjust_p_values, compute_detectable_effect
+from labwright.record.claims.differences import build_difference
+from labwright.record.claims.estimates import (
+    Claim,
+    adjust_p_values,
+    compute_claims,
+    compute_detectable_effect,
+    compute_p_value,
+)
+from labwright.record.claims.intervals import MeanEstimate, compute_mean_p
+from labwright.record.claims.part_effects import PartEffect, compute_unpaired_spread
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.nodes import Node
 from labwright.record.schema.repository import PartResult
 from labwright.stages.repository.ablation_stats import (
-    PartMeasurements,
+    MeasuredPart,
     apply_floor_rule,
     build_results,
     classify_patch_run,
     compute_effect,
     compute_interaction,
-    compute_paired_interval,
     compute_rank_agreement,
-    compute_unpaired_interval,
     exceeds_sum,
-    find_critical,
+    is_coarse_metric,
 )
 
-BASELINE = {11: 0.80, 12: 0.82, 13: 0.81, 14: 0.83, 15: 0.80}
+BASELINE = {1001: 0.80, 1002: 0.82, 1003: 0.81, 1004: 0.83, 1005: 0.80}
 
 
-def part(name: str, *effects: float | None, **more: object) -> PartMeasurements:
+def claim(condition: str, values: dict[int, float]) -> Claim:
+    """Build the claim of an arm from its values by seed."""
+    (found,) = compute_claims(
+        "validation",
+        [
+            (
+                Node(id=f"{condition}{seed}", decision=1, parent=None, stage="ablation", kind="replicate", seed=seed),
+                [
+                    Measurement(
+                        name="r2",
+                        value=value,
+                        condition=condition,
+                        dataset="d",
+                        split="validation",
+                        seed=seed,
+                        grade="logged",
+                    )
+                ],
+            )
+            for seed, value in values.items()
+        ],
+    )
+    return found
+
+
+def part(name: str, *effects: float | None, first: int = 1001, **more: Any) -> MeasuredPart:
     """Build a component that loses the given amount at each seed; None: its run failed."""
-    ablated = {
-        seed: None if effect is None else value - effect
-        for (seed, value), effect in zip(BASELINE.items(), effects, strict=False)
-    }
-    return PartMeasurements(name, baseline=BASELINE, ablated=ablated, **more)  # pyright: ignore[reportArgumentType]
+    base = {first + at: value for at, value in enumerate(BASELINE.values())}
+    pairs = zip(base, effects, strict=False)
+    without = {seed: base[seed] - effect for seed, effect in pairs if effect is not None}
+    if not without:
+        return MeasuredPart(name, **more)
+    a, b = claim("baseline", base), claim(f"without-{name}", without)
+    effect = build_difference(RunState(), a, b, higher=True)
+    return MeasuredPart(name, effect=PartEffect(effect, a, b, compute_p_value(effect.values)), **more)
 
 
 def test_a_part_that_helps_has_a_positive_effect_whatever_the_direction() -> None:
@@ -43,84 +84,100 @@ def test_a_run_that_failed_is_no_pair_and_no_zero() -> None:
     assert compute_effect("max", [None], [None]) == ((None,), 0, None, None)
 
 
-def test_what_reaches_the_share_is_critical_and_may_harm() -> None:
-    assert find_critical(-0.5, {"a": 0.024, "b": 0.025, "c": -0.03}) == (("c", "b"), ("c",))
-
-
-def test_rows_say_what_is_called_and_correct_for_each_other() -> None:
-    rows = {
-        row.part: row
-        for row in build_results(
-            [
-                part("wide", 0.1, 0.11, 0.09, 0.1, 0.105),
-                part("slight", 0.01, 0.011, 0.009, 0.01, 0.0105),
-                part("harm", -0.05, -0.048, -0.061, -0.055, -0.052),
-                part("noise", 0.01, -0.01, 0.004, -0.005, 0.002),
-                part("same", 0.2, 0.2, 0.2, 0.2, 0.2),
-                part("few", 0.1, 0.11, 0.09, None, None),
-                part("still", gate="no effect"),
-                part("apart", gate="not reached"),
-                part("broken", gate="failed"),
-            ],
-            direction="max",
-        )
-    }
+def test_rows_have_verdicts_and_are_corrected_for_each_other() -> None:
+    wide, slight = (0.1, 0.11, 0.09, 0.1, 0.105), (0.01, 0.011, 0.009, 0.01, 0.0105)
+    harm, noise = (-0.05, -0.048, -0.061, -0.055, -0.052), (0.01, -0.01, 0.004, -0.005, 0.002)
+    measured = [
+        part("wide", *wide),
+        part("slight", *slight),
+        part("harm", *harm),
+        part("noise", *noise),
+        part("same", 0.2, 0.2, 0.2, 0.2, 0.2),
+        part("few", 0.1, 0.11, 0.09, None, None),
+        part("search", *wide, first=0),
+        part("still", 0.0, 0.0, 0.0, 0.0, 0.0, gate="no effect"),
+        part("apart", gate="not reached"),
+        part("broken", gate="failed"),
+        part("plumbing", *wide, gate="breaks the program"),
+        part("targets", *wide, gate="changes what is scored"),
+        part("unrun", gate="no effect"),
+    ]
+    rows = {row.part: row for row in build_results(measured, is_coarse=False)}
     assert {name: row.called for name, row in rows.items()} == {
         "wide": "critical",
         "slight": "helps",
         "harm": "harmful",
         "noise": "no measurable difference",
-        "few": "unknown",
         "same": "unknown",
+        "few": "unknown",
+        "search": "unknown",
         "still": "no effect",
         "apart": "not reached",
         "broken": "not measured",
+        "plumbing": "breaks the program",
+        "targets": "changes what is scored",
+        "unrun": "not measured",
     }
-    alone = compute_paired_interval([0.1, 0.11, 0.09, 0.1, 0.105])
-    wide = rows["wide"]
-    assert alone.p is not None and alone.sd is not None
-    found = [
-        compute_paired_interval(one).p
-        for one in (
-            (0.1, 0.11, 0.09, 0.1, 0.105),
-            (0.01, 0.011, 0.009, 0.01, 0.0105),
-            (-0.05, -0.048, -0.061, -0.055, -0.052),
-            (0.01, -0.01, 0.004, -0.005, 0.002),
-        )
-    ]
-    assert wide.p == pytest.approx(adjust_p_values(found)[0]), (
-        "of the others nothing could be called, so nothing was tested"
+    found = [part("p", *one).effect for one in (wide, slight, harm, noise)]
+    adjusted = adjust_p_values([one.p if one is not None else None for one in found])
+    assert [rows[name].p for name in ("wide", "slight", "harm", "noise")] == pytest.approx(adjusted), (
+        "of the others nothing could be decided, so nothing was tested"
     )
-    assert wide.detectable == pytest.approx(compute_detectable_effect(5, alone.sd, 4))
-    assert (wide.low, wide.n, wide.relative) == (pytest.approx(alone.low), 5, pytest.approx(0.101 / 0.812))
+    row, sd = rows["wide"], stdev(wide)
+    assert row.detectable == pytest.approx(compute_detectable_effect(5, sd, 4)) and row.fresh
+    assert (row.n, row.relative) == (5, pytest.approx(0.101 / 0.812))
     assert (rows["still"].mean, rows["apart"].mean, rows["broken"].mean, rows["few"].n) == (0.0, None, None, 3)
-    assert rows["broken"].p is None and rows["still"].n == 0
+    assert rows["search"].n == 5 and not rows["search"].fresh and rows["search"].low is None
+    assert rows["same"].flag == "the same at every seed, so it cannot be tested" and rows["same"].detectable is None
+    alone = build_results([measured[0], measured[11]], is_coarse=False)
+    assert alone[0].p == found[0].p if found[0] is not None else False, "what is not ranked is not corrected for"
 
 
-def test_seeds_that_change_nothing_give_an_effect_without_an_interval() -> None:
-    baseline = dict.fromkeys(range(5), 0.75)
-    (row,) = build_results(
-        [PartMeasurements("a", baseline=baseline, ablated=dict.fromkeys(range(5), 0.5))], direction="max"
-    )
-    assert (row.mean, row.low, row.p, row.called, row.detectable) == (0.25, None, None, "unknown", None)
+@pytest.mark.parametrize(
+    ("effects", "first", "coarse", "verdict"),
+    [
+        ((0.0,), 0, False, "no effect"),
+        ((0.0,), 0, True, "unknown"),
+        ((0.0, 0.0, 0.0, 0.0, 0.0), 1001, True, "no effect"),
+        ((0.0, 0.0, 0.02, 0.0, -0.01), 1001, True, "no measurable difference"),
+    ],
+)
+def test_an_equal_value_of_a_coarse_metric_at_one_seed_shows_nothing(
+    effects: tuple[float, ...], first: int, coarse: bool, verdict: str
+) -> None:
+    (row,) = build_results([part("a", *effects, first=first, gate="no effect")], is_coarse=coarse)
+    assert (row.called, row.n) == (verdict, len(effects))
+
+
+@pytest.mark.parametrize(
+    ("arms", "coarse"),
+    [
+        ([[59 / 72, 61 / 72, 60 / 72]], True),
+        ([[5961 / 7300, 5987 / 7300], [4400 / 7300]], True),
+        ([[81.63 * 0.01, 82.11 * 0.01]], True),
+        ([[0.8712345678912, 0.8812345678913], [0.5, 0.4123456789123]], False),
+        ([[0.8712345678912, 0.8812345678913], [0.5, 0.5]], True),
+        ([[17.0, 12.0]], True),
+    ],
+)
+def test_a_share_of_few_rows_and_a_short_number_are_coarse(arms: list[list[float]], coarse: bool) -> None:
+    assert is_coarse_metric(arms) == coarse
 
 
 def test_only_seeds_of_both_are_pairs() -> None:
-    (row,) = build_results(
-        [PartMeasurements("a", baseline={1: 0.9, 2: 0.8}, ablated={2: 0.7, 3: 0.1})], direction="max"
-    )
-    assert (row.n, row.mean) == (1, pytest.approx(0.1))
+    found = build_difference(RunState(), claim("a", {1: 0.9, 2: 0.8}), claim("b", {2: 0.7, 3: 0.1}), higher=True)
+    assert found.values == pytest.approx((0.1,))
 
 
 def test_without_a_seed_means_are_compared() -> None:
-    one, other = (0.8, 0.82, 0.81, 0.83, 0.80), (0.70, 0.75, 0.71, None, 0.72, 0.69)
-    found = compute_unpaired_interval("max", one, other)
+    one, other = (0.8, 0.82, 0.81, 0.83, 0.80), (0.70, 0.75, 0.71, 0.72, 0.69)
+    spread = compute_unpaired_spread(one, other)
+    assert spread is not None
+    found = MeanEstimate(0.098, spread)
     # scipy 1.17: ttest_ind((.8,.82,.81,.83,.8), (.7,.75,.71,.72,.69), equal_var=False)
-    assert (found.n, found.mean) == (5, pytest.approx(0.098))
-    assert found.p == pytest.approx(0.000126762466) and found.low == pytest.approx(0.06940628)
-    (row,) = build_results([part("a", 0.1, 0.11, 0.09, 0.1, 0.105)], direction="max", paired=False)
-    assert row.called == "critical" and row.low is not None and row.low < 0.09
-    assert compute_unpaired_interval("min", [1.0, 1.0], [2.0, 2.0]).verdict == "unknown"
+    assert compute_mean_p(found, 0.0) == pytest.approx(0.000126762466)
+    assert found.compute_interval(0.05)[0] == pytest.approx(0.06940628)
+    assert compute_unpaired_spread([1.0, 1.0], [2.0, 2.0]) is None
 
 
 def test_twins_do_together_what_none_does_alone() -> None:
@@ -171,9 +228,10 @@ def test_whether_a_patch_did_anything(ablated: float, reached: bool | None, repe
     assert classify_patch_run(0.7, ablated, reached=reached, repeatable=repeatable) == gate
 
 
-def test_a_row_is_what_the_record_keeps() -> None:
+def test_the_record_keeps_a_row_as_it_is() -> None:
     (row,) = build_results(
-        [part("a", 0.1, 0.11, 0.09, 0.1, 0.105, mutation="zero", location="m.py:3", runs=("x", "y"))], direction="max"
+        [part("a", 0.1, 0.11, 0.09, 0.1, 0.105, mutation="zero", location="m.py:3", node="n0004")], is_coarse=False
     )
     assert PartResult.model_validate_json(row.model_dump_json()) == row
-    assert (row.mutation, row.where, row.runs) == ("zero", "m.py:3", ("x", "y"))
+    assert (row.mutation, row.where, row.node) == ("zero", "m.py:3", "n0004")
+    assert row.key == "diff/d/r2/baseline~without-a"

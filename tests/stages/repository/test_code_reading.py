@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import shlex
 import textwrap
+import time
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from labwright.stages.repository.code_index import build_edit, index_code, retur
 from labwright.stages.repository.command_discovery import find_missing_script, insert_seed, list_candidates
 from labwright.stages.repository.config_options import find_keys, find_options
 from labwright.stages.repository.known_fixes import compute_signature, propose_fixes
+from labwright.stages.repository.patch_scope import find_tampering
 from tests.repositories import FILES
 
 CLICK = """
@@ -320,3 +322,27 @@ def test_a_command_is_written_as_a_shell_reads_it() -> None:
     words = ["python", "train.py", "--seed", "{seed}", "--note", "a b", "lr=0.1", "it's"]
     text = format_command_line(words)
     assert shlex.split(text) == words and "{seed}" in text and "'{seed}'" not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + "-" * 100_000 + "1\n",
+        "f = " + "lambda x: " * 400 + "x\n",
+        "x=1\0\n",
+        "def f(x): return " + "+".join("x" * 2000),
+    ],
+)
+def test_code_that_python_cannot_follow_is_passed_over(text: str) -> None:
+    texts = {"odd.py": text, "train.py": "if __name__ == '__main__':\n    print(1)\n"}
+    assert list(index_code(texts).trees) == ["train.py"]
+    assert [one.argv for one in list_candidates(texts)] == [("python", "train.py")]
+    assert find_tampering("train.py", texts["train.py"], text).startswith("train.py no longer parses")
+
+
+@pytest.mark.parametrize("piece", ["\n", " ", "\t\n", "\r", "A=b \n"])
+def test_a_long_document_is_read_at_once(piece: str) -> None:
+    texts = {"README.md": piece * 50_000 + "\npython train.py --x\n", "train.py": ""}
+    began = time.monotonic()
+    assert [one.argv for one in list_candidates(texts)][:1] == [("python", "train.py", "--x")]
+    assert time.monotonic() - began < 5

@@ -21,9 +21,9 @@ from labwright.models.roles.repository import (
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog
-from labwright.record.schema.nodes import Failure
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.nodes import CellRun, Failure
 from labwright.record.schema.repository import (
-    CommandRun,
     RepositoryCommand,
     RepositoryEdit,
     RepositoryMutation,
@@ -33,8 +33,8 @@ from labwright.record.schema.repository import (
 from labwright.sandbox.repository.command import CommandEnvironment
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.trace import CalledFunction, CallTrace
+from labwright.stages.repository.arm_runs import CommandSetup
 from labwright.stages.repository.code_index import index_code
-from labwright.stages.repository.command_runs import CommandSetup
 from labwright.stages.repository.component_discovery import ComponentInventory
 from labwright.stages.repository.model_queries import ModelQueries, check_repair, check_scope, find_named_places
 from tests.repositories import FILES
@@ -43,12 +43,10 @@ COMMAND = RepositoryCommand(argv=("python", "train.py", "--seed", "{seed}"), met
 SETUP = CommandSetup(
     "0" * 40, COMMAND, RepositoryEnvironment(CommandEnvironment(sys.executable), "interpreter", "3.11", {}, (), {})
 )
-RUN = CommandRun(
-    id="a" * 24,
-    key="a",
-    tree="0",
-    argv=("python",),
-    seed=0,
+RUN = CellRun(
+    id=f"{'a' * 24}-0",
+    key="a" * 64,
+    cell=Cell(dataset="tinyfit", arm="baseline"),
     seconds=1,
     stdout_tail=(
         'Traceback (most recent call last):\n  File "/experiment/train.py", line 3, in <module>\nKeyError: 1\n'

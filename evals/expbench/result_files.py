@@ -16,12 +16,12 @@ from pathlib import Path, PurePosixPath
 from statistics import fmean, stdev
 from typing import Any, NamedTuple, cast
 
+from labwright.evals.expbench.conclusion_support import ArmComparison, EffectDirection
 from labwright.record.claims.estimates import compute_t_quantile
 from labwright.record.untrusted_files import BadFile, open_regular
-from labwright.stages.repository.claim_support import ArmComparison, EffectDirection
 
 MAX_BYTES = 5_000_000
-MAX_FILES = 200
+MAX_FILES, MAX_DIGITS, MAX_DEPTH = 200, 300, 50
 MAX_SAME_SHARE = 0.01
 """Share of the larger mean; a difference below it counts as none if its interval contains zero."""
 RESULT_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv")
@@ -47,10 +47,10 @@ def read_result(folder: Path, name: str) -> Any:
         with open_regular(folder, name, MAX_BYTES) as file:
             text = file.read().decode("utf-8")
         suffix = PurePosixPath(name).suffix
-        if suffix == ".json":
-            return json.loads(text)
-        if suffix == ".jsonl":
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        if suffix in (".json", ".jsonl"):
+            lines = [text] if suffix == ".json" else [line for line in text.splitlines() if line.strip()]
+            found = [json.loads(line, parse_int=_parse_whole_number) for line in lines]
+            return None if _is_deep(found) else found[0] if suffix == ".json" else found
         rows = csv.DictReader(io.StringIO(text), delimiter="\t" if suffix == ".tsv" else ",")
         columns: dict[str, list[Any]] = {}
         for row in rows:
@@ -59,6 +59,24 @@ def read_result(folder: Path, name: str) -> Any:
         return {name: values for name, values in columns.items() if all(one is not None for one in values)}
     except (BadFile, OSError, ValueError, RecursionError, csv.Error):
         return None
+
+
+def _parse_whole_number(text: str) -> int | float:
+    return int(text) if len(text) <= MAX_DIGITS else float(text)  # which is infinite if no float can be as large
+
+
+def _is_deep(found: list[Any]) -> bool:
+    """Whether JSON data is nested more than `MAX_DEPTH` deep."""
+    level: list[Any] = found
+    for _ in range(MAX_DEPTH):
+        level = [inner for one in level for inner in _list_items(one)]
+    return bool(level)
+
+
+def _list_items(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(cast("dict[str, Any]", value).values())
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _parse_number(text: Any) -> float | None:

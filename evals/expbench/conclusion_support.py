@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import permutations
-from statistics import fmean, stdev
 from typing import Literal, NamedTuple
 
 ROUNDING_SLACK = 1e-12
@@ -78,25 +77,6 @@ def number_support(text: str, measured: Mapping[str, float]) -> NumberSupport:
         if there(a - b, abs(a - b), *changes):
             return "derivable"
     return "unsupported"
-
-
-def matches_statistic(text: str, statistic: str, values: Sequence[float], against: Sequence[float] = ()) -> bool:
-    """Return whether a printed number equals the named statistic of an arm's values, relative to those of `against`."""
-    if not values or (statistic in ("difference", "ratio", "percent") and not against):
-        return False
-    low, high, percent = parse_interval(text)
-    mean, other = fmean(values), fmean(against) if against else 0.0
-    found = {
-        "mean": [mean],
-        "sd": [stdev(values)] if len(values) > 1 else [],
-        "value": list(values),
-        "difference": [mean - other],
-        "ratio": [mean / other] if other else [],
-        "percent": [100 * (mean - other) / abs(other)] if other and percent else [],
-    }[statistic]
-    scale = 100 if percent and statistic != "percent" else 1
-    signs = (1, -1) if statistic in ("difference", "percent") else (1,)
-    return any(low - ROUNDING_SLACK <= sign * scale * one <= high + ROUNDING_SLACK for one in found for sign in signs)
 
 
 def direction_support(comparison: ArmComparison, comparisons: Iterable[ArmComparison]) -> DirectionSupport:

@@ -1,7 +1,6 @@
-"""Pack folders and files for transfer between machines: a tar of plain files, folders, links and pipes only.
+"""Pack folders and unpack archives: a tar of plain files, folders, links and pipes only.
 
-Guarantees: the archive is verified by its sha256; nothing is written outside the folder or through a link in it;
-nothing is unpickled. File times are those of the receiving file system.
+Guarantees: nothing is written outside the folder or through a link in it; nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -28,49 +27,46 @@ from labwright.record.untrusted_files import (
 
 MAX_FILE_TIME = 2.0**60
 """Largest modification time in seconds since 1970; experiment code can set times that system calls reject."""
-CHUNK_BYTES = 32 * 2**20
-"""Bytes per object of Ray's object store."""
+_TAR_TYPES = {
+    stat.S_IFREG: tarfile.REGTYPE,
+    stat.S_IFDIR: tarfile.DIRTYPE,
+    stat.S_IFLNK: tarfile.SYMTYPE,
+    stat.S_IFIFO: tarfile.FIFOTYPE,
+}
+"""Sockets and devices are not sent."""
 
 
 def pack_archive(
-    folder: Path,
-    target: Path,
-    *,
-    max_bytes: int,
-    clock_shift: float = 0.0,
-    excluded: Collection[str] = (),
-    follow: Collection[Path] = (),
+    folder: Path, target: Path, *, max_bytes: int, clock_shift: float = 0.0, follow: Collection[Path] = ()
 ) -> None:
-    """Write a folder (or one file) to an archive, except the top-level names in `excluded`.
+    """Write a folder (or one file) to an archive.
 
     `clock_shift` (seconds) is added to file times. Links into `follow` are replaced by their targets. Raises `BadFile`
     if the files contain more than `max_bytes`, and `OSError`.
     """
-    size = 0
-    root, entries = folder, iterate_entries(folder)
+    size, root, entries = 0, folder, iterate_entries(folder)
     if not folder.is_dir():
         root, entries = folder.parent, iter([(folder.name, folder.stat())])
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
         for name, status in entries:
-            if name.partition("/")[0] in excluded:
+            if (kind := _TAR_TYPES.get(stat.S_IFMT(status.st_mode))) is None:
                 continue
-            parent, inner, target_path = root, name, ""
-            if stat.S_ISLNK(status.st_mode):
-                target_path = read_link(root, name)
-                for trusted in follow:
-                    if Path(target_path).is_relative_to(trusted):
-                        found = read_status(trusted, relative := os.path.relpath(target_path, trusted))
-                        if found is not None and stat.S_ISREG(found.st_mode):
-                            parent, inner, status = trusted, relative, found
-            info = _build_tar_info(name, target_path, status, clock_shift)
-            if info is None:
-                continue
+            info, place, inner = tarfile.TarInfo(name), root, name
+            if kind == tarfile.SYMTYPE:
+                info.linkname = read_link(root, name)
+                for trusted in (one for one in follow if Path(info.linkname).is_relative_to(one)):
+                    found = read_status(trusted, relative := os.path.relpath(info.linkname, trusted))
+                    if found is not None and stat.S_ISREG(found.st_mode):
+                        kind, place, inner, status = tarfile.REGTYPE, trusted, relative, found
+            info.type, info.mode = kind, stat.S_IMODE(status.st_mode) & 0o777
+            info.mtime = min(max(status.st_mtime + clock_shift, -MAX_FILE_TIME), MAX_FILE_TIME)
             if not info.isreg():
                 archive.addfile(info)
                 continue
+            info.size, info.linkname = status.st_size, ""
             if (size := size + info.size) > max_bytes:
                 raise BadFile(f"the output files exceed {max_bytes / 1e9:g} GB (sandbox.disk_gb)")
-            with open_regular(parent, inner, max_bytes) as file:
+            with open_regular(place, inner, max_bytes) as file:
                 archive.addfile(info, file)
 
 
@@ -87,26 +83,6 @@ def unpack_archive(source: Path, folder: Path, *, max_bytes: int = 2**62, packed
             if size > max_bytes or number > MAX_ENTRIES:
                 raise BadFile(f"the archive exceeds {max_bytes / 1e9:g} GB or {MAX_ENTRIES} files")
             _extract_member(archive, member, folder)
-
-
-def _build_tar_info(name: str, link: str, status: os.stat_result, shift: float) -> tarfile.TarInfo | None:
-    """Return the tar header of a file, or None for sockets and devices, which are not sent."""
-    info = tarfile.TarInfo(name)
-    info.mtime, info.mode = (
-        min(max(status.st_mtime + shift, -MAX_FILE_TIME), MAX_FILE_TIME),
-        stat.S_IMODE(status.st_mode) & 0o777,
-    )
-    if stat.S_ISREG(status.st_mode):
-        info.size = status.st_size
-    elif stat.S_ISDIR(status.st_mode):
-        info.type = tarfile.DIRTYPE
-    elif stat.S_ISLNK(status.st_mode):
-        info.type, info.linkname = tarfile.SYMTYPE, link
-    elif stat.S_ISFIFO(status.st_mode):
-        info.type = tarfile.FIFOTYPE
-    else:
-        return None
-    return info
 
 
 def _extract_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

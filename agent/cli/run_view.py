@@ -1,0 +1,58 @@
+"""Show a run in the terminal while this process executes it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+from rich.console import Console
+
+from labwright.agent.cli.errors import INTERRUPTED, as_unbreakable, print_to_stderr, saving_traceback
+from labwright.agent.next_steps import estimate_remaining
+from labwright.inspector.live_view import choose_view
+from labwright.inspector.render import format_remaining_estimate, format_status, format_tree, print_lines
+from labwright.inspector.status import build_status
+from labwright.inspector.tracking.sync import OpenTracker, TrackerSync
+from labwright.inspector.tree import build_tree
+from labwright.record.event_log import EventListener
+from labwright.record.events import Event
+from labwright.record.events.search_events import PlanPrepared
+from labwright.record.log_reader import read_state
+from labwright.record.reducers.run_state import RunState
+
+
+def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: OpenTracker | None = None) -> int:
+    """Show and mirror a run while it is running, print its tree and status at the end, and return its exit code."""
+    console = Console(file=as_unbreakable(sys.stdout))
+    console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
+    try:
+        with (
+            saving_traceback(folder),
+            TrackerSync(folder, mirrored, print_to_stderr) if mirrored else nullcontext(),
+            choose_view(console) as view,
+        ):
+            code = work(add_forecast(view, console))
+    except KeyboardInterrupt:  # outside the event loop, which handles signals itself
+        print_to_stderr(f"interrupted; continue with: scientist resume {folder}")
+        return INTERRUPTED
+    state = read_state(folder)
+    print_lines(console, format_tree(build_tree(state), ascii=not console.encoding.lower().startswith("utf")))
+    print_lines(console, format_status(build_status(str(folder), state, (), None, now=time.time(), folder=folder)))
+    return code
+
+
+def add_forecast(view: EventListener, console: Console) -> EventListener:
+    """Wrap a view so that it also prints a forecast of the whole run once its plan is ready."""
+
+    def show(event: Event, state: RunState) -> None:
+        view(event, state)
+        ahead = estimate_remaining(state) if isinstance(event, PlanPrepared) else None
+        if ahead is not None:
+            console.print(
+                f"forecast: {format_remaining_estimate(ahead)}", markup=False, highlight=False, soft_wrap=True
+            )
+
+    return show

@@ -1,0 +1,386 @@
+"""Resolve the additional packages of a run with uv, to a lock that lists each file with its hash.
+
+Guarantees: only wheels are used, so no code of a package runs; packages of the interpreter keep their versions.
+
+uv reads its own configuration (`UV_*`, uv.toml). Unless `UV_INDEX*` or `UV_DEFAULT_INDEX` is set, it also gets the
+indexes, folders and certificates of `pip config list`. If no index answers, uv's cache is used. Packages built against
+torch (such as torchvision) must match the interpreter's torch. If that has a label, such as 2.13.0+cpu, they come only
+from PyTorch's index for that label.
+
+Limits: another machine may resolve different packages. Packages in a lock are not resolved again.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from labwright.sandbox.errors import PackageError
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
+
+# --- requirements -----------------------------------------------------------------------------------------------------
+
+MODEL_PREFIX, DATA_PREFIX = "model:", "data:"
+
+
+@dataclass(frozen=True)
+class PackageRequirement:
+    """A package such as `timm`, `timm>=1.0` or `gymnasium[all]`."""
+
+    name: str
+    """Normalised as in package indexes."""
+    requirement: str
+
+
+@dataclass(frozen=True)
+class AllowedRequests:
+    """The items that a planner may request, as listed by the user."""
+
+    packages: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    """OWNER/NAME@REVISION."""
+    data: tuple[str, ...] = ()
+    """NAME=hf:OWNER/SET with options, as for `--data`."""
+
+
+def parse_allowed(words: Iterable[str]) -> AllowedRequests:
+    """Split `sandbox.allowed` into its kinds, without prefixes. Raises `PackageError` for an invalid package."""
+    words = tuple(words)
+    models, data = (
+        tuple(word.removeprefix(kind).strip() for word in words if word.startswith(kind))
+        for kind in (MODEL_PREFIX, DATA_PREFIX)
+    )
+    packages = tuple(word for word in words if not word.startswith((MODEL_PREFIX, DATA_PREFIX)))
+    parse_requirements(packages, "sandbox.allowed")
+    return AllowedRequests(packages, models, data)
+
+
+def parse_requirements(words: Iterable[str], setting: str = "sandbox.packages") -> tuple[PackageRequirement, ...]:
+    """Parse the packages of a setting. Raises `PackageError` for an invalid or repeated name."""
+    requirements = tuple(_parse_requirement(word.strip(), setting) for word in words)
+    names = [requirement.name for requirement in requirements]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise PackageError(f"{setting} lists {twice[0]} twice: remove one")
+    return requirements
+
+
+def _parse_requirement(word: str, setting: str) -> PackageRequirement:
+    try:
+        found = Requirement(word if word.isprintable() else "")  # uv would read other lines as options
+    except (InvalidRequirement, RecursionError):
+        raise PackageError(f"{setting}: {word!r} is not a package: write NAME or NAME==VERSION") from None
+    if found.url or found.marker:
+        raise PackageError(
+            f"{setting}: {word!r} has {'an address' if found.url else 'a condition'}: packages are "
+            "installed from an index, so give only names (and versions)"
+        )
+    return PackageRequirement(canonicalize_name(found.name), word)
+
+
+# --- uv ---------------------------------------------------------------------------------------------------------------
+
+TOTAL_TIMEOUT_SECONDS = 900.0
+"""Total time limit for resolving and installing the packages of a run, in seconds."""
+_PIP_TO_UV_OPTIONS = {
+    "index-url": "--default-index",
+    "extra-index-url": "--index",
+    "find-links": "--find-links",
+    "cert": "--cert",
+    "trusted-host": "--allow-insecure-host",
+}
+_NO_ANSWER_PATTERN = re.compile(
+    r"Request failed|Failed to (fetch|download)|error sending request|dns error|timed out|"
+    r"not found in the cache|network was disabled|Connectivity is disabled|"
+    r"Network (is )?unreachable",
+    re.IGNORECASE,
+)
+TORCH_INDEX = "the PyTorch index"
+_IGNORED_PREFIXES = ("warning:", "Using ", "Resolved ", "Prepared ")
+
+
+class IndexUnavailable(PackageError):
+    """Raised if no package index answers."""
+
+
+@dataclass
+class Uv:
+    """uv for one interpreter, with one time limit for all calls."""
+
+    python: str
+    folder: Path
+    """Working folder, outside any project."""
+    is_offline: bool = False
+    """Whether no index answered, so that files and answers of earlier calls were used."""
+
+    def __post_init__(self) -> None:
+        self.limit = TOTAL_TIMEOUT_SECONDS
+        self._ends = time.monotonic() + self.limit
+
+    def run(self, command: str, *arguments: str, stdin: str = "") -> str:
+        """Run a command of uv and return its standard output. Raises `PackageError` or `IndexUnavailable` with its
+        shortened error."""
+        words = [*command.split(), *arguments, *read_pip_options()]
+        ran = self._run(words, stdin)
+        if ran.returncode and _NO_ANSWER_PATTERN.search(ran.stderr) and "Hash mismatch" not in ran.stderr:
+            error: PackageError = IndexUnavailable(_summarize_error(ran.stderr))
+            ran = self._run([*words, "--offline"], stdin)
+            self.is_offline = True
+        else:
+            error = PackageError(_summarize_error(ran.stderr))
+        if ran.returncode:
+            raise error
+        return ran.stdout
+
+    @property
+    def seconds_left(self) -> float:
+        """Remaining seconds. Raises `PackageError` if there are no such packages."""
+        if (left := self._ends - time.monotonic()) > 0:
+            return left
+        raise PackageError(f"this took more than {self.limit:g} s")
+
+    def _run(self, arguments: Sequence[str], given: str) -> subprocess.CompletedProcess[str]:
+        from uv import find_uv_bin
+
+        try:
+            return subprocess.run(
+                [
+                    find_uv_bin(),
+                    *"--color never --no-progress --no-python-downloads".split(),
+                    *arguments,
+                    *get_torch_backend_option(inspect_interpreter(self.python).packages),
+                    "--python",
+                    self.python,
+                ],
+                input=given,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=self.seconds_left,
+                check=False,
+                cwd=self.folder,
+            )
+        except subprocess.TimeoutExpired:
+            raise PackageError(f"this took more than {self.limit:g} s") from None
+        except OSError as error:
+            raise PackageError(f"uv cannot be started ({error})") from None
+
+
+def get_torch_backend_option(packages: Mapping[str, str]) -> list[str]:
+    """Return the uv option for the build label of the interpreter's torch; empty if it has none."""
+    label = packages.get("torch", "").partition("+")[2]
+    return ["--torch-backend", label] if re.fullmatch(r"cpu|xpu|cu\d+|rocm[\d.]+", label) else []
+
+
+@contextmanager
+def open_uv(python: str) -> Generator[Uv]:
+    """Yield a `Uv` in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="scientist-uv-", ignore_cleanup_errors=True) as folder:
+        yield Uv(python, Path(folder))
+
+
+@functools.cache
+def read_pip_options() -> list[str]:
+    """Return pip's configuration as options of uv; empty without pip or configuration, or if uv has its own."""
+    if any(name.startswith(("UV_INDEX", "UV_DEFAULT")) for name in os.environ):
+        return []
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-m", "pip", "config", "list"],
+            capture_output=True,
+            text=True,
+            timeout=30.0,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    found: dict[str, str] = {}
+    for line in sorted(ran.stdout.splitlines(), key=lambda line: line.startswith((":env:", "install."))):
+        key, _, value = line.partition("=")
+        if (name := key.rpartition(".")[2]) in (*_PIP_TO_UV_OPTIONS, "no-index") and value:
+            found[name] = str(ast.literal_eval(value))
+    options = [
+        word
+        for name, value in found.items()
+        if name in _PIP_TO_UV_OPTIONS
+        for one in value.split()
+        for word in (_PIP_TO_UV_OPTIONS[name], one)
+    ]
+    options += ["--no-index"] if found.get("no-index", "") in ("1", "true", "yes", "on") else []
+    return [*options, "--index-strategy", "unsafe-best-match"] if found.keys() - {"cert"} else []
+
+
+def _summarize_error(text: str) -> str:
+    """Summarise an error of uv in one line, without addresses."""
+    lines = [line.strip() for line in text.splitlines() if not line.startswith(_IGNORED_PREFIXES)]
+    causes = [line.removeprefix("cause:").strip() for line in lines if line and not line.startswith("hint:")]
+    if len(causes) > 1 and causes[0].startswith("error: No solution"):
+        causes = causes[1:]
+    summary = re.sub(r"\w+://\S*/whl/[^\s)`]*", TORCH_INDEX, " ".join(causes).removeprefix("error: "))
+    summary = re.sub(r"\w+://[^\s)`]+", "the index", summary)
+    summary = re.sub(r",? we can conclude that your requirements are unsatisfiable\.?", "", summary)
+    return summary[:400].strip() or "it failed"
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+
+_PIN_PATTERN = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[\w.+!-]+)(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)")
+
+
+@dataclass(frozen=True)
+class PackagePin:
+    """One version of a package and the sha256 of each of its permitted files."""
+
+    name: str
+    version: str
+    hashes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join((f"{self.name}=={self.version}", *(f"--hash=sha256:{digest}" for digest in self.hashes)))
+
+
+@dataclass(frozen=True)
+class PackageLock:
+    """Packages to install as wheels."""
+
+    pins: tuple[PackagePin, ...]
+
+    @property
+    def text(self) -> str:
+        """The content of the lock file: a list of requirements that pip and uv can read."""
+        return "# wheels\n" * bool(self.pins) + "".join(f"{pin}\n" for pin in self.pins)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def packages(self) -> dict[str, str]:
+        """Name -> version of the packages that experiments can import."""
+        return {pin.name: pin.version for pin in self.pins}
+
+
+def read_lock(path: Path, sha256: str = "") -> PackageLock:
+    """Read a lock file. Raises `PackageError` if it is invalid or does not have the given hash."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PackageError(
+            f"the lock file {path} cannot be read ({error}): restore it, since it lists the run's packages"
+        ) from None
+    lock = PackageLock(
+        tuple(
+            PackagePin(match["name"], match["version"], tuple(re.findall(r"[0-9a-f]{64}", match["hashes"])))
+            for match in map(_PIN_PATTERN.fullmatch, text.splitlines())
+            if match is not None
+        )
+    )
+    if lock.text != text or (sha256 and lock.sha256 != sha256):
+        raise PackageError(
+            f"{path} is not the lock file in the record: restore it, since the run's packages are unknown without it"
+        )
+    return lock
+
+
+WHEELS_ONLY_OPTIONS = ("--only-binary", ":all:")
+
+
+def lock_packages(uv: Uv, requirements: Sequence[str], installed: Mapping[str, str]) -> PackageLock:
+    """Lock the packages to install in addition to the interpreter's. Raises `PackageError`."""
+    missing = _resolve_missing(uv, requirements, installed)
+    if not missing:
+        return PackageLock(())
+    compile_lock = "pip compile --format pylock.toml --generate-hashes --no-deps"
+    wanted = "\n".join(f"{name}=={version}" for name, version in missing.items())
+    pins: list[PackagePin] = []
+    for package in tomllib.loads(uv.run(compile_lock, *WHEELS_ONLY_OPTIONS, "-", stdin=wanted))["packages"]:
+        files: list[dict[str, Any]] = package.get("wheels", [])
+        hashes = tuple(sorted({file["hashes"]["sha256"] for file in files if "sha256" in file.get("hashes", {})}))
+        if not hashes:
+            raise PackageError(f"the index gives no sha256 of {package['name']} {package['version']}")
+        pins.append(PackagePin(package["name"], package["version"], hashes))
+    return PackageLock(tuple(sorted(pins, key=lambda pin: pin.name)))
+
+
+def _format_requirements(words: Iterable[str]) -> str:
+    """Return the input of uv: packages from an index only, one per line.
+
+    Requirements of a repository are written by strangers, and uv reads other lines as options: it includes a file,
+    takes another index, or runs the code of a folder. Raises `PackageError`.
+    """
+    lines = list(words)
+    for line in lines:
+        with suppress(InvalidRequirement, RecursionError):
+            if line.isprintable() and not Requirement(line).url:
+                continue
+        raise PackageError(f"{line[:100]!r} is not a package from an index")
+    return "\n".join(lines)
+
+
+def _resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str, str]) -> dict[str, str]:
+    """Return the packages that the interpreter lacks: name -> version. Raises `PackageError`."""
+    constraints = "".join(f"{name}=={version}\n" for name, version in installed.items() if _is_version(version))
+    constraints_file = uv.folder / "constraints.txt"
+    constraints_file.write_text(constraints)
+    report = json.loads(
+        uv.run(
+            "pip install --dry-run --output-format json --break-system-packages --requirements -",
+            *("--constraints", str(constraints_file)),
+            *WHEELS_ONLY_OPTIONS,
+            stdin=_format_requirements(requirements),
+        )
+    )
+    return {change["name"]: change["version"] for change in report["changes"] if change["action"] == "installed"}
+
+
+def explain_error(
+    error: PackageError, requirements: Sequence[PackageRequirement], installed: Mapping[str, str]
+) -> PackageError:
+    """Return the error with the packages' names and advice, for the user."""
+    installed_names = {canonicalize_name(name) for name in installed}
+    message, names = str(error), ", ".join(one.requirement for one in requirements if one.name not in installed_names)
+    if isinstance(error, IndexUnavailable):
+        own = " (or install packages that depend on torch into sandbox.python)" if TORCH_INDEX in message else ""
+        return IndexUnavailable(
+            f"the package index is unreachable, and {names} {'are' if ',' in names else 'is'} not in the store: "
+            f"run `scientist prefetch` with a network, with the same settings and interpreter{own}"
+            f"; {message[:160]}"
+        )
+    pinned = [name for name, version in installed.items() if f"{canonicalize_name(name)}=={version}" in message]
+    advice = (
+        f"; {pinned[0]} {installed[pinned[0]]} of sandbox.python cannot be changed: request another version, or use "
+        f"another interpreter"
+        if pinned
+        else "; if you trust its source, install it into sandbox.python"
+        if "wheels" in message
+        else "; check the name"
+        if "was not found" in message
+        else ""
+    )
+    return PackageError(f"cannot install {', '.join(one.requirement for one in requirements)}: {message}{advice}")
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
