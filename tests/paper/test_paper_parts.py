@@ -175,6 +175,8 @@ def test_what_happened_in_the_search_is_disclosed():
     brief = render_appendix(eventful(), CLAIMS)
     assert "Attempts that ran out" not in brief and "loss 9.1 at step" in re.sub(r"\\rec\{([^{}]*)\}", r"\1", brief)
     assert typed(brief.replace("3pt", "")) == []
+    ended = whole(eventful(), CLAIMS).partition("Why the search of each stage ended:")[2]
+    assert ended.index(r"\item[agenda] limit of") < ended.index(r"\item[preliminary]"), "limits are never cut"
 
 
 @pytest.mark.slow
