@@ -292,7 +292,7 @@ def format_setups(lines: Sequence[ClaimLine]) -> str:
         stem, _, name = line.key.rpartition(".")
         typed = name == "title" and not stem.startswith(("data.", "level."))
         if line.key == "run.seeds" or not (typed or stem == "run" or line.key in titled):
-            note = " besides the defaults" * (name == "trials" and stem.startswith("tuned."))
+            note = ' (add "besides the defaults")' * (name == "trials" and stem.startswith("tuned."))
             groups.setdefault(stem, []).append(f"`.{name}` {cut_line(line.printed, 100)}{note}")
     return "\n".join(f"- `{stem}`: {', '.join(found)}" for stem, found in groups.items())
 

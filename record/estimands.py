@@ -766,6 +766,12 @@ def _describe_expression(one: Expression, plan: DataPlan, *, inner: bool = False
             return plan.name_condition(f"{one.arm}@{one.level}" if one.level else one.arm)
         case BinaryOperation(operator="|"):
             return f"the size of {_describe_expression(one.left, plan, inner=True)}"
+        case BinaryOperation(operator="-", left=OnDataset() as first, right=OnDataset() as second) if (
+            first.operand == second.operand
+        ):
+            places = f"on {plan.name_dataset(first.dataset)} minus the same on {plan.name_dataset(second.dataset)}"
+            text = f"{_describe_expression(first.operand, plan, inner=True)} {places}"
+            return f"({text})" if inner else text
         case BinaryOperation() if levels := _find_common_level(one):
             text = f"{_describe_expression(levels[1], plan)}, at {plan.name_level(levels[0])}"
             return f"({text})" if inner else text
@@ -790,7 +796,7 @@ def _describe_expression(one: Expression, plan: DataPlan, *, inner: bool = False
                 f"the drop of {_describe_expression(one.operand, plan, inner=True)} from {plan.name_level(one.level)}"
             )
         case OnDataset():
-            return f"{_describe_expression(one.operand, plan)} on {plan.name_dataset(one.dataset)}"
+            return f"{_describe_expression(one.operand, plan, inner=inner)} on {plan.name_dataset(one.dataset)}"
         case Aggregate():
             how = {
                 "mean": "the mean",

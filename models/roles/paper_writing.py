@@ -138,7 +138,6 @@ class RequiredStatement(FrozenModel):
     equal_keys: dict[str, tuple[str, ...]] = Field(
         default={}, description="key -> keys of other hypotheses with the same estimand, which may be printed instead"
     )
-    named: str = Field(default="", description="a name that the abstract must contain")
     sentences: tuple[str, ...] = Field(
         default=(),
         description="what the program adds if the paper does not report it: one sentence, or one for each key",

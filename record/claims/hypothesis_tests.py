@@ -539,7 +539,9 @@ def _estimate_effect(
     try:
         units = compute_unit_values(plan, one, effect, runs)
     except (MissingCell, EstimandError) as gap:
-        return _EffectEstimate(effect, why=f"{gap} was not measured" if isinstance(gap, MissingCell) else str(gap))
+        return _EffectEstimate(
+            effect, why=f"{gap} was not measured by the node that decides" if isinstance(gap, MissingCell) else str(gap)
+        )
     found = _EffectEstimate(effect, units)
     if len(units.values) < 2:
         lost = next(iter(units.left_out), "") or (
@@ -615,7 +617,9 @@ def compute_unit_values(
                 diverged.update(those.arms)
                 ran += 1
             except MissingCell as gap:
-                left_out.append(f"{gap} was not measured{f' ({run.failure})' if run.failure else ''}")
+                left_out.append(
+                    f"{gap} was not measured by the node that decides{f' ({run.failure})' if run.failure else ''}"
+                )
         if dataset and not of_dataset:
             raise MissingCell(CellRef(dataset, "every arm", ""), " together, with any seed,")
         values += [fmean(value for _, value in of_dataset)] if dataset else []

@@ -25,6 +25,9 @@ class ReadClaim(FrozenModel):
     other: str = Field(default="", description="what it is compared with")
     metric: str = ""
     datasets: tuple[str, ...] = Field(default=(), description="datasets for which the claim is made")
+    other_dataset: str = Field(
+        default="", description="dataset on which the same value or difference is compared with that on `datasets`"
+    )
     levels: tuple[str, ...] = Field(default=(), description="levels for which the claim is made")
     direction: ClaimDirection = Field(
         default="none",

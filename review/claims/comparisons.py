@@ -95,11 +95,12 @@ class RecordedComparison(NamedTuple):
 
     @property
     def is_absent(self) -> bool:
-        """Whether there is no difference that matters: the interval of a registered effect within its smallest effect,
-        or values that are all equal."""
+        """Whether there is no difference that matters: the interval of a registered effect or alternative within its
+        smallest effect, or values that are all equal."""
         if self.source == "rival" and self.decision is not None:
             return self.decision.rival_sign == "near zero"
-        is_within = self.source == "effect" and self.part is not None and self.part.direction == "equivalent"
+        part = self.part if self.source in ("effect", "alternative") else None
+        is_within = part is not None and part.direction == "equivalent"
         return is_within or self.low == self.high == 0
 
     def find_sign(self, contrast: Contrast) -> int:
@@ -346,6 +347,8 @@ class ClaimRecord:
             for key, part in one.parts_by_key.items():
                 last = key.rpartition("/")[2]
                 source = "rival" if part is one.rival else "effect" if last.isdecimal() else "alternative"
+                if part.mean is None and source != "effect":
+                    continue  # what no fresh seed measured may have an exploratory estimate
                 if (found := self._build_comparison(key, source, part, one)) is not None:
                     yield found
         for name, part in self.estimates.items():

@@ -14,6 +14,7 @@ every measured dataset, unless its section title or paragraph has named one befo
   in words is compared with the smallest effect that matters.
 - ratio, or "at least" and "at most" of a difference: its interval lies within the values that the words allow; one
   value ("half") lies in the interval, and the interval within a factor of `RATIO_TOLERANCE` of it.
+- two datasets: the value or difference on one minus that on the other, registered or over common seeds.
 - trend: the last level minus the first, and means without a turn; without an arm, for every compared arm.
 - cause: a supported hypothesis about it, or an estimate of an ablation; an ablation that nobody registered suggests it,
   and so does a requested estimate, or a number of an ablation, in its paragraph whose interval excludes zero.
@@ -87,6 +88,8 @@ class ResolvedClaim:
     """Whether lower values of the metric are better."""
     datasets: tuple[str, ...]
     levels: tuple[str, ...]
+    other_dataset: str = ""
+    """The dataset with which the one in `datasets` is compared."""
 
     @property
     def sign(self) -> int:
@@ -122,20 +125,34 @@ def check_claims(
     return tuple(found)
 
 
+def find_reported(
+    sentences: Sequence[PaperSentence],
+    readings: Mapping[str, SentenceReading],
+    record: ClaimRecord,
+    place: str = "section",
+) -> frozenset[str]:
+    """Return the ids of the hypotheses whose outcome the abstract or any section reports."""
+    return frozenset(
+        one.hypothesis.id
+        for sentence in sentences
+        if sentence.where.partition(" ")[0] == place and (reading := readings.get(sentence.sha256)) is not None
+        for claim in reading.claims
+        for one in _list_outcomes(claim, sentence, record)
+        if one is not None
+    )
+
+
 def find_unreported(
     sentences: Sequence[PaperSentence], readings: Mapping[str, SentenceReading], record: ClaimRecord
 ) -> tuple[str, ...]:
     """Return what the text does not report, one line each: the outcome of a confirmatory hypothesis in the abstract or
     in any section, and that comparisons of a section are exploratory."""
-    reported: dict[str, set[str]] = {ABSTRACT: set(), "section": set()}
+    reported = {place: find_reported(sentences, readings, record, place) for place in (ABSTRACT, "section")}
     exploratory: dict[str, None] = {}
     for sentence in sentences:
-        place = sentence.where.partition(" ")[0]
         reading = readings.get(sentence.sha256)
-        for claim in reading.claims if reading is not None and place in reported else ():
-            outcomes = _list_outcomes(claim, sentence, record)
-            reported[place].update(one.hypothesis.id for one in outcomes if one is not None)
-            if place == "section" and _is_exploratory(claim, sentence, record):
+        for claim in reading.claims if reading is not None and sentence.where.startswith("section ") else ():
+            if _is_exploratory(claim, sentence, record):
                 exploratory[sentence.where] = None
     texts = {where: " ".join(one.text for one in sentences if one.where == where) for where in exploratory}
     return (
@@ -251,7 +268,7 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
                 _check_direction(observed if claim.certainty == "shown" else resolved, other)
             except RefusedClaim as refusal:
                 raise RefusedClaim(f"{refusal}; or name the dataset for which it holds") from None
-    turns = claim.kind == "trend" and resolved.sign and not claim.denied
+    turns = claim.kind == "trend" and resolved.sign and not (claim.denied or resolved.other_dataset)
     return _check_turns(resolved, record) if turns else None
 
 
@@ -271,9 +288,10 @@ def resolve_claim(claim: ReadClaim, references: Sequence[NumberReference], recor
         (pair,) = pairs
         if not named and subject == other == Side() and claim.kind != "cause":
             subject, other = (Side(arm) for arm in pair)
-        elif subject.arm in pair and other == Side() and claim.kind != "ratio":
+        elif subject.arm in pair and other == Side() and claim.kind != "ratio" and not claim.other_dataset:
             other = Side(next(arm for arm in pair if arm != subject.arm))
-    if subject.arm and other == Side() and claim.kind in ("direction", "no difference"):
+    alone = claim.other_dataset and not claim.other  # a value on two datasets
+    if subject.arm and other == Side() and claim.kind in ("direction", "no difference") and not alone:
         other = Side(_find_partner(subject.arm, record))
     metrics = {one.metric for one in near}
     metric = _find_name(claim.metric, {name: plan.name_metric(name) for name in record.metrics}, "metric")
@@ -282,7 +300,10 @@ def resolve_claim(claim: ReadClaim, references: Sequence[NumberReference], recor
     if spec is None and claim.direction in ("better", "worse"):
         raise RefusedClaim(f"whether more of {metric!r} is better is not registered: say higher or lower")
     near = [one for one in near if one.metric == metric]
-    datasets = {one.name: plan.name_dataset(one.name) for one in plan.datasets}
+    titles = {one.name: plan.name_dataset(one.name) for one in plan.datasets}
+    against = _find_name(claim.other_dataset, titles, "dataset")
+    datasets = [_find_name(one, titles, "dataset") for one in claim.datasets]
+    datasets = [*filter(None, datasets)] or list(dict.fromkeys(name for one in near for name in one.datasets))
     levels = {name for one in claim.levels for name in _resolve_level(one, record)}
     if not levels and claim.kind != "trend":
         levels = {name for one in near for name in one.levels}
@@ -293,9 +314,9 @@ def resolve_claim(claim: ReadClaim, references: Sequence[NumberReference], recor
         divisor=(_resolve_side(claim.of_subject, record), _resolve_side(claim.of_other, record)),
         metric=metric,
         is_reversed=spec is not None and not spec.higher_is_better,
-        datasets=tuple(filter(None, (_find_name(one, datasets, "dataset") for one in claim.datasets)))
-        or tuple(dict.fromkeys(name for one in near for name in one.datasets)),
+        datasets=tuple(name for name in datasets if name != against),
         levels=tuple(name for name in plan.level_names if name in levels),
+        other_dataset=against,
     )
 
 
@@ -367,6 +388,8 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
     other registered comparisons, otherwise pairs. Raises `RefusedClaim` if there is nothing."""
     if one.subject == one.other:
         raise RefusedClaim("it does not say what is compared: name both sides")
+    if one.other_dataset:
+        return _compare_datasets(one, record)
     registered = list(_find_registered(one, record))
     if registered:
         effects = [each for each in registered if each.source == "effect"] or registered
@@ -389,6 +412,33 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
     if not found or (missing and one.levels) or not covered.issuperset(one.datasets):
         raise RefusedClaim(f"the record has no measurement of it ({'; '.join(missing) or 'no such comparison'})")
     return list(found.values())
+
+
+def _compare_datasets(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedComparison]:
+    """Return what the record has about a value or difference on one dataset minus the same on another: registered
+    comparisons if there are any, otherwise estimates at each level. Raises `RefusedClaim` if there is nothing."""
+    levels = one.levels or record.plan.level_names or ("",)
+    found: dict[tuple[str, int], RecordedComparison] = {}
+    for dataset, places in product(
+        one.datasets, [levels] if one.claim.kind == "trend" else [(name,) for name in levels]
+    ):
+        here, there = (
+            [{(place, one.subject.arm, one.subject.level or places[0]): 1.0}]
+            if one.other == Side() and one.subject.arm and one.claim.kind != "trend"
+            else list(_build_contrasts(one, (place,), places, record))
+            for place in (dataset, one.other_dataset)
+        )
+        for first, second in zip(here, there, strict=True):
+            contrast = sum_cells(
+                (sign * each[cell], cell) for sign, each in ((1, first), (-1, second)) for cell in each
+            )
+            known = record.find_all(contrast, one.metric)
+            found |= {(each.key, each.sign): each for each in known}
+            if known and one.claim.kind == "trend":
+                break  # the last level minus the first
+    if not found:
+        raise RefusedClaim("the record has no measurement of it on two datasets: name both, and what is compared")
+    return [each for each in found.values() if each.decision is not None] or list(found.values())
 
 
 def _find_elsewhere(found: RecordedComparison, record: ClaimRecord) -> Iterator[RecordedComparison]:
@@ -831,6 +881,7 @@ def describe_claim(claim: ReadClaim) -> str:
         alone,
         claim.metric,
         *claim.datasets,
+        f"against {claim.other_dataset}" if claim.other_dataset else "",
         *claim.levels,
         claim.certainty,
     )

@@ -15,7 +15,7 @@ KEYED_COMMANDS = VALUE_COMMANDS | CITE_COMMANDS | FLOAT_COMMANDS | {"ref", "rec"
 INLINE_COMMANDS = frozenset(
     "emph textbf textit texttt textsc textrm textsf text mbox "
     "ldots dots textendash textemdash textquoteleft textquoteright textquotedblleft textquotedblright "
-    "textasciitilde textbackslash textless textgreater "
+    "textasciitilde textasciicircum textbackslash textless textgreater textbar textquotedbl allowbreak "
     "c v u H o O ss ae AE oe OE aa AA l L i j quad qquad noindent LaTeX TeX".split()
 )
 """Text formatting, accented letters and spaces."""

@@ -181,6 +181,8 @@ class _Scanner:
             return self._read_symbol(at)
         name, self.i = match[1], match.end()
         self._blank_out(at, self.i, "a" if name in latex_allowlist.GREEK_COMMANDS else BLANK)
+        if self.source.startswith("{}", self.i):  # which ends the command and prints nothing
+            self._blank_out(self.i, self.i + 2)
         if name in latex_allowlist.KEYED_COMMANDS:
             return self._read_keyed_command(name, at)
         if name in latex_allowlist.BLOCK_COMMANDS:

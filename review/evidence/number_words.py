@@ -23,6 +23,7 @@ from labwright.record.quantity_words import (
     ROMAN_NUMERAL_PATTERN,
     WORD_GAP,
 )
+from labwright.review.evidence.numbers import STOP_WORDS
 from labwright.review.evidence.violations import Evidence
 
 SHARE_TOLERANCE = 0.005
@@ -49,10 +50,6 @@ _COUNTABLE_AFTER = re.compile(
     r"points|percent|arms|datasets|classes|times)\b"
 )
 
-_STOP_WORDS = (
-    r"(?:of|out|in|per|percent|percentage|points?|times|and|or|than|to|at|on|for|with|by|from|was|were|is|are|"
-    r"fold|hundred|thousand)\b"
-)
 _ALL_BEFORE = re.compile(
     r"\b(?:all|the|these|those|other|any\s+of(?:\s+the)?|each\s+of(?:\s+the)?)[\s~]+$", re.IGNORECASE
 )
@@ -96,9 +93,9 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
     named = [
         (noun, {int(number)}, False)
         for text in titles
-        for number, noun in re.findall(rf"\b(\d+)\s+(?!{_STOP_WORDS})([a-z]{{3,}})", text)
+        for number, noun in re.findall(rf"\b(\d+)\s+(?!{STOP_WORDS})([a-z]{{3,}})", text)
     ]
-    described = dict.fromkeys(_list_counts(plan.model_dump_json()))
+    described = dict.fromkeys(_list_counts(evidence.design))
     rows = (
         (
             r"arms?|methods?|approach(?:es)?|variants?|conditions?|models?|losses|optimi[sz]ers?",
@@ -141,7 +138,7 @@ def _list_counts(text: str) -> Iterator[tuple[int, str]]:
     """Yield the counts of a text, each with the words after it that may be its noun: "two equal folds"."""
     for match in re.finditer(rf"(?<![\w.,-])\d+(?![\w%]|[.,]\d)|{NUMBER_WORDS_PATTERN.pattern}", text, re.IGNORECASE):
         count = int(match[0]) if match[0].isdecimal() else _parse_number_words(match[0])
-        after = re.match(rf"(?:[\s-]+(?!{_STOP_WORDS})[a-z]{{3,}}){{1,3}}", text[match.end() :])
+        after = re.match(rf"(?:[\s-]+(?!{STOP_WORDS})[a-z]{{3,}}){{1,3}}", text[match.end() :])
         if after and count is not None:
             yield from ((count, noun) for noun in re.findall("[a-z]+", after[0]))
 
@@ -151,10 +148,15 @@ def list_known_shares(evidence: Evidence) -> frozenset[float]:
     settings."""
     if evidence.plan is None:
         return frozenset()
-    texts = [evidence.plan.model_dump_json(), *(one.tex for one in evidence.setups.values())]
+    texts = [evidence.design, *(one.tex for one in evidence.setups.values())]
     found = {float(one) / 100 for text in texts for one in re.findall(r"(\d+(?:\.\d+)?) ?\\?%", text)}
     found |= {float(one) for text in texts for one in re.findall(r"(?<![\w.])0?\.\d+(?![\w.])", text)}
     found |= {share for text in texts for one in RATIO_PATTERN.finditer(text) if (share := _parse_ratio(one[0]))}
+    found |= {  # a random quarter of the rows
+        1 / below
+        for below, name in enumerate(_FRACTIONS, 3)
+        for _ in re.findall(rf"\b{name}s?\s+of\b", evidence.design)
+    }
     for facts in evidence.facts:
         total = sum(facts.sizes.values())
         found |= {size / total for size in facts.sizes.values()} if total else set()
@@ -226,7 +228,7 @@ def _is_ordinary_count(match: re.Match[str], plain: str, known: tuple[CountedThi
     """Return whether a small number counts a noun that stands for no known thing."""
     value, after = _parse_number_words(match[0]), plain[match.end() :]
     noun = re.match(
-        rf"[\s~]+(?!{_STOP_WORDS}|{_UNIT_AFTER}|{NUMBER_WORDS_PATTERN.pattern})[a-z]{{3,}}", after, re.IGNORECASE
+        rf"[\s~]+(?!{STOP_WORDS}|{_UNIT_AFTER}|{NUMBER_WORDS_PATTERN.pattern})[a-z]{{3,}}", after, re.IGNORECASE
     )
     alone = noun is None or _STANDS_ALONE.match(after)
     return (
@@ -239,7 +241,7 @@ def _is_ordinary_count(match: re.Match[str], plain: str, known: tuple[CountedThi
 
 def _counts(one: CountedThings, after: str) -> bool:
     """Return whether the text after a number names these things, at most three words later."""
-    words = rf"(?:(?!{_STOP_WORDS})[a-z0-9%][\w%]*{WORD_GAP}){{0,3}}?"
+    words = rf"(?:(?!{STOP_WORDS})[a-z0-9%][\w%]*{WORD_GAP}){{0,3}}?"
     noun = rf"{LISTED_NUMBERS}{WORD_GAP}{words}(?:{one.names.pattern})(?!\w)"
     return bool(re.match(noun, after[:80], re.IGNORECASE))
 

@@ -6,7 +6,14 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
+from labwright.record.quantity_words import has_ranking_word
+
 NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
+STOP_WORDS = (
+    r"(?:of|out|in|per|percent|percentage|points?|times|and|or|than|to|at|on|for|with|without|no|by|from|was|were|is|"
+    r"are|fold|hundred|thousand)\b"
+)
+"""Words that are neither counted nor describe what is."""
 _GAP = "[\\s~\x01]"
 _HYPHEN = r"[-\u2010-\u2015]{1,3}"
 UNIT_INTERVAL = re.compile("(?<=[\\[({])[-+\x01\\s]*[01][\x01\\s]*[,;][-+\x01\\s]*[01][\x01\\s]*(?=[\\])}])")
@@ -35,9 +42,37 @@ def compile_phrases(literals: Iterable[str], names: Iterable[str]) -> list[re.Pa
     return [compile_phrase(one) for one in sorted(typed, key=lambda one: (-len(one), one))]
 
 
-def mask_levels(text: str, titles: Sequence[str], values: Iterable[str], factor: str) -> str:
-    """Return the text with the levels of a study blanked: lists of their names and numbers that contain a name, or
-    stand next to "at" or a word of the factor or of a name (at 20 % or 40 %; 40 % of the labels; chance, 0.1)."""
+_JOINT = rf"(?:{_GAP}|[(),;/]|{_HYPHEN}|\b(?:and|or|to|versus|the)\b)+"
+"""What stands between the numbers of a list."""
+_PERCENTAGE = rf"\d+(?:\.\d+)?{_GAP}*%"
+_LISTED_PERCENTAGES = re.compile(
+    rf"(?<![\w.])(?P<list>(?:{_PERCENTAGE}{_JOINT})*{_PERCENTAGE})(?:{_GAP}+(?:of|the|all))*{_GAP}+"
+    r"(?P<noun>[^\W\d_]{3,}?)s?(?![^\W\d_])",
+    re.IGNORECASE,
+)
+
+
+def mask_percentages(text: str, design: str) -> str:
+    """Return the text with the percentages blanked that the text of a design has of the same thing (between 5 % and
+    30 % of the pool), and those that define a quantile."""
+
+    def read(found: re.Match[str]) -> set[tuple[str, str]]:
+        return {(number, found["noun"].lower()) for number in re.findall(r"\d+(?:\.\d+)?", found["list"])}
+
+    known = {pair for found in _LISTED_PERCENTAGES.finditer(design) for pair in read(found)}
+
+    def blank(found: re.Match[str]) -> str:
+        size = len(found["list"])
+        allowed = found["noun"].lower() in ("quantile", "percentile") or read(found) <= known
+        return "\x01" * size + found[0][size:] if allowed else found[0]
+
+    return _LISTED_PERCENTAGES.sub(blank, text)
+
+
+def mask_levels(text: str, titles: Sequence[str], values: Iterable[str], factor: str, design: str = "") -> str:
+    """Return the text with the levels of a study blanked: lists of their names and numbers that contain a name or all
+    levels above zero, or stand next to "at" or a word of the factor or of a name (at 20 % or 40 %; 40 % of the labels;
+    chance, 0.1; 40 % wrong labels, if the text of the design has wrong labels)."""
     names = [one for one in titles if re.search(r"[^\W\d_]", one)]
     values = {*values, *(found for one in titles for found in re.findall(r"\d[\d.]*(?: ?%)?", one))}
     if not values:
@@ -48,17 +83,22 @@ def mask_levels(text: str, titles: Sequence[str], values: Iterable[str], factor:
 
     words = "|".join(re.findall(r"[^\W\d_]{4,}", " ".join((factor, *names)))) or "(?!)"
     item, word = f"(?:{join((*names, *values))})", rf"(?:{words})\w*"
+    before = re.findall(rf"\b(?!{STOP_WORDS})([^\W\d_]{{3,}})(?=\s+{word})", design.lower())
+    described = "|".join(sorted({one for one in before if not has_ranking_word(one)}))
+    between = f"(?:(?:{described}){_GAP}+)?" if described else ""
     first = f"(?:{item}|{join(one.rstrip(' %') for one in values)})"  # 20-40 %
-    joint = rf"(?:{_GAP}|[(),;/]|{_HYPHEN}|\b(?:and|or|to|versus)\b)+"
     pattern = re.compile(
-        rf"(?P<before>(?<!\w)(?:at|{word}(?:{_GAP}+of)?)(?:{_GAP}|[(,:])+)?(?P<levels>(?:{first}{joint})*{item})"
-        rf"(?P<after>(?:{_GAP}+of(?:{_GAP}+the)?)?{_GAP}+{word})?",
+        rf"(?P<before>(?<!\w)(?:at|{word}(?:{_GAP}+of)?)(?:{_GAP}|[(,:])+)?(?P<levels>(?:{first}{_JOINT})*{item})"
+        rf"(?P<after>(?:{_GAP}+of(?:{_GAP}+the)?)?{_GAP}+{between}{word})?",
         re.IGNORECASE,
     )
     named = re.compile(join(names) or "(?!)", re.IGNORECASE)
+    positive = {float(one.rstrip(" %")) for one in values if one.endswith("%")} - {0.0}
 
     def blank(found: re.Match[str]) -> str:
-        is_level = found["before"] or found["after"] or named.search(found["levels"])
+        listed = {float(one) for one in re.findall(r"\d+(?:\.\d+)?", found["levels"])}
+        is_complete = len(listed) > 1 and listed >= positive and "%" in found["levels"]
+        is_level = found["before"] or found["after"] or named.search(found["levels"]) or is_complete
         start, end = (at - found.start() for at in found.span("levels"))
         return found[0][:start] + "\x01" * (end - start) + found[0][end:] if is_level else found[0]
 

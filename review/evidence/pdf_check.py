@@ -42,6 +42,8 @@ CHECK_COPY_PREAMBLE = r"""\AddToHook{begindocument/end}{%
 References stay unresolved on purpose: one pass, no bibliography.
 """
 
+_PAGE_END = re.compile(r"\s*p?\s*")
+"""What follows the last word of a page: its number in the check copy."""
 _SOURCES = {"paper": ("paper.tex", "floats.tex", "appendix.tex"), "supplement": ("supplement.tex",)}
 """Sources that each document prints. Floats of the supplement are checked with the paper."""
 
@@ -65,7 +67,7 @@ async def check_pdf(
     values = _check_values(folder, document, evidence, printed)
     if isinstance(typed, Violation):
         return (typed, *bold, *values)
-    return (*bold, *_check_typed_numbers(typed, evidence), *values)
+    return (*bold, *check_printed_numbers(typed, evidence), *values)
 
 
 async def extract_pdf_text(pdf: Path, timeout: float = 60.0) -> str:
@@ -109,13 +111,15 @@ def find_tex_error(output: str) -> str:
     return error[1] if error else "no error message"
 
 
-def _check_typed_numbers(text: str, evidence: Evidence) -> Iterator[Violation]:
+def check_printed_numbers(text: str, evidence: Evidence) -> Iterator[Violation]:
+    """Yield the numbers in the text of a check copy, with form feeds between pages, that were typed and may not be."""
     lone = {one for one in evidence.literals if one.isdigit()}
     named, counts = (
         [numbers.compile_phrase(name) for name in evidence.names if name.strip()],
         number_words.list_counted_things(evidence),
     )
-    for page, content in enumerate(text.split("\f"), 1):
+    pages = text.split("\f")
+    for page, (content, after) in enumerate(zip(pages, (*pages[1:], ""), strict=True), 1):
         plain = evidence.mask_typed(re.sub(r"(?<=\w)-\n(?=\w)", "-", content))
         for at, digits in numbers.find_numbers(plain):
             if digits in lone or ("," in digits and set(digits.split(",")) <= {"0", "1"}):
@@ -123,6 +127,11 @@ def _check_typed_numbers(text: str, evidence: Evidence) -> Iterator[Violation]:
             yield _make_violation("number", page, plain, at)
         joined = numbers.mask_matches(re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", content), named, " ")
         for found in number_words.find_number_words(joined, counts, ordinary=True):
+            # What is counted may be on the next page, below its floats.
+            lines = after.splitlines() if _PAGE_END.fullmatch(joined[found.at + len(found.words) :]) else ()
+            read = (number_words.find_number_words(f"{found.words} {one}", counts) for one in lines)
+            if any(all(each.at for each in words) for words in read):
+                continue
             yield _make_violation("word", page, joined, found.at)
 
 

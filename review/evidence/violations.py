@@ -65,7 +65,8 @@ class Evidence:
     r"""The evidence for a draft. `results` and `setups` map a full key to its printed value.
 
     `names` are titles from the data plan (datasets, arms, levels); names without a letter are ignored because they
-    would allow any number. `plan` and `facts` say what may be counted in words. `appendix` has the figures that the
+    would allow any number. `plan`, `texts` (of ablations that the plan lacks) and `facts` say what may be counted in
+    words. `appendix` has the figures that the
     program places in the appendix, `claims_by_table` the claims that each table prints, `statements` the generated
     sentences and `captions` the generated captions, by figure, which are always allowed. `bold` has the keys of the
     means that a decided hypothesis ranks first.
@@ -81,19 +82,29 @@ class Evidence:
     names: tuple[str, ...] = ()
     comparisons: tuple[ExploratoryComparison, ...] = ()
     plan: DataPlan | None = None
+    texts: tuple[str, ...] = ()
     facts: tuple[DatasetFacts, ...] = ()
     claims_by_table: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     statements: tuple[str, ...] = ()
     captions: Mapping[str, str] = field(default_factory=dict[str, str])
     bold: frozenset[str] = frozenset()
 
+    @property
+    def design(self) -> str:
+        """The texts that say how the study was designed."""
+        return "\n".join((self.plan.model_dump_json() if self.plan is not None else "", *self.texts))
+
     def mask_typed(self, text: str) -> str:
-        """Return the text with everything blanked that may be typed: literals, names, and levels as printed."""
+        """Return the text with everything blanked that may be typed: literals, names, levels as printed, and
+        percentages of the design."""
         plan = self.plan
         if plan is not None and plan.levels:
             titles = [one.title or one.name for one in plan.all_levels]
             values = [f"{one.value:g}" for one in plan.all_levels if one.value is not None]
-            text = numbers.mask_levels(text, titles, values, plan.factor)
+            text = numbers.mask_levels(text, titles, values, plan.factor, self.design)
+        if plan is not None:  # what a hypothesis expects is no setting
+            settings = plan.model_copy(update={"hypotheses": ()}).model_dump_json()
+            text = numbers.mask_percentages(text, "\n".join((settings, *self.texts)))
         return numbers.mask_matches(text, numbers.compile_phrases(self.literals, self.names))
 
     def find_value(self, use: ResultMacroUse) -> PrintedValue | None:

@@ -105,7 +105,7 @@ def render_appendix(
     `tables` are those of the appendix, `used` the keys of the comparisons that the text uses, `source` is the code of
     the reported program.
     """
-    best = find_winner(state)
+    best, placed = find_winner(state), (("Table", "tab", tables), ("Figure", "fig", figures))
     shown = [one for one in _list_differences(claims) if one.key in used]
     return (
         render_template(
@@ -116,6 +116,7 @@ def render_appendix(
             | {
                 "figures": figures,
                 "tables": tables,
+                "floats": [f"{what}~\\ref{{{label}:{name}}}" for what, label, names in placed for name in names],
                 "origin_note": origin,
                 "plan_note": render_plan_note(state),
                 "isolation": isolation,

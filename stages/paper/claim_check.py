@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 
 from labwright.models.client import ModelClient
 from labwright.models.roles import CLAIM_READER, SECOND_CLAIM_READER
@@ -27,7 +28,7 @@ from labwright.record.events.paper_events import ClaimsRead, DraftAssessed
 from labwright.record.schema.claims import ReadSentence, SentenceReading, SetupReading
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.claims.comparisons import ClaimRecord
-from labwright.review.claims.rules import UNREAD, check_claims, find_unreported
+from labwright.review.claims.rules import UNREAD, check_claims, find_reported, find_unreported
 from labwright.review.claims.sentences import (
     PaperSentence,
     build_vocabulary,
@@ -48,7 +49,7 @@ from labwright.stages.paper.paper_context import PaperContext
 from labwright.stages.paper.setup_check import check_setup, read_setup
 from labwright.stages.run_context import RunContext, run_once
 
-MAX_SENTENCES = 50
+MAX_SENTENCES = 60
 """Maximum number of sentences that one call labels."""
 CUT_NOTE = "cut by the program, since the record does not have it"
 
@@ -154,8 +155,9 @@ async def _ask(
     found: dict[int, ReadSentence] = {}
     for _ in range(2):
         left = [at for at in asked if at not in found]
-        for start in range(0, len(left), MAX_SENTENCES):
-            batch = left[start : start + MAX_SENTENCES]
+        size = ceil(len(left) / ceil(len(left) / MAX_SENTENCES)) if left else 1  # calls of about equal length
+        for start in range(0, len(left), size):
+            batch = left[start : start + size]
             answer = await client.ask_or_none(
                 role,
                 ClaimReaderInputs(vocabulary=build_vocabulary(record), paragraphs=group_paragraphs(sentences, batch)),
@@ -192,6 +194,15 @@ def list_unstated(
         for one in material.statements
         if one.point and one.id not in stated and not all(sentence in text for sentence in one.sentences)
     )
+
+
+def list_reported(
+    material: PaperContext, draft: PaperDraft, readings: Mapping[str, SentenceReading]
+) -> tuple[str, ...]:
+    """Return the ids of the required statements on hypotheses whose outcome a section reports, also in words alone."""
+    record = build_claim_record(material)
+    found = find_reported(list_sentences(material, record, draft), readings, record)
+    return tuple(f"hypothesis-{one}" for one in sorted(found))
 
 
 def list_sentences(material: PaperContext, record: ClaimRecord, draft: PaperDraft) -> tuple[PaperSentence, ...]:

@@ -136,10 +136,11 @@ def _list_keys(text: ScannedText) -> list[tuple[str, str]]:
 
 
 def _list_numbers(text: ScannedText, evidence: Evidence) -> list[str]:
-    """Return all numbers in order, as digits or as words."""
+    """Return all numbers in order, as digits or as words; words in names of the study (`Branch at half`) are none."""
     plain = re.sub(r"[\x00-\x02]", " ", text.plain)
-    words = [(one.at, one.words.casefold()) for one in number_words.find_number_words(plain, ())]
-    words += [(one.at, one.words.casefold()) for one in number_words.find_ratio_words(plain)]
+    prose = numbers.mask_matches(plain, [numbers.compile_phrase(one) for one in evidence.names if one.strip()], " ")
+    words = [(one.at, one.words.casefold()) for one in number_words.find_number_words(prose, ())]
+    words += [(one.at, one.words.casefold()) for one in number_words.find_ratio_words(prose)]
     return [number for _, number in sorted([*numbers.find_numbers(plain), *words])]
 
 

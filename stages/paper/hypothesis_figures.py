@@ -146,7 +146,8 @@ def _find_intervals(state: RunState, plan: DataPlan, metric: MetricSpec) -> dict
         if one.name == metric.name:
             cells = [CellRef(one.dataset, parse_arm(side), one.level) for side in (one.condition, one.other)]
             add(cells[0], cells[1], one.mean, one.low, one.high)
-    for decided in decide_hypotheses(state):
+    # of several hypotheses on one difference the widest interval counts, as in the table
+    for decided in sorted(decide_hypotheses(state), key=lambda one: -one.level):
         for part in decided.parts if decided.hypothesis.unit != "datasets" else ():
             pair = find_registered_pair(part.effect, plan)
             if pair is not None and part.mean is not None and find_effect_metric(part.effect, plan) == metric:

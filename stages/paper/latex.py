@@ -112,6 +112,11 @@ def mark_recorded(text: object) -> str:
     return marked.replace(r"} \%", r"}~\%")
 
 
+def capitalise(text: str) -> str:
+    """Return text with a capital at its start, unless it starts with a symbol or a variable, such as `k = 5`."""
+    return text[:1].upper() + text[1:] if re.match(r"[^\W\d_]{2}|a [^\W\d_]", text) else text
+
+
 def shorten(text: object, limit: int = MAX_REASON_CHARS) -> str:
     """Return the string on one line, cut at a word boundary, without folders of this machine."""
     text = _FOLDERS.sub(".../", " ".join(str(text).split()))

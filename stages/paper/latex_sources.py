@@ -106,7 +106,10 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
                 Section(title=_render_text(one.title, inline=True), body=_render_text(one.body))
                 for one in draft.sections
             ),
-            captions={name: _render_text(text, inline=True) for name, text in draft.captions.items()},
+            captions={
+                name: text if parts.evidence.captions.get(name) == text else _render_text(text, inline=True)
+                for name, text in draft.captions.items()
+            },
         ),
     )
     characters, figures = PrintableCharacters.from_styles(template.styles.values()), _find_pictures(parts)

@@ -36,13 +36,13 @@ from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper.citations import is_related_work
 from labwright.stages.paper.page_space import divide_words
-from labwright.stages.paper.required_statements import shorten_statement
 
 RESERVED_TITLES = ("abstract", "title")
 """Titles that no section may have: edits use them to address parts of a draft."""
 ORDINALS = ("first", "second", "third")
 SHARE_BOUNDS = (0.8, 1.2)
 """Bounds of the sum of all shares."""
+_OPPOSITE: Mapping[PlannedState, PlannedState] = {"positive": "negative", "negative": "positive"}
 
 
 def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, tuple[str, ...]]:
@@ -135,11 +135,24 @@ def _strip_macros(outline: PaperOutline) -> PaperOutline:
     return outline.model_copy(update={"abstract": abstract, "sections": tuple(sections)})
 
 
-def use_registered_keys(outline: PaperOutline, plan: DataPlan) -> PaperOutline:
+def use_registered_keys(outline: PaperOutline, plan: DataPlan, measured: Collection[str]) -> PaperOutline:
     """Return the outline with the keys of registered effects, alternatives and rivals in place of its own requests for
-    them, and of the differences of the same arms."""
-    known = {f"estimate/{one.name}": key for one in outline.estimates if (key := find_registered_key(one, plan))}
-    known |= list_registered_keys(plan)
+    them, and of the differences of the same arms. Where a difference has the opposite order, so has the sign on which a
+    claim rests. `measured` has the registered keys that have a value; others replace nothing."""
+    asked = {f"estimate/{one.name}": find_registered_key(one, plan) for one in outline.estimates}
+    known = {name: key for name, key in asked.items() if key in measured}
+    registered = list_registered_keys(plan, measured)
+    turned = {_reverse_difference(one): key for one, key in registered.items()}
+    known |= turned | registered
+
+    def turn(rests_on: Mapping[str, PlannedState]) -> dict[str, PlannedState]:
+        return {
+            key: _OPPOSITE.get(state, state) if strip_form(key) in turned else state for key, state in rests_on.items()
+        }
+
+    abstract = outline.abstract.model_copy(update={"rests_on": turn(outline.abstract.rests_on)})
+    sections = tuple(one.model_copy(update={"rests_on": turn(one.rests_on)}) for one in outline.sections)
+    outline = outline.model_copy(update={"abstract": abstract, "sections": sections})
 
     def replace(found: re.Match[str]) -> str:
         stem = strip_form(found[1])
@@ -148,6 +161,13 @@ def use_registered_keys(outline: PaperOutline, plan: DataPlan) -> PaperOutline:
     kept = tuple(one for one in outline.estimates if f"estimate/{one.name}" not in known)
     text = outline.model_copy(update={"estimates": kept}).model_dump_json()
     return PaperOutline.model_validate_json(re.sub(r'"((?:estimate|diff)/[^"\\]+)"', replace, text))
+
+
+def _reverse_difference(key: str) -> str:
+    """Return the key of the difference with its sides exchanged."""
+    place, _, other = key.partition("~")
+    start, _, condition = place.rpartition("/")
+    return f"{start}/{other}~{condition}"
 
 
 def _repair_explanations(
@@ -172,8 +192,12 @@ def _repair_explanations(
 
 
 def find_unexplained_effects(outline: PaperOutline, inputs: WriteInputs) -> tuple[str, ...]:
-    """Return the confirmatory effects of known sign for which the outline plans no explanation, one line each."""
-    explained = {one.effect for one in outline.explanations}
+    """Return the confirmatory hypotheses with an effect of known sign for which the outline plans no explanation, one
+    line each. Hypotheses with the same estimand share one."""
+    keys = {one.effect for one in outline.explanations}
+    lines = [line for one in inputs.decided for line in one.effects]
+    subjects = {line.subject for line in lines if line.key in keys and line.subject}
+    explained = keys | {line.key for line in lines if line.subject in subjects}
     return tuple(
         f"no paragraph is planned on why {one.title!r} turned out as it did: add an explanation of {one.effects[0].key}"
         for one in inputs.decided
@@ -371,16 +395,14 @@ def is_disclosure(statement: RequiredStatement) -> bool:
 
 def list_program_sentences(statements: Iterable[RequiredStatement]) -> tuple[str, ...]:
     """Return the sentences that the program may add to a paper."""
-    return tuple(
-        text for one in statements for text in (*one.sentences, *([shorten_statement(one)] if one.named else ()))
-    )
+    return tuple(text for one in statements for text in one.sentences)
 
 
 def _build_outcome(one: DecidedHypothesis, subjects: Mapping[str, Sequence[str]]) -> RequiredStatement:
     """Build the statement on a hypothesis: its outcome, and the estimates that a section must print. `subjects`: what
     is estimated -> keys."""
     measured = [line for line in one.effects if "mean" in line.forms]
-    kind = "registered" if one.confirmatory else "exploratory"
+    kind = "confirmatory" if one.confirmatory else "exploratory"
     name = f"the {kind} hypothesis ``\\setup{{{one.key.replace('/', '.')}.title}}''"
     preview = " (a preview)" if one.confirmatory and not one.confirmed else ""
 

@@ -34,7 +34,7 @@ from labwright.record.estimands import describe_estimand, find_effect_metric, li
 from labwright.record.printed_value import NOT_MEASURED, PrintedValue
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, compute_reference_claims
-from labwright.record.registered_pairs import list_registered_sides
+from labwright.record.registered_pairs import list_measured_keys, list_registered_sides
 from labwright.record.result_macros import find_macro_uses, strip_form, to_plain_text
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan, to_words
@@ -251,7 +251,7 @@ class PaperContext:
     @cached_property
     def exploratory(self) -> tuple[ExploratoryComparison, ...]:
         """The differences that the text may print: a registered effect has its own, corrected interval."""
-        registered = list_registered_sides(self.plan, every=True)
+        registered = list_registered_sides(self.plan, list_measured_keys(self.decisions), every=True)
         return tuple(one for one in self.comparisons if one.sides not in registered and one.key not in self._repeated)
 
     @cached_property
@@ -272,7 +272,8 @@ class PaperContext:
                 key=key,
                 subject=_describe_effect(self.plan, part.effect),
                 forms=self.collect_forms(key),
-                note=f"{note} (over {describe_units(one, part)})",
+                note=note
+                + (f" (over {describe_units(one, part)})" if part.mean is not None else self._list_other(part)),
                 sign=_find_sign(part.low, part.high),
                 direction=part.direction,
                 verdict=part.verdict,
@@ -284,6 +285,8 @@ class PaperContext:
         if rival is not None and one.rival is not None:
             observed = one.rival_sign or "open"
             note = f'we expected {rival.ours}, the rival ("{rival.statement}") {rival.theirs}; observed: {observed}'
+            if one.rival.mean is None:
+                note = f"{note.partition('; observed')[0]}; not measured on every fresh seed"
             contrast = describe(keys[-1], one.rival, note)
         return DecidedHypothesis(
             key=one.key,
@@ -297,6 +300,17 @@ class PaperContext:
             confirmatory=one.hypothesis.confirmatory,
             confirmed=one.confirmed,
         )
+
+    def _list_other(self, part: EffectDecision) -> str:
+        """Return the exploratory differences of the cells of an effect without an estimate, and on how many seeds they
+        were measured."""
+        read = list_conditions_read((part.effect,), self.plan)
+        keys = [
+            f"`{one.key}` on {one.n} seeds"
+            for one in self.claims.differences
+            if {(one.dataset, one.name, side) for side in (one.condition, one.other)} <= read
+        ]
+        return f"; exploratory: {', '.join(keys)}" * bool(keys)
 
     @cached_property
     def disclosures(self) -> tuple[str, ...]:
@@ -340,6 +354,10 @@ class PaperContext:
             names=tuple(dict.fromkeys(text for text in (*names, *plan.conditions) if text)),
             comparisons=self.comparisons,
             plan=plan,
+            texts=tuple(
+                f"{one.ablation.action} {one.ablation.part}: {one.ablation.replacement}"
+                for one in collect_ablation_results(self.state)
+            ),
             facts=facts,
             claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.placed_tables},
             statements=list_program_sentences(self.statements),

@@ -28,6 +28,7 @@ from labwright.models.roles.role import AnyRole
 from labwright.record.claims.requested_estimates import compute_requested_estimates
 from labwright.record.events.paper_events import DraftAssessed, PaperReleased
 from labwright.record.manifest import build_manifest
+from labwright.record.registered_pairs import list_measured_keys
 from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.nodes import Phase
 from labwright.record.schema.paper import PaperDraft, Section
@@ -35,6 +36,7 @@ from labwright.stages.paper.citations import gather_citations, is_novelty_unchec
 from labwright.stages.paper.claim_check import (
     find_claim_violations,
     list_claim_obstacles,
+    list_reported,
     list_unstated,
     read_claims,
     remove_claims,
@@ -103,7 +105,9 @@ async def write_draft(context: RunContext) -> None:
         except BudgetSpent:
             draft = build_report(inputs, written)
         if not context.state.drafts:
-            draft = add_missing_statements(draft, inputs.statements, material.evidence.claims_by_table)
+            # whether the text reports an outcome that a placed table has is asked of its readers later
+            later = [one.id for one in inputs.statements if one.id.startswith("hypothesis-")]
+            draft = add_missing_statements(draft, inputs.statements, material.evidence.claims_by_table, reported=later)
             context.recorder.append(await assess_new_draft(context, draft, number=0))
 
     await run_once(context, context.state.format_paper_task("write"), work)
@@ -155,7 +159,7 @@ async def _write_outline(
         if outline is None:
             complaints = (UNUSABLE_ANSWER,)
             continue
-        outline = use_registered_keys(outline, material.plan)
+        outline = use_registered_keys(outline, material.plan, list_measured_keys(material.decisions))
         estimates, faults = compute_requested_estimates(material.state, outline.estimates)
         material = replace(material, requests=tuple(one.request for one in estimates))
         inputs = inputs.model_copy(update={"estimates": material.estimate_lines})
@@ -185,6 +189,7 @@ async def release_paper(context: RunContext) -> None:
                 material.statements,
                 material.evidence.claims_by_table,
                 list_unstated(material, best.draft, context.state.sentence_readings),
+                list_reported(material, best.draft, context.state.sentence_readings),
             ),
             *left,
         )
@@ -231,10 +236,11 @@ async def _complete_draft(context: RunContext) -> None:
     material = build_paper_context(context)
     kept = reduce_related_work(best.draft) if is_novelty_unchecked(context.state, best.draft) else best.draft
     given = material.statements, material.evidence.claims_by_table
-    unstated = list_unstated(material, kept, context.state.sentence_readings)
-    draft = add_missing_statements(kept, *given, unstated)
+    readings = context.state.sentence_readings
+    read = list_unstated(material, kept, readings), list_reported(material, kept, readings)
+    draft = add_missing_statements(kept, *given, *read)
     edits = (
-        *missing_statements(kept, *given, unstated),
+        *missing_statements(kept, *given, *read),
         *["related work reduced to two sentences"] * (kept != best.draft),
     )
     version = await assess_edit(context, draft, *(f"{line}, by the program" for line in edits))
@@ -273,7 +279,8 @@ async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
         draft, cuts = remove_claims(version.draft, found)
         if not cuts and not list_claim_obstacles(found):  # a cut may have taken what the paper must say
             material = build_paper_context(context)
-            given = material.statements, material.evidence.claims_by_table, list_unstated(material, draft, readings)
+            read = list_unstated(material, draft, readings), list_reported(material, draft, readings)
+            given = material.statements, material.evidence.claims_by_table, *read
             cuts = tuple(f"{line}, by the program" for line in missing_statements(draft, *given))
             draft = add_missing_statements(draft, *given)
         if not cuts or made == MAX_CUTS:

@@ -26,7 +26,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
 from labwright.record.table import Column, Table
-from labwright.stages.paper.latex import Tex, format_tabular, mark_recorded, render_template
+from labwright.stages.paper.latex import Tex, capitalise, format_tabular, mark_recorded, render_template
 from labwright.stages.paper.latex_sources import PaperTable
 
 HASH_CHARS = 12
@@ -39,11 +39,12 @@ def render_plan_note(state: RunState) -> str:
     plan = state.data_plan
     if plan is None:
         return ""
-    reason = f": {plan.objective_reason.rstrip('.')}" if plan.objective_reason else ""
+    reason = f" Reason: {plan.objective_reason.rstrip('.')}." if plan.objective_reason else ""
+    ranked = "the method's metric" if plan.objective == "improve" else "every arm at its best, never by an effect"
     unread = f" {NO_PRIOR_WORK_NOTE}" if state.prior_work is None or state.prior_work.is_unread else ""
     return mark_recorded(
-        f"Data plan {state.plan_hash[:HASH_CHARS]}, made before any code was written. The search was to "
-        f"{plan.objective}{reason}.{unread}"
+        f"Data plan {state.plan_hash[:HASH_CHARS]}, made before any code was written. The search ranked experiments by "
+        f"{ranked}.{reason}{unread}"
     )
 
 
@@ -111,7 +112,7 @@ def _build_rows(
     the declared alternatives if some do not support it. The name and a single effect share a row. `shown` has the level
     and the decision whose interval is printed for an effect: one interval, if it has the same direction."""
     kind = "" if one.confirmed else ", preview" if one.hypothesis.confirmatory else ", exploratory"
-    name = rf"\emph{{{mark_recorded(one.hypothesis.name[:1].upper() + one.hypothesis.name[1:])}}}"
+    name = rf"\emph{{{mark_recorded(capitalise(one.hypothesis.name))}}}"
     few = one.verdict != "open" and one.holds < len(one.hypothesis.alternatives)
     held = f"; {one.holds} of {len(one.hypothesis.alternatives)} alternatives supported" if few else ""
     if len(one.parts) > 1:
@@ -124,10 +125,12 @@ def _build_rows(
         numbers = _format_numbers(equal, plan, marks[level])
         yield label, *numbers, _format_direction(part), mark_recorded(claim)
     if _is_rival_open(one) and one.rival is not None and one.hypothesis.rival is not None:
-        outcome = "as the rival says" if one.rival_sign == one.hypothesis.rival.theirs else "neither"
+        outcome = "as neither explanation predicts" if one.rival_sign else "separates no explanation"
+        outcome = "as the rival says" if one.rival_sign == one.hypothesis.rival.theirs else outcome
         what = f"Rival: {_describe_effect(one.rival.effect, plan)}"
-        numbers = _format_numbers(one.rival, plan, marks[one.level])
-        yield _indent(what), *numbers, one.rival_sign or "open", outcome
+        found = (*_format_numbers(one.rival, plan, marks[one.level]), one.rival_sign or "open", outcome)
+        missing = ("--", "--", "--", "not measured on every fresh seed")
+        yield _indent(what), *(found if one.rival.mean is not None else missing)
 
 
 def _is_rival_open(one: HypothesisDecision) -> bool:
@@ -137,7 +140,7 @@ def _is_rival_open(one: HypothesisDecision) -> bool:
 
 
 def _indent(what: str) -> str:
-    return rf"\hangindent=1.6em\quad {mark_recorded(what[:1].upper() + what[1:])}"
+    return rf"\hangindent=1.6em\quad {mark_recorded(capitalise(what))}"
 
 
 def _format_numbers(part: EffectDecision, plan: DataPlan, mark: str) -> tuple[str, str]:
@@ -150,12 +153,13 @@ def _describe_effect(effect: Effect, plan: DataPlan) -> str:
     """Describe an effect by short names; metric and dataset only where they are not the main ones."""
     metric = find_effect_metric(effect, plan)
     read = {place.dataset for place in list_cells_read(effect.estimand, plan, metric)}
-    others = " and ".join(plan.name_dataset(use.name) for use in plan.datasets if use.name in read)
+    names = [plan.name_dataset(use.name) for use in plan.datasets if use.name in read]
+    others = " and ".join(names)
     what = describe_estimand(effect.estimand, plan)
     return (
         what
         + f", in {metric.display_name}" * (metric != plan.primary_metric)
-        + f", on {others}" * (read != {plan.datasets[0].name} and f"on {others}" not in what)
+        + f", on {others}" * (read != {plan.datasets[0].name} and not all(f"on {one}" in what for one in names))
     )
 
 

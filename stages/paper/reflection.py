@@ -142,11 +142,13 @@ def _complete_edits(context: RunContext, found: DraftEdits) -> DraftEdits:
         found.record("related work reduced to two sentences, by the program", "")
         found = DraftEdits(reduced, found.applied, found.refused)
     statements, tabled = build_write_inputs(material).statements, material.evidence.claims_by_table
+    # whether the text reports what a placed table has is asked of its readers
+    later = [one.id for one in statements if one.id.startswith("hypothesis-")]
     made = [
         *found.applied,
-        *(f"{line}, added by the program" for line in missing_statements(found.draft, statements, tabled)),
+        *(f"{line}, added by the program" for line in missing_statements(found.draft, statements, tabled, (), later)),
     ]
-    return DraftEdits(add_missing_statements(found.draft, statements, tabled), made, found.refused)
+    return DraftEdits(add_missing_statements(found.draft, statements, tabled, (), later), made, found.refused)
 
 
 def _list_earlier(drafts: Sequence[DraftAssessed], number: int) -> tuple[DraftAssessed, ...]:

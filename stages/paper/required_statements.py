@@ -13,7 +13,6 @@ Limits: a reader may still give a statement too little weight.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from labwright.models.roles.paper_writing import RequiredStatement
@@ -25,7 +24,12 @@ from labwright.record.claims.setting_controls import find_open_settings
 from labwright.record.estimands import CellRef, find_effect_metric
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
-from labwright.record.registered_pairs import find_registered_pair, list_registered_pairs, list_registered_sides
+from labwright.record.registered_pairs import (
+    find_registered_pair,
+    list_measured_keys,
+    list_registered_pairs,
+    list_registered_sides,
+)
 from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
@@ -46,8 +50,8 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
         *list_stopping_statements(decisions),
         *_list_setting_statements(state, differences),
         *list_metric_statements(state, decisions, differences),
-        *_list_ablation_statements(state, differences),
-        *_list_loss_statements(state, differences),
+        *_list_ablation_statements(state, decisions, differences),
+        *_list_loss_statements(state, decisions, differences),
     )
 
 
@@ -60,16 +64,15 @@ def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
         datasets = join_names([f"\\setup{{data.{one.dataset}.title}}" for one in found])
         values = join_names([f"\\result{{{one.reference.key}.mean}}" for one in found])
         sentence = (
-            f"On {datasets}, the {REFERENCE_ARM_TITLES[arm]}, a model from outside the study, is better than every arm "
-            f"at its best level (\\setup{{metric.title}}: {values})."
+            f"On {datasets}, the {REFERENCE_ARM_TITLES[arm]}, a model from outside the study that is trained on the "
+            f"training data as provided, is better than every arm at its best level (for orientation; "
+            f"\\setup{{metric.title}}: {values})."
         )
         made.append(
             RequiredStatement(
                 id=f"ladder-{arm}",
                 keys=tuple(one.reference.key for one in found),
-                abstract=True,
                 required_form="printed",
-                named=REFERENCE_ARM_TITLES[arm],
                 text=sentence,
                 sentences=(sentence,),
             )
@@ -150,9 +153,7 @@ def list_metric_statements(
     if plan is None:
         return
     found = dict[str, tuple[str, str]]()
-    known = {
-        (one, frozenset(map(_place, pair))): (key, pair) for key, (one, *pair) in list_registered_pairs(plan).items()
-    }
+    known = _list_registered(plan, decisions)
     for decision, part in ((one, part) for one in decisions if one.hypothesis.confirmatory for part in one.parts):
         pair, metric = find_registered_pair(part.effect, plan), find_effect_metric(part.effect, plan)
         if pair is None or part.mean is None:
@@ -161,19 +162,21 @@ def list_metric_statements(
         better, sides = pair[sign < 0] if sign else None, frozenset(map(_place, pair))
         names = {one.name for one in plan.metrics} - {metric.name}
         for one in differences:
-            same = sides == frozenset([(one.dataset, one.condition), (one.dataset, one.other)])
-            if same and one.name in names and one.excludes_zero and (better is None or one.better != better.condition):
+            if (
+                _list_places(one) == sides
+                and one.name in names
+                and one.excludes_zero
+                and (better is None or one.better != better.condition)
+            ):
                 arms = [one.arm, parse_arm(one.other)]
                 first, second = arms if one.better == one.condition else reversed(arms)
-                key, ordered = known.get((one.name, sides), (one.key, []))
-                minus = " minus ".join(map(_name_arm, [place.arm for place in ordered] or arms))
-                level = f"\\result{{{key}.confidence}}" if ordered else "95"
+                key, minus, level, basis = _find_printed(one, known)
                 usual = f"{_name_arm(second)} is better" if better else "the sign of their difference is open"
                 here, there = (_name_metric(name, plan) for name in (metric.name, one.name))
                 sentence = (
                     f"The metrics disagree on {_format_place(one)}: in {there}, {_name_arm(first)} is better than "
                     f"{_name_arm(second)} ({minus}: \\result{{{key}.mean}}, {level}\\% interval \\result{{{key}.ci}}"
-                    f"{'' if ordered else f', {one.basis_text}'}), whereas in {here} {usual}."
+                    f"{basis and f', {basis}'}), whereas in {here} {usual}."
                 )
                 found.setdefault(decision.hypothesis.id, (key, sentence))
     for key, sentence in dict(found.values()).items():
@@ -186,8 +189,34 @@ def list_metric_statements(
         )
 
 
+_Sides = frozenset[tuple[str, str]]
+"""(dataset, condition) of both sides of a difference."""
+_Registered = Mapping[tuple[str, _Sides], tuple[str, Sequence[CellRef]]]
+"""(metric, sides) of a registered pair -> its key and its cells in the registered order."""
+
+
 def _place(one: CellRef) -> tuple[str, str]:
     return one.dataset, one.condition
+
+
+def _list_places(one: ClaimDifference) -> _Sides:
+    return frozenset([(one.dataset, one.condition), (one.dataset, one.other)])
+
+
+def _list_registered(plan: DataPlan | None, decisions: Iterable[HypothesisDecision]) -> _Registered:
+    """Return the registered and measured pairs, alternatives and rivals included; of a pair with several keys, the
+    first one."""
+    measured = list_measured_keys(decisions)
+    pairs = reversed(list_registered_pairs(plan, measured).items()) if plan is not None else ()
+    return {(metric, frozenset(map(_place, cells))): (key, cells) for key, (metric, *cells) in pairs}
+
+
+def _find_printed(one: ClaimDifference, known: _Registered) -> tuple[str, str, str, str]:
+    """Return the key of a difference that a paper prints, its arms in words, the confidence of its interval and the
+    term for what is not registered: a registered pair has its own order and interval."""
+    key, cells = known.get((one.name, _list_places(one)), (one.key, ()))
+    minus = " minus ".join(map(_name_arm, [place.arm for place in cells] or [one.arm, parse_arm(one.other)]))
+    return (key, minus, f"\\result{{{key}.confidence}}", "") if cells else (key, minus, "95", one.basis_text)
 
 
 def _name_arm(name: str) -> str:
@@ -198,33 +227,41 @@ def _name_metric(name: str, plan: DataPlan) -> str:
     return "\\setup{metric.title}" if name == plan.primary_metric.name else f"\\setup{{metric.{name}.title}}"
 
 
-def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
+def _list_ablation_statements(
+    state: RunState, decisions: Sequence[HypothesisDecision], differences: Sequence[ClaimDifference]
+) -> Iterator[RequiredStatement]:
     """Yield, for each measured ablation arm, its clearest difference on the main dataset."""
+    known = _list_registered(state.data_plan, decisions)
     for result in collect_ablation_results(state):
         for arm in result.arms if result.outcome == "measured" else ():
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
             here = [one for one in found if one.dataset == found[0].dataset]
             if here:
                 clearest = max(here, key=lambda one: (one.excludes_zero, abs(one.mean)))
+                key = _find_printed(clearest, known)[0]
                 yield RequiredStatement(
                     id=f"ablation-{arm}",
-                    keys=(clearest.key,),
+                    keys=(key,),
+                    equal_keys={key: (clearest.key,)},
                     required_form="shown",
                     text=(
                         f"{result.ablation.name}, an ablation of {result.ablation.part}"
                         f"{_EXPLORATORY_CONTROL if result.surprise is not None else ''}: "
-                        f"\\result{{{clearest.key}.mean}}"
+                        f"\\result{{{key}.mean}}"
                     ),
-                    sentences=(_format_difference(clearest),),
+                    sentences=(_format_difference(clearest, known),),
                 )
 
 
-def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
+def _list_loss_statements(
+    state: RunState, decisions: Sequence[HypothesisDecision], differences: Sequence[ClaimDifference]
+) -> Iterator[RequiredStatement]:
     """Yield statements where the method loses to a baseline: by an interval without zero, or by its means at
     every level of a dataset. Registered pairs are reported as such, with their own interval."""
     roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan is not None else {}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
     registered = list_registered_sides(state.data_plan)
+    known = _list_registered(state.data_plan, decisions)
     for difference in _filter_primary(state, differences):
         sides = frozenset(
             (difference.dataset, difference.name, one) for one in (difference.condition, difference.other)
@@ -235,15 +272,18 @@ def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference
         behind = [one for one in found if one.better == one.other and one.mean != 0]
         lost = behind if len(behind) == len(found) else [one for one in behind if one.excludes_zero]
         if lost:
+            keys = [_find_printed(one, known)[0] for one in lost]
+            values = (
+                f"{parse_level(one.condition) or 'in all'}: \\result{{{key}.mean}}"
+                for one, key in zip(lost, keys, strict=True)
+            )
             yield RequiredStatement(
                 id=f"behind-{dataset}-{arm}-{other}",
-                keys=tuple(one.key for one in lost),
+                keys=tuple(keys),
+                equal_keys={key: (one.key,) for one, key in zip(lost, keys, strict=True)},
                 required_form="shown",
-                text=(
-                    f"{arm} against {other} on {dataset}, where its means are worse: "
-                    + "; ".join(f"{parse_level(one.condition) or 'in all'}: \\result{{{one.key}.mean}}" for one in lost)
-                ),
-                sentences=tuple(map(_format_difference, lost)),
+                text=f"{arm} against {other} on {dataset}, where its means are worse: {'; '.join(values)}",
+                sentences=tuple(_format_difference(one, known) for one in lost),
             )
 
 
@@ -252,12 +292,14 @@ def _filter_primary(state: RunState, differences: Iterable[ClaimDifference]) -> 
     return [one for one in differences if plan is not None and one.name == plan.primary_metric.name]
 
 
-def _format_difference(one: ClaimDifference) -> str:
+def _format_difference(one: ClaimDifference, known: _Registered) -> str:
     """Write a sentence with a difference of the primary metric. Names are macros, since they may contain numbers."""
-    interval = "" if one.low is None else f"95\\% interval \\result{{{one.key}.ci}}; "
+    key, minus, level, basis = _find_printed(one, known)
+    interval = "" if one.low is None else f"{level}\\% interval \\result{{{key}.ci}}"
+    noted = "; ".join(filter(None, (interval, basis)))
     return (
-        f"On {_format_place(one)}, the difference in \\setup{{metric.title}} (\\setup{{arm.{one.arm}.title}} minus "
-        f"\\setup{{arm.{parse_arm(one.other)}.title}}) is \\result{{{one.key}.mean}} ({interval}{one.basis_text})."
+        f"On {_format_place(one)}, the difference in \\setup{{metric.title}} ({minus}) is \\result{{{key}.mean}}"
+        f"{noted and f' ({noted})'}."
     )
 
 
@@ -274,16 +316,15 @@ def missing_statements(
     statements: Iterable[RequiredStatement],
     table_claims: TableClaims,
     unstated: Collection[RequiredStatement] = (),
+    reported: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Return the required statements that a draft omits, one line each. `unstated`: those whose point no section
-    makes, according to its readers."""
+    """Return the required statements that a draft omits, one line each. According to its readers, no section makes
+    the points `unstated`, and one reports the hypotheses of the statements `reported` (ids)."""
     lines: list[str] = []
     for item in statements:
         if item in unstated:
             lines.append(f"no section says that {item.point} ({item.id}): say it once, in your own words")
-        if _lacks_name(draft, item):
-            lines.append(f"the abstract omits {item.id}: say in one clause that the {item.named} beats every arm")
-        if missing := _find_missing_keys(draft, item, table_claims):
+        if missing := _find_missing_keys(draft, item, table_claims, reported):
             macros = ", ".join(f"\\result{{{key}.mean}}" for key in missing)
             where = (
                 "place a table that contains it, or print" if item.required_form == "shown" else "in the results, print"
@@ -297,12 +338,12 @@ def add_missing_statements(
     statements: Iterable[RequiredStatement],
     table_claims: TableClaims,
     unstated: Collection[RequiredStatement] = (),
+    reported: Collection[str] = (),
 ) -> PaperDraft:
     """Return the draft with the omitted required statements added."""
-    abstract, sentences = [draft.abstract.rstrip()], list[str]()
+    sentences: list[str] = []
     for item in statements:
-        abstract += [shorten_statement(item)] * _lacks_name(draft, item)
-        missing = _find_missing_keys(draft, item, table_claims)
+        missing = _find_missing_keys(draft, item, table_claims, reported)
         if len(item.sentences) == 1:
             sentences += item.sentences if missing or item in unstated else ()
         else:
@@ -313,23 +354,12 @@ def add_missing_statements(
         else one
         for at, one in enumerate(draft.sections)
     ]
-    return (
-        draft.model_copy(update={"abstract": " ".join(abstract), "sections": tuple(found)})
-        if len(abstract) > 1 or sentences
-        else draft
-    )
+    return draft.model_copy(update={"sections": tuple(found)}) if sentences else draft
 
 
-def shorten_statement(item: RequiredStatement) -> str:
-    """Return a required sentence without its numbers in brackets, for the abstract."""
-    return f"{item.text.partition(' (')[0]}."
-
-
-def _lacks_name(draft: PaperDraft, item: RequiredStatement) -> bool:
-    return bool(item.named) and item.named not in _normalise_space(draft.abstract)
-
-
-def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, table_claims: TableClaims) -> list[str]:
+def _find_missing_keys(
+    draft: PaperDraft, item: RequiredStatement, table_claims: TableClaims, reported: Collection[str]
+) -> list[str]:
     """Return the keys whose estimates the sections must show and do not."""
     if item.required_form not in ("printed", "shown"):
         return []
@@ -340,8 +370,8 @@ def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, table_claims:
     missing = [key for key in item.keys if not printed & {key, *item.equal_keys.get(key, ())}]
     if item.required_form == "printed" and HYPOTHESIS_TABLE in collect_used_keys(bodies, frozenset({"papertable"})):
         # the table has all parts of a hypothesis that the text reports
-        return missing if len(missing) == len(item.keys) else []
-    return [key for key in missing if not _is_in_table(key, means)]
+        return missing if len(missing) == len(item.keys) and item.id not in reported else []
+    return [key for key in missing if not any(_is_in_table(one, means) for one in (key, *item.equal_keys.get(key, ())))]
 
 
 def _is_in_table(key: str, means: set[tuple[str, str, str]]) -> bool:
@@ -359,7 +389,3 @@ def _find_results_section(draft: PaperDraft) -> int:
     """Return the index of the section that prints the most results; the first one in case of a tie."""
     counts = [len(_find_printed_keys(one.body)) for one in draft.sections]
     return counts.index(max(counts))
-
-
-def _normalise_space(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip()

@@ -18,12 +18,12 @@ from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.table import Column, Table
 from labwright.sandbox.scoring import AGREEMENT_SUFFIX
-from labwright.stages.paper.latex import Tex, format_tabular, mark_recorded
+from labwright.stages.paper.latex import Tex, capitalise, format_tabular, mark_recorded
 from labwright.stages.paper.latex_sources import PaperTable
 
 CONSTANT_NOTE = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
 """Caption note for claims with `record.claims.estimates.Claim.is_constant`."""
-REFERENCES_NOTE = " References: models from outside the study, tuned like its arms, for orientation."
+REFERENCES_NOTE = " References, for orientation: models outside the study, trained on the training data as provided."
 BOLD_NOTE = " Bold: better than the arm with which a decided hypothesis compares it."
 CONTROL_MARK = " (control)"
 MAX_ARM_COLUMNS, MAX_LEVEL_COLUMNS = 6, 4
@@ -102,7 +102,7 @@ def build_result_tables(
                 "metrics",
                 _build_main_table(shown, titles, (), bold),
                 f"Secondary metrics on {split} data ({_list_directions(further, titles)}): mean $\\pm$ standard "
-                f"deviation over the same seeds; the supplement has their intervals."
+                f"deviation over $n$ seeds; the supplement has their intervals."
                 f"{_format_grades(shown, titles, claims)}",
                 placement="appendix",
             )
@@ -274,20 +274,20 @@ class _TableTitles:
         self.swapped = find_swapped_arms(plan)
         self.main = list_main_arms(plan)
         factor = plan.factor or "level" if plan.levels else ""
-        self.factor = _stack_lines(factor[:1].upper() + factor[1:], MAX_FACTOR_CHARS, "[b]", "l")
+        self.factor = _stack_lines(capitalise(factor), MAX_FACTOR_CHARS, "[b]", "l")
 
     def name_metric(self, metric: MetricSpec) -> str:
         return f"{metric.display_name}{f' ({metric.unit})' if metric.unit else ''}"
 
     def format_metric(self, metric: MetricSpec) -> str:
-        return self._capitalise(self.name_metric(metric))
+        return mark_recorded(capitalise(self.name_metric(metric)))
 
     def format_dataset(self, name: str) -> str:
         return mark_recorded(self.plan.name_dataset(name))
 
     def _name_arm(self, name: str) -> str:
         title = REFERENCE_ARM_TITLES.get(name) or self.plan.name_arm(name)
-        return f"{title[:1].upper()}{title[1:]}{CONTROL_MARK if name in self.swapped else ''}"
+        return f"{capitalise(title)}{CONTROL_MARK if name in self.swapped else ''}"
 
     def format_arm(self, name: str) -> str:
         return mark_recorded(self._name_arm(name))
@@ -332,7 +332,3 @@ class _TableTitles:
     def list_levels(self, claims: Iterable[Claim]) -> list[str]:
         """Return the levels of claims in the plan's order."""
         return sorted({one.level for one in claims}, key=lambda level: (self.rank_level(level), level))
-
-    @staticmethod
-    def _capitalise(text: str) -> str:
-        return mark_recorded(text[:1].upper() + text[1:])

@@ -4,7 +4,7 @@ Every fact is one line, and the list has a fixed order, so that a reader can cit
 the data plan, which writers see anyway; facts of the run are also given to writers, so that writer and reader have one
 source. Nothing in the list changes while the paper is written, since readings are kept under its hash.
 
-Limits: the plan's notes and the texts of nodes are left out, since the code is what ran.
+Limits: the texts of nodes are left out, since the code is what ran.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from labwright.record.ablation_results import collect_ablation_results
-from labwright.record.claims.estimates import Claim, find_trusted_replicates, find_winner
+from labwright.record.claims.estimates import Claim, find_winner
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.estimands import describe_estimand, find_effect_metric
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
@@ -110,6 +110,8 @@ def _list_planned(state: RunState, plan: DataPlan) -> Iterator[str]:
         yield f"Dataset {plan.name_dataset(data.name)} ({data.title or data.name}; {data.source}): {'; '.join(about)}."
     if plan.left_out:
         yield f"Left out on purpose, not measured: {'; '.join(map(str, plan.left_out))}."
+    if plan.notes:
+        yield f"Notes of the plan (where the code differs, the code is what was done): {plan.notes}"
     space = "; ".join(str(one) for one in plan.space)
     if space:
         yield f"Search space: {space}"
@@ -141,11 +143,13 @@ def _list_run(state: RunState, plan: DataPlan, claims: Sequence[Claim], source: 
         yield "A model wrote all code of the experiments; no person wrote any."
     yield from _list_metric_facts(plan, claims)
     yield from _list_tuning_facts(state, plan)
-    yield from _list_seed_facts(state, source)
+    yield from _list_seed_facts(state, claims, source)
     yield from _list_ablation_facts(state, plan)
     references = [title for arm, title in REFERENCE_ARM_TITLES.items() if any(one.arm == arm for one in claims)]
     yield (
-        f"Reference models outside the study, measured by the program: {', '.join(references)}."
+        f"Reference models outside the study, measured by the program for orientation: {', '.join(references)}; "
+        "trained on all training rows as provided, without what the experiment's code changes (such as labels or the "
+        "number of rows)."
         if references
         else "No reference model outside the study was measured."
     )
@@ -176,6 +180,9 @@ def _list_tuning_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
     report, settings = build_tuning_report(state), list_settings(state)
     if report is None:
         yield "The program tuned no arm: settings were chosen by whoever wrote the code."
+        drafts = sum(node.kind == "draft" and node.status == "good" for node in state.nodes.values())
+        if drafts > 1:
+            yield f"The program chose among {drafts} drafts of the code, and their changes, on validation data."
         return
     tuning = report.tuning
     where = ", ".join(map(plan.name_dataset, tuning.datasets or (plan.datasets[0].name,)))
@@ -209,7 +216,7 @@ def _list_tuning_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
     yield f"Arms measured at the setting tuned for another arm: {'; '.join(swapped) or 'none'}."
 
 
-def _list_seed_facts(state: RunState, source: Mapping[str, str]) -> Iterator[str]:
+def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[str, str]) -> Iterator[str]:
     lock, best, plan = state.current_lock, find_winner(state), state.data_plan
     if best is None or plan is None:
         return
@@ -223,11 +230,10 @@ def _list_seed_facts(state: RunState, source: Mapping[str, str]) -> Iterator[str
     if state.looks:
         taken = ", ".join(str(len(one.seeds)) for one in state.looks)
         early = " Stopping early at a look makes estimates optimistic." if len(state.looks) > 1 else ""
-        yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{early}"
-    yield (
-        f"Reported values of the plan's arms are means over {len(find_trusted_replicates(state, best))} seeds, without "
-        "the seed that the search looked at."
-    )
+        ended = f" Sampling ended: {state.looks[-1].ends}." if state.looks[-1].ends else ""
+        yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{ended}{early}"
+    seeds = _count_seeds(plan, claims)
+    yield f"Reported values are means over seeds, without the seed that the search looked at: {seeds}."
     counted = {
         one.arm: ", ".join(
             f"{value:.0f} {what}"
@@ -243,6 +249,16 @@ def _list_seed_facts(state: RunState, source: Mapping[str, str]) -> Iterator[str
     tests = [one for one in decide_hypotheses(state) if one.hypothesis.confirmatory]
     if len(tests) > 1:
         yield f"Intervals of the {len(tests)} confirmatory hypotheses are corrected for multiple tests (Holm)."
+
+
+def _count_seeds(plan: DataPlan, claims: Sequence[Claim]) -> str:
+    """Return over how many seeds the values of each arm are means: `10 (plain; mixup), 5 (mixup without labels)`."""
+    counts: dict[str, set[int]] = {}
+    for one in claims:
+        if one.arm not in REFERENCE_ARM_TITLES:
+            counts.setdefault(one.arm, set()).add(one.n)
+    notes = {arm: " or ".join(map(str, sorted(found, reverse=True))) for arm, found in counts.items()}
+    return ", ".join(f"{count} ({arms})" for count, arms in _group_arms(plan, notes)) or "none was measured"
 
 
 def _list_ablation_facts(state: RunState, plan: DataPlan) -> Iterator[str]:

@@ -136,7 +136,7 @@ def test_levels_of_an_arm_share_a_line_and_estimates_list_what_they_print() -> N
         "- `level.n20`: `.title` 20 % noise",
         "- `level`: `.a` 0",
         "- `level.a`: `.title` clean",
-        "- `tuned.a`: `.trials` 9 besides the defaults",
+        '- `tuned.a`: `.trials` 9 (add "besides the defaults")',
     ], "a title with the value of a level is printed, not the value"
 
 

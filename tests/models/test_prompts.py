@@ -485,8 +485,10 @@ def test_what_became_of_cells_is_told_with_how_an_attempt_ended() -> None:
 def test_the_rule_on_digits_names_its_exceptions() -> None:
     inputs = INPUTS["write"]
     bare = inputs.model_copy(update={"inputs": WRITE.model_copy(update={"literals": ()})})
-    assert "typed digits, except 95, 10 in formulas" in render(roles.WRITE, inputs).system
-    assert "typed digits, except none in formulas" in render(roles.WRITE, bare).system
+    assert 'You may type no digit as notation in a formula ($1-p$; in the text "two folds"), 95, 10,\n' in (
+        render(roles.WRITE, inputs).system
+    )
+    assert '"two folds"),\n  names of datasets' in render(roles.WRITE, bare).system
 
 
 def test_the_reviewer_is_told_how_many_pictures_there_are() -> None:

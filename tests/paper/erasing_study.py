@@ -9,7 +9,7 @@ from pathlib import Path
 
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_paper_claims
-from labwright.record.claims.formatting import format_claims
+from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events import Event
 from labwright.record.events.run_events import RunStarted
@@ -226,10 +226,10 @@ TEXT = (
 ) * 3
 
 
-def make_parts(folder: Path, template: str) -> PaperParts:
+def make_parts(folder: Path, template: str, plan: DataPlan = PLAN) -> PaperParts:
     """Return a paper whose sections place every table and the lead figure inside running text."""
-    run = make_state()
-    captions, tables = draw_figures(run, folder, template), make_tables(run)
+    run = make_state(plan)
+    captions, tables = draw_figures(run, folder, template), make_tables(run, plan)
     claims = compute_paper_claims(run)
     floats = [r"\papertable{hypotheses}", r"\paperfigure{decided}"]
     floats += [rf"\papertable{{{one.name}}}" for one in tables[1:] if one.placement == "main"]
@@ -239,11 +239,15 @@ def make_parts(folder: Path, template: str) -> PaperParts:
             title="Erasing and Shortcuts", abstract="We ask.", sections=tuple(sections), captions=captions
         ),
         evidence=Evidence(
-            results=format_claims([*claims, *compute_differences(run, claims)]),
+            results={
+                **format_claims([*claims, *compute_differences(run, claims)], plan),
+                **format_decisions(decide_hypotheses(run), plan),
+            },
+            setups=format_setups(run),
             figures=frozenset(captions),
             tables=frozenset(one.name for one in tables),
             captions=captions,
-            bold=find_bold_claims(PLAN, decide_hypotheses(run), claims),
+            bold=find_bold_claims(plan, decide_hypotheses(run), claims),
         ),
         figures=tuple(FigureFile(name=name, path=folder / "figures" / f"{name}.pdf") for name in captions),
         tables=tables,

@@ -23,7 +23,7 @@ from tests.stages.test_paper_writing import Desk, bodies, planned
 
 EVIDENCE = Evidence(
     results={},
-    names=("plain", "margin", "digits", "temperature", "temperature and rate"),
+    names=("plain", "margin", "digits", "temperature", "temperature and rate", "branch at half"),
     statements=(r"On \setup{data.digits.title}, trees win.",),
 )
 BODY = (
@@ -52,6 +52,7 @@ def edited(old: str, new: str, section: str = "Results") -> tuple[PaperDraft, st
         (r"The plain arm has \result{a.mean} and the margin", r"The plain arm reaches \result{a.mean}, and the margin"),
         (r"arm \result{b.mean} on digits \citep{vapnik}", r"arm \result{b.mean} \citep{vapnik}"),
         ("Margins may help.", "Margins may help on digits."),
+        ("Margins may help.", "Branch at half may help."),
         (r"win. Margins may help.", "win."),
     ],
 )
@@ -76,6 +77,7 @@ def test_captions_and_the_abstract_are_edited_too() -> None:
         ("there is a gain", "there is a gain of 3", "a number"),
         ("in all three cases", "in all four cases", "a number"),
         ("in all three cases", "in all cases", "a number"),
+        ("Margins may help.", "Margins may help by half.", "a number"),
         ("$x_1 > 0$", "$x_1 < 0$", "a formula"),
         ("Margins may help.", "Margins may help, \\textbf{so.", "never closed"),
         ("trees win", "trees are best", "a required statement"),

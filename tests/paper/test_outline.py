@@ -209,7 +209,7 @@ def test_a_hypothesis_that_is_told_nowhere_is_left_out_and_the_program_tells_it(
     told = add_missing_statements(draft("It is so.", "As follows."), statements, {})
     assert missing_statements(told, statements, {}) == () and told == add_missing_statements(told, statements, {})
     assert told.abstract == "It is so." and told.sections[0].body.startswith(
-        "As follows.\n\nThe registered hypothesis ``\\setup{hypothesis.calmer.title}'' is supported: the "
+        "As follows.\n\nThe confirmatory hypothesis ``\\setup{hypothesis.calmer.title}'' is supported: the "
         "estimate is \\result{hypothesis/calmer/1.mean} (\\result{hypothesis/calmer/1.confidence}\\% interval "
         "\\result{hypothesis/calmer/1.ci}). The exploratory hypothesis"
     )
@@ -237,6 +237,13 @@ def test_explanations_are_of_known_effects_in_planned_sections_and_each_sure_eff
     repaired, faults = repair_outline(outline, inputs)
     assert repaired.explanations == (one.model_copy(update={"separated_by": ""}),) and len(faults) >= 3
     assert repair_outline(repaired, inputs) == (repaired, ()) and find_unexplained_effects(repaired, inputs) == ()
+    named = CALMER.model_copy(update={"subject": "calm of one over the other"})
+    hypotheses = tuple(
+        DECIDED[0].model_copy(update={"effects": (named.model_copy(update={"key": f"hypothesis/{name}/1"}),)})
+        for name in ("calmer", "again")
+    )
+    both = inputs.model_copy(update={"decided": hypotheses})
+    assert len(find_unexplained_effects(GOOD, both)) == 2 and find_unexplained_effects(repaired, both) == ()
     shown = build_section_inputs(inputs, repaired, ("Results",), ())
     assert [each.key for each in shown.decided] == ["hypothesis/calmer"], "the writer of the paragraph sees the effect"
 
@@ -291,10 +298,18 @@ def test_requests_for_what_is_registered_become_its_keys() -> None:
             ),
         }
     )
-    found = use_registered_keys(asked, plan)
+    measured = {"hypothesis/gain/1", "hypothesis/gain/rival"}
+    found = use_registered_keys(asked, plan, measured)
     assert found.estimates == requests[1:] and found.explanations[0].separated_by == "hypothesis/gain/rival"
     assert found.sections[0].keys == ("hypothesis/gain/rival.mean", "estimate/size-of.mean", "hypothesis/gain/1.ci")
     assert found.sections[1:] == asked.sections[1:] and found.abstract == asked.abstract
+    reversed_key = f"diff/{dataset}/{metric}/baseline@a~method@a"
+    rests_on = {reversed_key: "negative", "estimate/size-of": "negative"}
+    turned = use_registered_keys(changed(0, keys=(f"{reversed_key}.mean",), rests_on=rests_on), plan, measured)
+    bare = use_registered_keys(asked, plan, {"hypothesis/gain/1"})
+    assert bare.estimates == requests, "a registered rival without a value is computed from other seeds"
+    assert turned.sections[0].keys == ("hypothesis/gain/1.mean",)
+    assert turned.sections[0].rests_on == {"hypothesis/gain/1": "positive", "estimate/size-of": "negative"}
 
 
 def test_a_section_with_floats_sees_the_values_behind_them() -> None:

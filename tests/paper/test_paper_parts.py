@@ -100,7 +100,7 @@ def test_arms_are_columns_many_arms_are_rows_and_a_missing_cell_is_a_dash():
         [*some, *(one.model_copy(update={"condition": f"m0@{one.level}"}) for one in some if one.arm == "method")],
         plan.model_copy(update={"arms": (*plan.arms, more[0])}),
     )
-    assert "@{}lcccr@{}" in same.tabular and "M0} has the same values as Label smoothing." in same.caption
+    assert "@{}lcccr@{}" in same.tabular and "m0} has the same values as Label smoothing." in same.caption
     assert r"\begin{tabular}{@{}llcr@{}}" in many.tabular and "Arm" in many.tabular
     assert "--" in build_result_tables(some, synthetic_paper.PLAN)[0].tabular
     assert metrics.tabular.count("{@{}lcccr@{}}") == 1 and "Calibration error, " in metrics.tabular
@@ -176,6 +176,8 @@ def test_what_happened_in_the_search_is_disclosed():
     brief = render_appendix(eventful(), CLAIMS)
     assert "Attempts that ran out" not in brief and "loss 9.1 at step" in re.sub(r"\\rec\{([^{}]*)\}", r"\1", brief)
     assert typed(brief.replace("3pt", "")) == []
+    ended = whole(eventful(), CLAIMS).partition("Why the search of each stage ended:")[2]
+    assert ended.index(r"\item[agenda] limit of") < ended.index(r"\item[preliminary]"), "limits are never cut"
 
 
 def test_the_appendix_is_as_short_after_a_hundred_failures():

@@ -40,7 +40,7 @@ def asked() -> RunState:
 def test_the_plan_and_its_objective_are_disclosed_and_a_table_has_every_verdict() -> None:
     run = asked()
     text = render_plan_note(run)
-    assert run.plan_hash[:12] in text and "measure" in text and "The claim is about a size" in text
+    assert run.plan_hash[:12] in text and "every arm at its best, never by an effect. Reason: The claim" in text
     assert NO_PRIOR_WORK_NOTE in text and "tabular" not in text
     [table] = build_hypothesis_tables(run)
     lines = table.tabular.split("\n")

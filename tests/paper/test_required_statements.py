@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.requested_estimates import compute_requested_estimates
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.reducers.run_state import RunState
+from labwright.record.result_macros import find_macro_uses
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.figures import FinalFigure
-from labwright.record.schema.hypotheses import Effect, EffectDirection, Hypothesis
-from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
+from labwright.record.schema.hypotheses import Effect, EffectDirection, Hypothesis, RivalExplanation
+from labwright.record.schema.paper import EstimateRequest, PaperDraft, PaperFinding, Section
 from labwright.review.evidence import check_draft
+from labwright.stages.paper.claim_check import build_claim_record
 from labwright.stages.paper.draft_versions import select_best
 from labwright.stages.paper.outline import is_disclosure
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
@@ -101,7 +104,7 @@ def material(run: RunState) -> PaperContext:
 def test_the_binder_takes_what_is_owed_whatever_things_are_called(titles: list[str]) -> None:
     made = material(called(titles))
     statements, evidence = build_write_inputs(made).statements, made.evidence
-    assert [one.id for one in statements if one.named] == ["ladder-off-the-shelf"]
+    assert [one.id for one in statements if one.id.startswith("ladder")] == ["ladder-off-the-shelf"]
     draft = add_missing_statements(DRAFT, statements, evidence.claims_by_table)
     assert len(missing_statements(DRAFT, statements, evidence.claims_by_table)) >= 2
     assert missing_statements(draft, statements, evidence.claims_by_table) == ()
@@ -142,6 +145,91 @@ def test_an_ablation_and_data_on_which_the_method_is_behind_are_owed() -> None:
     )
     told = add_missing_statements(text, [item], {})
     assert told.sections[0].body.count("; exploratory).") == 3 and missing_statements(told, [item], {}) == ()
+
+
+def test_a_pair_that_a_hypothesis_reads_is_required_by_its_registered_key_which_the_outline_may_use() -> None:
+    run = synthetic_paper.make_state()
+    assert run.data_plan is not None
+    wine = "on(baseline@noise20 - method@noise20, wine)"
+    one = Hypothesis(
+        id="gain",
+        statement="x",
+        effects=(Effect(estimand="baseline@noise20 - method@noise20", smallest=0.01),),
+        alternatives=(Effect(estimand=wine, smallest=0.01),),
+        reason="x",
+    )
+    run.data_plan = run.data_plan.model_copy(update={"hypotheses": (one,)})
+    made = material(run)
+    behind = [
+        one.model_copy(update={"better": one.other, "mean": abs(one.mean) + 0.1})
+        for one in made.claims.differences
+        if one.dataset == "wine"
+    ]
+    inputs = build_write_inputs(made)
+    item = {one.id: one for one in list_required_statements(made.state, behind)}["behind-wine-method-baseline"]
+    assert item.keys[1] == "hypothesis/gain/alternative-1"
+    assert r"\setup{arm.baseline.title} minus \setup{arm.method.title}) is \result{hypothesis" in item.sentences[1]
+    assert r"(\result{hypothesis/gain/alternative-1.confidence}\% interval" in item.sentences[1]
+    for text in (item.text, *item.sentences):
+        assert {use.key for use in find_macro_uses(text) if use.macro == "result"} <= {*inputs.result_keys}
+    assert missing_statements(DRAFT, [item], made.evidence.claims_by_table) == (), "the table has both means"
+    told = add_missing_statements(DRAFT, [item], {})
+    assert missing_statements(told, [item], {}) == () and check_draft(told, made.evidence) == ()
+
+
+def test_a_rival_that_no_fresh_seed_measured_is_said_to_be_so_and_leaves_its_exploratory_difference() -> None:
+    run = synthetic_paper.make_state()
+    assert run.data_plan is not None
+    rival = RivalExplanation(
+        statement="The schedule does it.",
+        estimand="mean(method - no-schedule, over=[noise20, noise40])",
+        ours="above zero",
+        theirs="near zero",
+    )
+    one = Hypothesis(
+        id="gain",
+        statement="x",
+        effects=(Effect(estimand="baseline@noise20 - method@noise20", smallest=0.01),),
+        alternatives=(Effect(estimand="no-schedule@noise40 - method@noise40", smallest=0.01),),
+        rival=rival,
+        reason="x",
+    )
+    run.data_plan = run.data_plan.model_copy(update={"hypotheses": (one,)})
+    made = material(run)
+    [decided] = made.decided
+    assert decided.rival is not None and decided.rival.forms == {}
+    key = "diff/digits/log_loss/no-schedule@noise40~method@noise40"
+    assert "observed" not in decided.rival.note and f"`{key}` on 5 seeds" in decided.rival.note
+    assert 'the rival ("The schedule does it.") near zero; not measured on every fresh seed; exploratory: `diff' in (
+        decided.rival.note
+    )
+    assert key in {one.key for one in made.exploratory}
+    assert "was not measured on every fresh seed" in " ".join(made.disclosures)
+    [table] = [one for one in made.tables if one.name == "hypotheses"]
+    assert r"& -- & -- & -- & not measured on every fresh seed \\" in table.tabular
+    request = EstimateRequest(name="kept", estimand=rival.estimand)
+    found, faults = compute_requested_estimates(run, (request,))
+    assert faults == () and len(found[0].found.values) > 1
+    record = build_claim_record(made)
+    cells = [("digits", "no-schedule", "noise40"), ("digits", "method", "noise40")]
+    known = record.find_all(dict(zip(cells, (1.0, -1.0), strict=True)), "log_loss")
+    assert [one.key for one in known] == [key]
+
+
+def test_an_outcome_that_a_section_reports_in_words_needs_no_sentence_beside_the_table_that_prints_it() -> None:
+    run = synthetic_paper.make_state()
+    assert run.data_plan is not None
+    effect = Effect(estimand="baseline@noise20 - method@noise20", smallest=0.01)
+    one = Hypothesis(id="gain", statement="x", effects=(effect,), reason="x")
+    run.data_plan = run.data_plan.model_copy(update={"hypotheses": (one,)})
+    [item] = [one for one in material(run).statements if one.id == "hypothesis-gain"]
+    body = r"It helped, as registered. \papertable{hypotheses}"
+    text = DRAFT.model_copy(update={"sections": (Section(title="Results", body=body),)})
+    assert len(missing_statements(text, [item], {})) == 1
+    assert missing_statements(text, [item], {}, (), ["hypothesis-gain"]) == ()
+    assert add_missing_statements(text, [item], {}, (), ["hypothesis-gain"]) == text
+    bare = text.model_copy(update={"sections": (Section(title="Results", body="It helped."),)})
+    assert len(missing_statements(bare, [item], {}, (), ["hypothesis-gain"])) == 1, "no table prints it"
 
 
 def test_no_page_limit_takes_out_what_is_owed() -> None:

@@ -181,7 +181,7 @@ def test_a_cell_that_no_seed_measured_leaves_it_undecided_and_is_named() -> None
     ]
     gap = only(decide_from_runs(plan(hypothesis(DIFFERENCE)), runs, confirmed=True))
     assert gap.verdict == "open" and len(gap.parts[0].left_out) == 5
-    assert gap.parts[0].why == "sgd@a0 on fashion with seed 0 was not measured"
+    assert gap.parts[0].why == "sgd@a0 on fashion with seed 0 was not measured by the node that decides"
 
 
 def test_an_open_claim_tells_the_seeds_for_a_third_of_the_smallest_effect() -> None:
@@ -458,7 +458,9 @@ def test_what_was_not_measured_is_said_and_the_rest_decides() -> None:
         )
     ).parts[0]
     assert part.verdict == "supported" and part.seeds == (0, 1, 2, 3, 4) and part.ran == 5
-    assert part.left_out == ("adam@a0 on fashion with seed 5 was not measured (not run: the time is up)",)
+    assert part.left_out == (
+        "adam@a0 on fashion with seed 5 was not measured by the node that decides (not run: the time is up)",
+    )
 
 
 # --- ratios, crossed intervals, chains --------------------------------------------------------------------------------

@@ -250,6 +250,11 @@ def test_no_difference_needs_a_registered_equivalence_that_holds() -> None:
     )
     assert check("They agree.", claim("no difference", **same), record=equal) == "", "all values are equal"
     assert "a difference" in check("They agree.", claim("no difference", **same | {"levels": ("n20",)}))
+    other = Effect(estimand="mixup@n0 - plain@n0", metric="log_loss", smallest=0.02)
+    also = make_record(more=(hypothesis("also", "mixup@n40 - plain@n40", alternatives=(other,)),))
+    assert check("They agree.", claim("no difference", **same | {"metric": "log_loss"}), record=also) == "", (
+        "a registered alternative within its margin"
+    )
     undecided = same | {"datasets": ("wine",), "certainty": "open"}
     assert check("It is open.", claim("no difference", **undecided)) == ""
     assert check("It is open.", claim("direction", **undecided)) == ""
@@ -488,6 +493,29 @@ def test_an_amount_in_words_is_compared_with_the_smallest_effect_that_matters() 
     loss = fields | {"metric": "log_loss", "direction": "lower"}
     assert check("It is slightly lower.", claim("size", **loss, amount="small")) == "", "no margin is registered"
     assert "no number" in check("It is far lower.", claim("size", **loss, amount="large"))
+
+
+def test_a_difference_on_one_dataset_is_compared_with_that_on_another() -> None:
+    fields = BETTER | {"levels": ("n40",), "other_dataset": "wine"}
+    assert check("The gain is larger there.", claim("direction", **fields | {"direction": "higher"})) == ""
+    assert "opposite" in check("It is smaller there.", claim("direction", **fields | {"direction": "lower"}))
+    flat = {"subject": "plain", "metric": "accuracy", "datasets": ("digits", "wine"), "levels": ("n20",)}
+    assert "zero" in check("It is higher.", claim("direction", **flat, other_dataset="wine", direction="higher"))
+    grows = fields | {"levels": ("n0", "n40"), "direction": "higher"}
+    assert check("Whether it grows more is open.", claim("trend", **grows, certainty="open")) == ""
+    assert "opposite" not in check("It grows more.", claim("trend", **grows)) != "", "its interval contains zero"
+    assert "no dataset" in check("It is so.", claim("direction", **fields | {"other_dataset": "cifar"}))
+    assert "name both" in check("It is so.", claim("direction", **fields | {"datasets": ("wine",)}))
+    estimand = "mixup@n40 - plain@n40 - on(mixup@n40 - plain@n40, wine)"
+    record = make_record(more=(hypothesis("across", estimand),))
+    text = r"Whether it exceeds that on Wine is open: \result{hypothesis/across/1.mean}."
+    higher = fields | {"direction": "higher"}
+    size = claim("size", **fields | {"direction": "none"})
+    assert check(text, claim("direction", **higher, certainty="open"), size, record=record) == ""
+    assert "hypothesis/across/1" in check(text, claim("direction", **higher), record=record), "what was registered"
+    assert "not a confirmed effect" in check(
+        "The gain is larger there.", claim("direction", **higher, certainty="shown")
+    )
 
 
 def test_a_count_of_cases_is_that_of_the_record() -> None:

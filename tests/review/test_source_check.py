@@ -22,6 +22,7 @@ from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence, check_draft, numbers
 from labwright.review.evidence.latex_scanner import scan
+from labwright.review.evidence.pdf_check import check_printed_numbers
 from labwright.stages.paper.latex import mark_recorded
 from tests.paper import synthetic_paper
 
@@ -340,6 +341,30 @@ def test_a_number_of_a_level_that_is_no_level_may_not_be_typed(text: str) -> Non
         assert [*numbers.find_numbers(numbers.mask_levels(one, LEVELS, ("0.1", "0.2", "0.4"), "noise of labels"))]
 
 
+DESIGN = "The choice on wrong labels. More labels do not help. Between 5 % and 30 % of the pool."
+
+
+def find_typed(text: str) -> list[str]:
+    levels = numbers.mask_levels(text, LEVELS, ("0.1", "0.2", "0.4"), "noise of labels", DESIGN)
+    return [found for _, found in numbers.find_numbers(numbers.mask_percentages(levels, DESIGN))]
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("with 40\\% wrong labels", []),
+        ("a probability of zero, 20\\% or 40\\%, each", []),
+        ("from 5\\% to 30\\% of the pool, to the 90\\% quantile", []),
+        ("a gain of 20\\%. With 40\\% more labels", ["20", "40"]),
+        ("with 40\\% without labels", ["40"]),
+        ("30\\% of the gain, from the 10\\% to the 90\\% quantile", ["30"]),
+    ],
+)
+def test_settings_of_the_design_may_be_typed_with_what_they_are_settings_of(text: str, typed: list[str]) -> None:
+    for one in (scan(text).plain, text.replace("\\", "")):
+        assert find_typed(one) == typed
+
+
 def test_a_name_without_a_letter_lets_no_number_pass():
     assert kinds(synthetic_paper.add_paragraph("It is 20 times 0.2."), replace(EVIDENCE, names=("20", "0.2"))) == {
         "number"
@@ -467,3 +492,12 @@ def test_shares_and_counts_of_the_plan_may_be_written_in_words() -> None:
     assert find("Two thirds of the gain is lost.", told) == {"word"}
     assert find("It marks one of nineteen places.", told) == {"word"}
     assert find("It has 2 folds.", told) == {"number"}
+    ablated = replace(EVIDENCE, texts=("a random quarter of the rows is kept",))
+    assert find("A quarter of the rows is kept.", ablated) == set() and find("A quarter is kept.", EVIDENCE) == {"word"}
+
+
+def test_a_count_at_the_end_of_a_page_is_read_with_what_the_next_page_counts() -> None:
+    told = "It is cheap because the digits have {} \np\n\f running head\nfloat\n{} and many rows.\np"
+    assert [*check_printed_numbers(told.format("ten", "classes"), EVIDENCE)] == []
+    assert [one.kind for one in check_printed_numbers(told.format("seven", "classes"), EVIDENCE)] == ["word"]
+    assert [one.kind for one in check_printed_numbers(told.format("fifteen", "ways"), EVIDENCE)] == ["word"]

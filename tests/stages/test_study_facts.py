@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from labwright.record.events.search_events import LookTaken
 from labwright.record.reducers.run_state import RunState
 from labwright.stages.paper.appendix import render_appendix
 from labwright.stages.paper.paper_context import build_paper_claims
@@ -52,6 +53,23 @@ def test_the_facts_have_plan_tuning_settings_metrics_and_seeds() -> None:
     assert re.search(r"^Setting of smooth: learning_rate 0\.0011.*\.$", text, re.MULTILINE)
     assert "The program tuned no arm" in list_facts(make_sample().state)
     assert list_study_facts(RunState(), [], {}).lines == ()
+
+
+def test_the_facts_have_the_notes_of_the_plan_and_the_seeds_of_each_arm() -> None:
+    state = synthetic_paper.make_state()
+    assert state.data_plan is not None
+    state.data_plan = state.data_plan.model_copy(update={"notes": "A pilot on another split informed the precision."})
+    text = list_facts(state)
+    assert "the code is what was done): A pilot on another split informed the precision." in text
+    assert "that the search looked at: 5 (cross-entropy; label smoothing; without the schedule)." in text
+    state.looks = [LookTaken(look=0, seeds=(1, 2, 3, 4, 5), ends="no time is left for another look")]
+    assert "on test data: after 5 seeds. Sampling ended: no time is left for another look.\n" in list_facts(state)
+    claims = [
+        one.model_copy(update={"values": one.values[:3]}) if one.arm == "no-schedule" else one
+        for one in build_paper_claims(state).means
+    ]
+    few = "\n".join(list_study_facts(state, claims, FILES).lines)
+    assert "5 (cross-entropy; label smoothing), 3 (without the schedule)." in few
 
 
 def test_the_facts_do_not_change_while_the_paper_is_written() -> None:
