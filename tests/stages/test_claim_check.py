@@ -157,7 +157,7 @@ async def test_a_sentence_without_a_usable_reading_is_asked_once_more_and_then_b
 async def test_a_draft_that_leaves_out_a_required_statement_is_not_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def untold(draft: PaperDraft, *_: object) -> PaperDraft:
+    def untold(draft: PaperDraft, *_: object, **__: object) -> PaperDraft:
         return draft
 
     require_point(monkeypatch)
