@@ -10,7 +10,7 @@ from labwright.review.evidence.bold_check import find_bold_claims, find_printed_
 from labwright.review.evidence.latex_scanner import scan
 from labwright.review.evidence.pdf_check import check_pdf
 from labwright.review.evidence.sentence_spans import find_sentence_spans
-from labwright.review.evidence.source_check import check_draft, collect_used_keys
+from labwright.review.evidence.source_check import check_caption, check_draft, collect_used_keys
 from labwright.review.evidence.violations import ALLOWED_LITERALS, Evidence, Kind, Violation
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Evidence",
     "Kind",
     "Violation",
+    "check_caption",
     "check_draft",
     "check_pdf",
     "collect_used_keys",

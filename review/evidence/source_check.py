@@ -61,6 +61,11 @@ def check_draft(draft: PaperDraft, evidence: Evidence) -> tuple[Violation, ...]:
     return (*found, *_check_floats(draft, pieces, evidence), *_find_unshown_values(draft, pieces, evidence))
 
 
+def check_caption(name: str, caption: str, evidence: Evidence) -> tuple[Violation, ...]:
+    """Return the violations in the caption of a figure."""
+    return tuple(_check_part(DraftPart(f"caption of {name}", scan(caption, inline=True)), evidence))
+
+
 def collect_used_keys(
     texts: Iterable[str], commands: frozenset[str] = latex_allowlist.VALUE_COMMANDS
 ) -> dict[str, None]:

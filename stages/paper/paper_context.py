@@ -47,6 +47,7 @@ from labwright.record.swapped_settings import find_swapped_arms
 from labwright.review.evidence import (
     ALLOWED_LITERALS,
     Evidence,
+    check_caption,
     collect_used_keys,
     find_bold_claims,
     find_printed_claims,
@@ -406,6 +407,10 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
     )
 
 
+CAPTION_WITHOUT_DESCRIPTION = "A figure of the study that the text does not discuss."
+"""Caption of a figure outside of the text whose description has what a paper may not print, such as typed numbers."""
+
+
 def build_paper_parts(
     material: PaperContext, draft: PaperDraft, *, refused: Sequence[str] = (), whole: bool = False
 ) -> PaperParts:
@@ -434,7 +439,11 @@ def build_paper_parts(
         for one in material.figures
     )
     generated = {one.name: mark_recorded(one.description) for one in material.figures if one.name in PROGRAM_FIGURES}
-    described = {one.name: escape(one.description) for one in material.figures if one.name in unplaced}
+    described = {
+        one.name: text if not check_caption(one.name, text, material.evidence) else CAPTION_WITHOUT_DESCRIPTION
+        for one in material.figures
+        if one.name in unplaced and (text := escape(one.description))
+    }
     used = {strip_form(use.key) for text in draft.texts for use in find_macro_uses(text)}
     return PaperParts(
         draft=draft.model_copy(update={"captions": described | draft.captions | generated}),

@@ -16,15 +16,18 @@ from labwright.literature import LibraryError
 from labwright.literature.bibtex import parse_bibtex
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, compute_paper_claims
+from labwright.record.events.paper_events import FiguresDrawn
 from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodesCompared
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.state_fields import RoleUsage
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import Arm
 from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree
+from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.nodes import Attempt, Failure
-from labwright.record.schema.paper import PaperFinding
+from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
 from labwright.record.table import Table
 from labwright.review.evidence import numbers
 from labwright.review.evidence.tex_runner import latex_command, run_program
@@ -33,10 +36,12 @@ from labwright.stages.paper.citations import format_bibliography, read_verified_
 from labwright.stages.paper.compilation_findings import find_section, parse_chktex, parse_log
 from labwright.stages.paper.draft_versions import list_obstacles
 from labwright.stages.paper.latex import PrintableCharacters, escape, mark_recorded
+from labwright.stages.paper.paper_context import CAPTION_WITHOUT_DESCRIPTION, PaperContext, build_paper_parts
 from labwright.stages.paper.result_tables import CONSTANT_NOTE, build_result_tables
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import load_template
 from labwright.stages.paper.typesetting import PaperAssessment
+from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic_paper
 
 STATE = synthetic_paper.make_state()
@@ -385,3 +390,15 @@ def test_a_node_has_one_score_in_tree_frames_and_tables() -> None:
     at = [one.title for one in sheet.columns].index("score")
     assert {str(row[0]): row[at] for row in sheet.rows} == rows and len(synthetic_paper.PLAN.datasets) > 1
     assert "validation data of digits" in sheet.title
+
+
+def test_a_figure_outside_of_the_text_has_a_caption_that_may_be_printed(tmp_path: Path) -> None:
+    state = synthetic_paper.make_state()
+    placed = tuple(
+        FinalFigure(name=name, description=text, placement="appendix")
+        for name, text in (("plain", "The loss over training."), ("typed", "The loss fell by 97 %."))
+    )
+    state.figures = FiguresDrawn(figures={}, descriptions={}, arrays=(), placed=placed)
+    draft = PaperDraft(title="T", abstract="A.", sections=(Section(title="Introduction", body="We ask."),))
+    parts = build_paper_parts(PaperContext(state, RunFolder(tmp_path), PaperSettings()), draft)
+    assert parts.draft.captions == {"plain": "The loss over training.", "typed": CAPTION_WITHOUT_DESCRIPTION}
