@@ -27,11 +27,16 @@ def compile_phrase(text: str) -> re.Pattern[str]:
     """Compile a pattern for a literal or a name as typed in TeX or extracted from a PDF.
 
     A space matches any run of spaces, ties and blanked commands; a hyphen matches any dash; a sign may be escaped, and
-    a percent sign may follow a space.
+    a percent sign may follow a space. Space around an equals sign does not matter: k = 5, k=5.
     The pattern never matches within a longer word or number.
     """
-    special = {" ": rf"{_GAP}+", "-": _HYPHEN, **{sign: rf"{_GAP}*{re.escape(sign)}" for sign in "%&#_$"}}
-    unescaped = re.sub(r"\\([%&#_${}])", r"\1", " ".join(text.split())).replace(" %", "%")
+    special = {
+        " ": rf"{_GAP}+",
+        "-": _HYPHEN,
+        "=": rf"{_GAP}*={_GAP}*",
+        **{sign: rf"{_GAP}*{re.escape(sign)}" for sign in "%&#_$"},
+    }
+    unescaped = re.sub(r"\\([%&#_${}])", r"\1", " ".join(text.split())).replace(" %", "%").replace(" = ", "=")
     parts = [special.get(char) or re.escape(char) for char in unescaped]
     return re.compile(rf"(?<![\w.]){''.join(parts)}(?!\w)(?!\.\d)", re.IGNORECASE)
 

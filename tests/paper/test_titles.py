@@ -106,3 +106,12 @@ def test_titles_with_numbers_and_signs_are_printed_everywhere_and_pass_the_check
     text = " ".join(read_text(found.pdf).split())
     assert "over k = 5 on CIFAR_10 #1 [a=b] (arm minus k = 5; below zero: worse)" in text
     assert "allowbreak" not in text and "\\rec" not in text and "textbackslash" not in text
+
+
+@pytest.mark.parametrize("typed", ["$k=5$", "k = 5", "k=5", "$k = 5$"])
+def test_a_name_with_an_equation_may_be_typed_in_a_formula(typed: str) -> None:
+    evidence = Evidence(results={}, names=("k = 5",))
+    draft = PaperDraft(
+        title="A Study", abstract="We ask.", sections=(Section(title="Method", body=f"Arm {typed} is it."),)
+    )
+    assert check_draft(draft, evidence) == ()
