@@ -17,6 +17,7 @@ from typing import IO
 from labwright.agent.api_keys import KEY_VARIABLES
 from labwright.agent.cli.commands import Export
 from labwright.agent.cli.errors import DONE, check_output, ignoring_closed_output, print_to_stderr
+from labwright.agent.cli.output import format_json
 from labwright.agent.cli.status import read_run_state
 from labwright.inspector.export.archive import format_events, pack_run
 from labwright.inspector.export.html_file import export_page
@@ -115,7 +116,7 @@ def _write_texts(args: Export, state: RunState, rows: Sequence[tuple[float, str]
 
     texts: tuple[tuple[Path | None, Iterable[str]], ...] = (
         (args.events, format_events(rows)),
-        (args.tree, [build_tree(state).model_dump_json(indent=1)]),
+        (args.tree, [format_json(build_tree(state))]),
         (args.exchange, exchange()),
     )
     for file, lines in texts:

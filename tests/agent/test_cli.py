@@ -195,6 +195,9 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "tuning",
         "plan",
         "amendments",
+        "kind",
+        "effects",
+        "findings",
         "locked",
         "decisions",
         "protocol",
@@ -250,7 +253,7 @@ def test_audit_names_findings_and_exits_5(tmp_path: Path, capsys: pytest.Capture
 def fake_run(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> None:
     """Replace functions of `agent.run`: a real run takes minutes; here only the command around it counts."""
     for name, function in functions.items():
-        monkeypatch.setattr(run_command, f"{name}_run", function)
+        monkeypatch.setattr(run_command, "start_study" if name == "start" else f"{name}_run", function)
 
 
 def test_run_hands_over_what_was_asked(

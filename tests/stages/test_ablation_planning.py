@@ -326,7 +326,7 @@ def test_a_failed_ablation_is_debugged_and_one_that_stays_broken_is_told(tmp_pat
     debugged = [node for node in state.list_stage_nodes("ablation") if node.kind == "debug"]
     assert [node.id for node in debugged][-1:] == [broken.node] and taken_up(state) == ["no-mean", "no-weight"]
     assert "Planned ablations that failed: no-mean; the appendix says why." in list_disclosures(state, [])
-    assert dict(list_ablation_rows(state, "author"))["no-mean"].startswith("what no-mean lacks taken out: failed (n00")
+    assert dict(list_ablation_rows(state, "author"))["no-mean"].startswith("what no-mean lacks taken out; failed (n00")
 
 
 def test_what_the_limit_left_out_is_told(tmp_path: Path) -> None:
@@ -461,7 +461,7 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     told = world.model.inputs["reflect"][0].news
     assert len(told) == 2 and "measured, as half-weight: report it by its keys" in told[0]
     assert state.drafts[-1].anew and state.limit_reason is None
-    assert "requested them: half-weight, no-noise" in " ".join(list_disclosures(state, []))
+    assert "its test results: half-weight, no-noise" in " ".join(list_disclosures(state, []))
     disclosed = json.loads(format_disclosure(state, isolation="", text_round=0))["ablations"]
     assert len(disclosed["trials"]) == 3 and disclosed["missing"] == "The claims need them."
 
@@ -539,7 +539,7 @@ def test_without_time_or_budget_it_is_a_limitation_and_the_run_is_no_partial_one
     assert [one.outcome for one in asked] == ["not run", "not run"] and "the budget of $" in asked[0].why
     assert world.state.limit_reason is None and world.state.phase == "release"
     rows = dict(list_ablation_rows(world.state, "reviewer"))
-    assert rows["half-weight"].startswith("what half-weight lacks taken out: not run")
+    assert rows["half-weight"].startswith("what half-weight lacks taken out; not run")
 
 
 def test_one_that_fails_is_debugged_once_and_told_as_a_limitation(
