@@ -50,6 +50,13 @@ LATER_OPTIONS = ("ablation.reproduce_only", "ablation.accept_baseline", "ablatio
 """Options of a request that may change when its folder is continued."""
 
 
+NAMES_OF_A_START = frozenset(
+    "cache code config.yaml context control data environment.txt events.jsonl idea.json library.bib lock nodes review "
+    "templates".split()
+)
+"""What the folder of a study may have when its first event is recorded."""
+
+
 def start_study(
     idea: Idea,
     settings: Settings,
@@ -75,7 +82,7 @@ def start_study(
     chosen = template.load_template(settings.paper.template) if kind == "paper" else None
     check_code(settings, kind)
     root = runs / name
-    if root.exists() and not is_unused(root):
+    if root.exists() and not (is_unused(root) or _is_unstarted(root)):
         raise UsageError(f"{root} already exists; choose another --name or resume it: scientist resume {root}")
     folder = RunFolder(root)
     folder.create_folders()
@@ -115,12 +122,19 @@ def start_study(
         raise
 
 
+def _is_unstarted(folder: Path) -> bool:
+    """Return whether a folder has only what a start creates before it records anything, e.g. before a kill."""
+    names = {one.name for one in folder.iterdir()} if folder.is_dir() else set[str]()
+    made = {"control", "nodes", "review"} <= names <= NAMES_OF_A_START
+    return made and (not is_run(folder) or read_state(folder).started is None)
+
+
 def start_or_resume(idea: Idea, settings: Settings, kind: StudyKind, folder: Path, *, listener: EventListener) -> int:
     """Start a study of a repository, or continue the one of the same request in its folder with these settings.
 
     Returns the exit code. Raises what `start_study` and `resume_run` raise.
     """
-    if not folder.exists() or is_unused(folder):
+    if not folder.exists() or is_unused(folder) or _is_unstarted(folder):
         return start_study(idea, settings, kind=kind, runs=folder.parent, name=folder.name, listener=listener)
     changes = find_changes(folder, settings, kind)
     if changes is None:

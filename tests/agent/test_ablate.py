@@ -79,8 +79,9 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
 def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
     code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
     words = (code, *METRIC, "--top", 1, "--budget-runs", 24, "--out", out)
-    out.mkdir()
-    (out / "lock").touch()  # a kill in its first instants leaves no more
+    RunFolder(out).create_folders()  # what a kill in its first instants leaves
+    (out / "code" / "mirror").mkdir(parents=True)
+    (out / "lock").touch()
     kills = 0
     for wait in (2.5, 2.2, 2.8):
         process = subprocess.Popen(
