@@ -23,7 +23,7 @@ from labwright.evals.expbench.answers import SubmittedAnswer
 from labwright.evals.expbench.conclusion_support import find_numbers, number_support
 from labwright.evals.expbench.evaluation import Evaluated, read_kept
 from labwright.evals.expbench.masking import InvalidTask, MaskedCopy, copy_masked, find_repository
-from labwright.evals.expbench.result_files import direction_of_effect, find_arms
+from labwright.evals.expbench.result_files import direction_of_effect, find_arms, list_measured, read_result
 from labwright.evals.expbench.result_origin import build_record
 from labwright.evals.expbench.tasks import ExpTask, TaskPathRefused, count_tasks, parse_repository_path, read_tasks
 from labwright.evals.expbench.violations import decide, find_facts, find_git_subcommand, split_line
@@ -304,3 +304,14 @@ def test_tasks_that_are_no_json(place: Path) -> None:
     (place / "tasks" / "700" / "700_complete_final.json").write_text("{")
     with pytest.raises(UsageError, match="is not a file of EXP-Bench tasks"):
         read_tasks(place)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 400 + "1" + "]" * 400, '{"a": 1' + "0" * 400 + ', "b": [1' + "0" * 4000 + ", 2]}", "[" * 10**6]
+)
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_odd_numbers_and_depths_of_a_result_are_passed_over(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    found = read_result(tmp_path, name)
+    assert [value for _, value in list_measured(found)] == ([2.0] if "b" in text else [])
+    assert list(find_arms(found)) == []
