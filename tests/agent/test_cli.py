@@ -253,7 +253,7 @@ def test_audit_names_findings_and_exits_5(tmp_path: Path, capsys: pytest.Capture
 def fake_run(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> None:
     """Replace functions of `agent.run`: a real run takes minutes; here only the command around it counts."""
     for name, function in functions.items():
-        monkeypatch.setattr(run_command, "start_study" if name == "start" else f"{name}_run", function)
+        monkeypatch.setattr(run_command, name, function)
 
 
 def test_run_hands_over_what_was_asked(
@@ -266,7 +266,7 @@ def test_run_hands_over_what_was_asked(
         written(runs / name, make_ended())
         return 0
 
-    fake_run(monkeypatch, start=start)
+    fake_run(monkeypatch, start_study=start)
     assert (
         main(
             [
@@ -308,7 +308,7 @@ def test_a_run_is_named_after_time_and_idea(place: Path, monkeypatch: pytest.Mon
         written(runs / name, make_ended())
         return 0
 
-    fake_run(monkeypatch, start=start)
+    fake_run(monkeypatch, start_study=start)
     (place / "odd.json").write_text(json.dumps({"Name": "../a b/ä", "Title": "t", "Experiments": "one"}))
     assert main(["run", "--idea", "odd.json"]) == 0
     assert names[0].endswith("_a-b") and "/" not in names[0]
@@ -320,7 +320,7 @@ def test_the_exit_code_of_a_run_is_the_programs(place: Path, monkeypatch: pytest
         written(runs / name, make_ended(code))
         return code
 
-    fake_run(monkeypatch, start=start)
+    fake_run(monkeypatch, start_study=start)
     assert main(["run", "--idea", "idea.json"]) == code
 
 
@@ -331,7 +331,7 @@ def test_resume_hands_over_overrides_and_names_them(place: Path, monkeypatch: py
         given.update(run=run, overrides=overrides)
         return 0
 
-    fake_run(monkeypatch, resume=resume)
+    fake_run(monkeypatch, resume_run=resume)
     story = make_sample()
     folder = written(place / "calm", story)
     assert main(["resume", "calm", "--workers", "3", "--set", "num_seeds=4", "--time-limit", "1h"]) == 0
@@ -350,7 +350,7 @@ def test_the_unexpected_is_one_line_and_a_saved_traceback(
         written(runs / name, make_sample())
         return crash()
 
-    fake_run(monkeypatch, start=start)
+    fake_run(monkeypatch, start_study=start)
     assert main(["run", "--idea", "idea.json", "--name", "calm"]) == 1
     err = capsys.readouterr().err
     assert err.startswith("scientist: unexpected error: RuntimeError: a fault of ours; the traceback is in runs/calm")
@@ -362,7 +362,7 @@ def test_the_unexpected_is_one_line_and_a_saved_traceback(
 def test_without_a_run_folder_the_traceback_is_a_temporary_file(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake_run(monkeypatch, start=crash)
+    fake_run(monkeypatch, start_study=crash)
     assert main(["run", "--idea", "idea.json"]) == 1
     saved = Path(capsys.readouterr().err.rstrip().rsplit(" ", 1)[1])
     assert "RuntimeError" in saved.read_text()
@@ -381,7 +381,7 @@ def test_an_interrupt_is_130(place: Path, capsys: pytest.CaptureFixture[str], mo
     def interrupted(*_: Any, **__: Any) -> int:
         raise KeyboardInterrupt
 
-    fake_run(monkeypatch, start=interrupted)
+    fake_run(monkeypatch, start_study=interrupted)
     assert main(["run", "--idea", "idea.json"]) == 130
     assert "scientist resume" in capsys.readouterr().err
 
