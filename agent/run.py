@@ -84,12 +84,13 @@ def start_study(
     root = runs / name
     if root.exists() and not (is_unused(root) or _is_unstarted(root)):
         raise UsageError(f"{root} already exists; choose another --name or resume it: scientist resume {root}")
-    folder = RunFolder(root)
+    folder, is_new = RunFolder(root), not root.exists()
     folder.create_folders()
     try:
         settings = import_repository(settings, folder, kind)
     except BaseException:  # nothing was started
-        shutil.rmtree(root)
+        if is_new:  # otherwise another process may be starting there
+            shutil.rmtree(root)
         raise
     try:
         write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))

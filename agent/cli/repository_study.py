@@ -32,7 +32,7 @@ from labwright.agent.settings import Settings, compose_settings, override_settin
 from labwright.record.claims.part_effects import compute_baseline_claim, format_report_texts
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventListener
-from labwright.record.log_reader import RecordError, read_state
+from labwright.record.log_reader import RecordError, is_run, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import StudyKind
@@ -66,7 +66,7 @@ def ablate(args: Ablate) -> int:
     )
     folder = args.out or choose_folder(args.runs, f"ablate_{to_slug(repository.name)}", settings, "ablation")
     code = _run_study(idea, settings, "ablation", folder, is_quiet=args.json)
-    if not folder.is_dir():
+    if not is_run(folder):  # interrupted before anything was recorded
         return code
     state = read_state(folder)
     if args.json:
@@ -90,7 +90,7 @@ def run_question(args: Run, settings: Settings) -> int:
     slug = f"task_{to_slug(args.task.stem)}"
     folder = args.runs / check_name(args.name) if args.name else choose_folder(args.runs, slug, settings, "question")
     code = _run_study(idea, settings, "question", folder)
-    answer = read_state(folder).repository_state.question_answer
+    answer = read_state(folder).repository_state.question_answer if is_run(folder) else None
     if answer is not None:
         print_lines([format_line(answer.conclusion or f"no answer: {answer.why}", "bold")])
     return code
