@@ -46,6 +46,7 @@ from labwright.stages.paper.figure_review import expand_macros
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape
 from labwright.stages.paper.paper_context import PaperContext
+from labwright.stages.paper.required_statements import describe_unstated
 from labwright.stages.paper.setup_check import check_setup, read_setup
 from labwright.stages.run_context import RunContext, run_once
 
@@ -82,10 +83,7 @@ async def _read_version(client: ModelClient, material: PaperContext, version: Dr
         violations=tuple(str(one) for _, one in found if not _is_unread(one)),
         unreported=(
             *find_unreported(read, readings, record),
-            *(
-                f"no section says that {one.point} ({one.id}): say it once, in your own words"
-                for one in list_unstated(material, version.draft, readings)
-            ),
+            *map(describe_unstated, list_unstated(material, version.draft, readings)),
         ),
     )
 

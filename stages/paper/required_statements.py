@@ -311,6 +311,11 @@ def _format_place(one: ClaimDifference) -> str:
 # --- drafts -----------------------------------------------------------------------------------------------------------
 
 
+def describe_unstated(item: RequiredStatement) -> str:
+    """Describe to the writer a statement whose point no section makes."""
+    return f"no section says that {item.point} ({item.id}): say it once, in your own words"
+
+
 def missing_statements(
     draft: PaperDraft,
     statements: Iterable[RequiredStatement],
@@ -323,7 +328,7 @@ def missing_statements(
     lines: list[str] = []
     for item in statements:
         if item in unstated:
-            lines.append(f"no section says that {item.point} ({item.id}): say it once, in your own words")
+            lines.append(describe_unstated(item))
         if missing := _find_missing_keys(draft, item, table_claims, reported):
             macros = ", ".join(f"\\result{{{key}.mean}}" for key in missing)
             where = (

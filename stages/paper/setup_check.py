@@ -1,9 +1,9 @@
 """Compare the sentences on the set-up of a study with facts of its record (role `setup_reader`).
 
 These are sentences that the claim reader labelled set-up, others that also say how the study was done, and the outcomes
-of title, abstract and conclusion. The program verifies that a comparison
-quotes the sentence, and the fact that decides; a sentence without a usable comparison is asked once more, and without
-one there is no release. A comparison is kept under the hash of the sentence and of all facts.
+of title, abstract and conclusion. The program verifies that a comparison quotes the sentence and the fact that decides.
+A sentence without a usable comparison is asked about once more; if it stays without one, the paper is not released. A
+comparison is kept under the hash of the sentence and of all facts.
 
 Limits: what is not in the facts passes, and so does a contradiction that the reader overlooks.
 """
