@@ -84,13 +84,14 @@ def start_study(
     root = runs / name
     if root.exists() and not (is_unused(root) or _is_unstarted(root)):
         raise UsageError(f"{root} already exists; choose another --name or resume it: scientist resume {root}")
-    folder, is_new = RunFolder(root), not root.exists()
+    if _is_unstarted(root):  # a copy of the repository may be incomplete
+        shutil.rmtree(root)
+    folder = RunFolder(root)
     folder.create_folders()
     try:
         settings = import_repository(settings, folder, kind)
     except BaseException:  # nothing was started
-        if is_new:  # otherwise another process may be starting there
-            shutil.rmtree(root)
+        shutil.rmtree(root)
         raise
     try:
         write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
