@@ -87,8 +87,8 @@ def audit_run(run: Path) -> AuditReport:
     state = fold_events(events)
     if state.started is None:
         raise UsageError(f"{run} was interrupted before it started: there is nothing to audit")
-    report = AuditReport(released=bool(state.released and state.released.released))
-    folder = RunFolder(run, state.paper_version)
+    report = AuditReport(released=bool(state.paper.released and state.paper.released.released))
+    folder = RunFolder(run, state.paper.version)
     if state.ancestry:
         report.counts["ancestors"] += len(state.ancestry)
     for keep in state.deleted_folders.values():
@@ -96,8 +96,11 @@ def audit_run(run: Path) -> AuditReport:
     for one in find_false_ancestry(rows, state):  # the parent itself is not checked
         report.add("changed", f"the log, events to {one.events}", f"not those of {one.parent} at {one.point}")
     recorded = {
-        "data": bool(state.datasets),
-        "context": bool((state.context and state.context.documents) or (state.prior_work and state.prior_work.papers)),
+        "data": bool(state.search.datasets),
+        "context": bool(
+            (state.paper.context and state.paper.context.documents)
+            or (state.paper.prior_work and state.paper.prior_work.papers)
+        ),
     }
     absent = [name for name, here in recorded.items() if here and not (folder.root / name).is_dir()]
     if absent:
@@ -116,17 +119,19 @@ def audit_run(run: Path) -> AuditReport:
             report.counts["report files"] += 1
             report.compare_file(folder, folder.root / name, text)
         return report
-    if state.released is None:
+    if state.paper.released is None:
         report.add("not checked", "paper", "this run has no paper yet")
-    elif not state.drafts:
+    elif not state.paper.drafts:
         report.add("missing", "paper", "the record has a paper, but no text for it")
     else:
         asyncio.run(_check_paper(report, folder, state))
-    if state.released is not None and state.drafts and not _is_earlier_paper(state):
+    if state.paper.released is not None and state.paper.drafts and not _is_earlier_paper(state):
         state = rebuild_release_state(events)
-        if state.claims_read:  # earlier versions disclosed other checks; then only the hash of the file is compared
+        if (
+            state.paper.claims_read
+        ):  # earlier versions disclosed other checks; then only the hash of the file is compared
             disclosed = format_disclosure(
-                state, isolation=describe_isolation_for_readers(state), text_round=select_best(state.drafts).round
+                state, isolation=describe_isolation_for_readers(state), text_round=select_best(state.paper.drafts).round
             )
             report.counts["disclosure"] += 1
             report.compare_file(folder, folder.root / find_disclosure_file(folder), disclosed)
@@ -147,10 +152,14 @@ def _check_files(report: AuditReport, folder: RunFolder, state: RunState, absent
             report.add("missing", str(where), "the record names it, but it is missing")
         elif hash_file(path) != expected:
             report.add("changed", str(where), f"its sha256 is no longer {expected[:12]}...")
-    formulas = {one.name: one.formula for one in (state.data_plan.metrics if state.data_plan else ()) if one.formula}
+    formulas = {
+        one.name: one.formula
+        for one in (state.search.data_plan.metrics if state.search.data_plan else ())
+        if one.formula
+    }
     if "data" not in absent and read_formulas(folder.labels) != formulas:
         report.add("changed", "data (formulas)", "the formulas stored with the labels differ from the plan")
-    for facts in state.datasets if "data" not in absent else ():
+    for facts in state.search.datasets if "data" not in absent else ():
         report.counts["datasets"] += 1
         if facts.source.startswith("git:"):
             if not open_mirror(folder).has_tree(facts.origin):
@@ -225,10 +234,10 @@ def _check_scores(report: AuditReport, folder: RunFolder, state: RunState, *, wi
     Frozen scorers are only re-run by `scientist reproduce`: here, their values are compared with the attempt's own file
     and its unchanged submissions; the frozen copy itself is checked as a file.
     """
-    named = {(scorer.dataset, metric.name) for scorer in state.scorers for metric in scorer.metrics}
+    named = {(scorer.dataset, metric.name) for scorer in state.search.scorers for metric in scorer.metrics}
     for node in state.nodes.values():
         for attempt in node.attempts:
-            tests = state.test_measurements.get(node.id, ()) if attempt is node.attempts[-1] else ()
+            tests = state.search.test_measurements.get(node.id, ()) if attempt is node.attempts[-1] else ()
             values = [one for one in (*attempt.measurements, *tests) if one.grade != "logged"]
             custom = [one for one in values if (one.dataset, one.name) in named]
             standard = [one for one in values if (one.dataset, one.name) not in named] if with_data else []
@@ -302,7 +311,7 @@ def _is_earlier_paper(state: RunState) -> bool:
     with the record.
     """
     return any(
-        use.macro == "verdict" for text in select_best(state.drafts).draft.texts for use in find_macro_uses(text)
+        use.macro == "verdict" for text in select_best(state.paper.drafts).draft.texts for use in find_macro_uses(text)
     )
 
 
@@ -310,14 +319,16 @@ async def _check_paper(report: AuditReport, folder: RunFolder, state: RunState) 
     """Check that the paper is identical to the one generated from the record, and that everything in it is bound."""
     assert state.started is not None
     settings = override_settings(state.started.settings, state.overrides)
-    draft = select_best(state.drafts).draft
+    draft = select_best(state.paper.drafts).draft
     isolation = describe_isolation_for_readers(state)
     material = PaperContext(state, folder, settings.paper, paper_notice(state), isolation, draft.estimates)
     report.counts["bound values"] += len(collect_used_keys(draft.texts))
     report.counts["citations"] += len(collect_used_keys(draft.texts, CITE_COMMANDS))
     report.counts["figures"] += len(collect_used_keys(draft.texts, frozenset({"paperfigure"})))
     reasons = (
-        state.released.reasons if state.released is not None and (folder.paper_folder / "paper.pdf").exists() else ()
+        state.paper.released.reasons
+        if state.paper.released is not None and (folder.paper_folder / "paper.pdf").exists()
+        else ()
     )
     parts = build_paper_parts(material, draft, refused=reasons, whole=True)
     earlier = _is_earlier_paper(state)

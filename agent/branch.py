@@ -94,7 +94,7 @@ def create_branch(origin: BranchOrigin, changes: BranchChanges, root: Path) -> N
         folder = RunFolder(draft)
         folder.create_folders()
         copy_run(origin.folder, folder, origin.cut.state)
-        for facts in origin.cut.state.datasets:
+        for facts in origin.cut.state.search.datasets:
             if facts.source.startswith("git:") and open_mirror(folder).has_tree(facts.origin):
                 continue
             found = read_materialised(facts.name, folder.views, folder.labels)
@@ -106,7 +106,7 @@ def create_branch(origin: BranchOrigin, changes: BranchChanges, root: Path) -> N
         write_file(draft / "config.yaml", settings_to_yaml(changes.settings))
         write_file(
             draft / "environment.txt",
-            format_environment(changes.settings.sandbox.python, origin.cut.state.installed_packages),
+            format_environment(changes.settings.sandbox.python, origin.cut.state.search.installed_packages),
         )
         now = max(time.time(), origin.rows[-1][0])
         added = [
@@ -151,6 +151,8 @@ def _build_first_events(
     yield from find_deletions((event for event, _ in parse_events(read_rows(log), log)), origin.cut.state)
     yield from origin.marks
     if addition.note:
-        yield CommandReceived(verb="note", target=origin.cut.state.stage or "", text=addition.note, by=addition.author)
+        yield CommandReceived(
+            verb="note", target=origin.cut.state.search.stage or "", text=addition.note, by=addition.author
+        )
     if addition.user_code is not None:
         yield from build_first_choice(origin.cut.state, origin.point, addition.user_code, folder)

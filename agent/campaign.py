@@ -368,14 +368,14 @@ def share_options(share: RunAllowance) -> list[str]:
 def compute_spent(state: RunState, subjects: Cost | None = None) -> SpendingCaps:
     """Compute everything that a run spent or may have spent. `subjects` is the cost of its exchanges with studied
     models, which events report late."""
-    spent, subjects = state.spent_cost, subjects or Cost()
-    subject_tokens = sum(one.input_tokens + one.output_tokens for one in state.llm_usage)
+    spent, subjects = state.calls.spent_cost, subjects or Cost()
+    subject_tokens = sum(one.input_tokens + one.output_tokens for one in state.calls.llm_usage)
     return keep_limited(
         {
             "usd": spent.usd,
             "tokens": float(spent.tokens),
             "gpu_hours": spent.gpu_seconds / 3600,
-            "subject_usd": max(subjects.usd, sum(one.usd for one in state.llm_usage)),
+            "subject_usd": max(subjects.usd, sum(one.usd for one in state.calls.llm_usage)),
             "subject_tokens": float(max(subjects.tokens, subject_tokens)),
         }
     )

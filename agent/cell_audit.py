@@ -72,7 +72,11 @@ def _check_values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator
         if line.outcome in ("measured", "taken over") and line.id in state.cells
     ]
     made = {str(value) for run in runs for value in run.measurements}
-    several = {metric.name for metric in (state.data_plan.metrics if state.data_plan else ()) if metric.is_comparative}
+    several = {
+        metric.name
+        for metric in (state.search.data_plan.metrics if state.search.data_plan else ())
+        if metric.is_comparative
+    }
     has = {str(value) for value in attempt.measurements if value.name not in several or str(value) in made}
     lost = made - has if attempt.failure is None and not trial else set[str]()
     for what, values in (("that no cell measured", has - made), ("missing that its cells measured", lost)):

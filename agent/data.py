@@ -100,6 +100,6 @@ def check_unchanged(settings: Settings) -> None:
 def fetch_models(settings: Settings, folder: RunFolder, state: RunState) -> dict[str, Path]:
     """Download missing models named by the settings and the plan; return `OWNER/NAME@REVISION` -> folder in the run.
     Raises `PretrainedError`."""
-    asked = state.data_plan.pretrained if state.data_plan is not None else ()
+    asked = state.search.data_plan.pretrained if state.search.data_plan is not None else ()
     models = parse_pretrained(dict.fromkeys((*settings.sandbox.pretrained, *asked)))
     return {str(model): provide_model(model, folder.pretrained) for model in models}

@@ -155,9 +155,9 @@ def describe_isolation_for_readers(state: RunState) -> str:
         ISOLATED_TEXT if one == BUBBLEWRAP else NETWORK_ON_TEXT if one.startswith(BUBBLEWRAP) else LABELS_EXPOSED_TEXT
         for one in state.isolations or ("",)
     ]
-    if any(facts.source.startswith("git:") for facts in state.datasets):
+    if any(facts.source.startswith("git:") for facts in state.search.datasets):
         where = NO_ISOLATION_TEXT + "." if LABELS_EXPOSED_TEXT in statements else STRICT_ISOLATION_TEXT
-        scored = any(facts.sizes for facts in state.datasets)
+        scored = any(facts.sizes for facts in state.search.datasets)
         return where + (
             REPOSITORY_NUMBERS_TEXT
             if not scored

@@ -85,7 +85,9 @@ def ideate(
             asyncio.run(_ideate(order, settings, log, on_idea))
             return log.state
     except (ModelConfigError, CatalogueError):
-        if made and not fold_events(read_events(folder / EVENTS_FILE)).answers:  # keep billed answers for resuming
+        if (
+            made and not fold_events(read_events(folder / EVENTS_FILE)).calls.answers
+        ):  # keep billed answers for resuming
             shutil.rmtree(folder)
         raise
 
@@ -101,7 +103,9 @@ async def _ideate(
         if order.context is not None:
             copy_documents(order.context, folder / "context")
         copies, refused = read_copies(folder / "context")
-        if study.state.context is None and (copies or refused):  # documents are summarised once, before the first idea
+        if study.state.paper.context is None and (
+            copies or refused
+        ):  # documents are summarised once, before the first idea
             k = decision_number(study.recorder, RunTask(task="context"))
             log.append(await digest_documents(models.make_client(k, 0), copies, refused))
             log.append(TaskDone(k=k))
@@ -111,7 +115,7 @@ async def _ideate(
 
 
 async def _record_start(order: IdeaTask, settings: Settings, log: EventLog) -> None:
-    began = log.state.ideation
+    began = log.state.ideation.started
     if began is None:
         means = find_resources(settings, fetching=bool(settings.literature.sources) and await reaches_hub())
         log.append(
@@ -128,7 +132,7 @@ async def _record_start(order: IdeaTask, settings: Settings, log: EventLog) -> N
         raise UsageError(f"{log.path.parent} has ideas for another topic: choose another --out")
     elif (
         order.context is not None
-        and log.state.context is None
+        and log.state.paper.context is None
         and build_idea_work(1) in [one.action for one in log.state.decisions.values()]
     ):
         raise UsageError(f"{log.path.parent} was started without documents: choose another --out for --context")

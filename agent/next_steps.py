@@ -40,13 +40,13 @@ BEFORE_ABLATION: tuple[StageName, ...] = ("agenda", "tuning", "preliminary")
 
 def find_next_steps(state: RunState) -> NextSteps:
     """Describe the next steps of a run; if the settings cannot be read, only those of its phase."""
-    settings, stage = _read_settings(state), state.stage
-    best = next((best for name in BEFORE_ABLATION if (best := state.stages[name].best) is not None), None)
+    settings, stage = _read_settings(state), state.search.stage
+    best = next((best for name in BEFORE_ABLATION if (best := state.search.stages[name].best) is not None), None)
     phases = PHASES[state.kind]
     steps = tuple(
         _describe_step(state, phase) for phase in phases[phases.index(state.phase) : -1][:MAX_NEXT_STEPS]
     ) or (PHASE_TEXT["done"],)
-    if settings is None or state.data_plan is None or stage is None:
+    if settings is None or state.search.data_plan is None or stage is None:
         return NextSteps(
             best=best,
             actions=steps,
@@ -58,7 +58,7 @@ def find_next_steps(state: RunState) -> NextSteps:
             state, stage, VisibleDecisions(through=state.last_decision), settings=settings.search
         ).best_node
         best = first.id if first is not None else None
-    settled = state.stages[stage].is_settled
+    settled = state.search.stages[stage].is_settled
     idle = f"no experiments in this step: {steps[0]}" if settled else "a node is about to start"
     if not settled and state.find_stage_end(stage) is None:
         action = _describe_next_action(state, settings.search, stage)
@@ -118,8 +118,8 @@ def _describe_design(state: RunState, settings: Settings) -> str:
     """Describe the seeds that the pilot suggests, and what a smaller design could decide, from the pilot until
     the lock.
     """
-    stage = state.stage
-    if stage is None or state.current_lock is not None or not state.stages["tuning"].is_settled:
+    stage = state.search.stage
+    if stage is None or state.search.current_lock is not None or not state.search.stages["tuning"].is_settled:
         return ""
     view = build_snapshot(
         state, stage, VisibleDecisions(also=tuple(sorted(state.finished_decisions))), settings=settings.search
@@ -134,11 +134,11 @@ def _describe_design(state: RunState, settings: Settings) -> str:
             f"{room} decide effects from {effect.smallest * (count / max(room, 1)) ** 0.5:.3g}"
             for name, count in wanted.items()
             if count > room
-            for one in state.data_plan.hypotheses
+            for one in state.search.data_plan.hypotheses
             if one.id == name
             for effect in one.effects[:1]
         ]
-        if state.data_plan is not None
+        if state.search.data_plan is not None
         else []
     )
     need = ", ".join(f"{name} {count}" for name, count in wanted.items())
@@ -154,8 +154,8 @@ def _describe_design(state: RunState, settings: Settings) -> str:
 
 def _describe_hours(state: RunState, settings: Settings) -> tuple[str, ...]:
     """Return what the remaining hours can decide, in lines, until the lock; none without time or a claim."""
-    left, plan = settings.time_limit - state.active_seconds, state.data_plan
-    if left <= 0 or plan is None or state.current_lock is not None:
+    left, plan = settings.time_limit - state.active_seconds, state.search.data_plan
+    if left <= 0 or plan is None or state.search.current_lock is not None:
         return ()
     if not any(one.confirmatory for one in plan.hypotheses):
         return ()
@@ -166,7 +166,7 @@ def _describe_hours(state: RunState, settings: Settings) -> tuple[str, ...]:
         seconds=left,
         references=settings.search.ladder,
         limit=settings.search.max_seeds,
-        test_sizes={one.name: one.sizes.get("test", 0) for one in state.datasets},
+        test_sizes={one.name: one.sizes.get("test", 0) for one in state.search.datasets},
         spreads=read_spreads(state),
     ).lines
 
@@ -175,7 +175,7 @@ def _describe_step(state: RunState, phase: Phase) -> str:
     """Describe a step of the state machine."""
     if phase not in STAGES:
         return PHASE_TEXT.get(phase, phase)
-    if state.stages[phase].is_settled:
+    if state.search.stages[phase].is_settled:
         return f"report on the {phase} stage"
     ended = state.find_stage_end(phase) is not None
     return f"select the best node of the {phase} stage" if ended else f"search the {phase} stage"
@@ -187,10 +187,10 @@ def estimate_remaining(state: RunState) -> RemainingEstimate | None:
     None before there is a data plan, after the end, or if the settings cannot be read.
     """
     settings = _read_settings(state)
-    if settings is None or state.data_plan is None or state.phase == "done":
+    if settings is None or state.search.data_plan is None or state.phase == "done":
         return None
     table = build_cost_table(settings, lambda: state.gpus_per_experiment)
-    rows, spent = table.list_rows(state.data_plan), compute_spent_by_phase(state)
+    rows, spent = table.list_rows(state.search.data_plan), compute_spent_by_phase(state)
     asked = [(row.role, number) for row, number in table.list_remaining(state) if row.role is not None]
     cost = sum_costs(table.estimate_call(role, state) * number for role, number in asked)
     made = sum(len(node.attempts) for node in state.nodes.values())

@@ -178,7 +178,7 @@ def import_repository(settings: Settings, folder: RunFolder, kind: StudyKind = "
 
 def open_repository(settings: Settings, folder: RunFolder, state: RunState | None = None) -> StudyRepository:
     """Open the repository for running its cells. Raises `RepositoryError`, `ExecutorError`."""
-    built = state.repository_state.environment if state is not None else None
+    built = state.repository.environment if state is not None else None
     code, mirror = settings.code, open_mirror(folder)
     environment = build_environment(
         mirror.read_texts(code.tree),

@@ -119,7 +119,7 @@ def start_study(
         )
         return _run_process(folder, settings, listener, first=started)
     except (ModelConfigError, CatalogueError):
-        if read_state(root).data_plan is None:
+        if read_state(root).search.data_plan is None:
             shutil.rmtree(root)
         raise
 
@@ -206,7 +206,7 @@ def rewrite_paper(run: Path, overrides: dict[str, Any], *, listener: EventListen
     open_backend(settings.models)
     _check_rewritable(state, RunFolder(run), has_new_template="paper.template" in overrides)
     first = RewriteStarted(
-        version=state.paper_version + 1,
+        version=state.paper.version + 1,
         settings=overrides,
         model=settings.models.model_names,
         template=_save_new_template(RunFolder(run), settings, overrides),
@@ -219,9 +219,9 @@ def _check_rewritable(state: RunState, folder: RunFolder, *, has_new_template: b
 
     Raises `TemplateError`, `UsageError`.
     """
-    if state.template_sha256 and not has_new_template:
-        template.load_copy(folder.templates, state.template_sha256)
-    drawn = state.figures
+    if state.paper.template_sha256 and not has_new_template:
+        template.load_copy(folder.templates, state.paper.template_sha256)
+    drawn = state.paper.figures
     sources = (
         []
         if drawn is None
@@ -269,8 +269,8 @@ def _run_process(
             log.append(first)
             backend = open_backend(settings.models)
             if isinstance(backend, ReplayModel):
-                backend.resume_after(key.role for key in log.state.answers)
-            process = RunProcess(replace(folder, paper_version=log.state.paper_version), settings, log, left, backend)
+                backend.resume_after(key.role for key in log.state.calls.answers)
+            process = RunProcess(replace(folder, paper_version=log.state.paper.version), settings, log, left, backend)
             return asyncio.run(process.run())
         except OSError as error:
             alerts.send("failure", str(error), log.state)

@@ -86,12 +86,12 @@ class CommandHandler:
         if why is not None:
             return f"{command.verb} {command.target[:40]}".strip() + f": {why}"
         if command.verb == "note" and not command.target:  # record the stage in the log
-            command = command.model_copy(update={"target": self.recorder.state.stage or ""})
+            command = command.model_copy(update={"target": self.recorder.state.search.stage or ""})
         if command.plan is not None:  # first: after a kill here the command is refused, but the plan is amended
             state = self.recorder.state
             self.recorder.append(
                 PlanAmended(
-                    number=len(state.amendments) + 1,
+                    number=len(state.search.amendments) + 1,
                     data_plan=command.plan,
                     why=command.text,
                     by=command.by or "the user",

@@ -36,7 +36,6 @@ from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import ProcessEnded, StudiedLLMsAsked
 from labwright.record.llm_calls import LLMUnavailable, read_exchanges
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.state_fields import RepositoryState
 from labwright.record.retention import delete_unreferenced
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.nodes import PHASES, STAGES, Phase, StageName
@@ -80,20 +79,24 @@ POLL_SECONDS = 0.3
 def find_ending(state: RunState) -> tuple[int, str]:
     """Return the exit code of a finished study, and why its paper was not released, or nothing was found."""
     if state.kind != "paper":
-        code, reason = _find_repository_ending(state.repository_state)
+        code, reason = _find_repository_ending(state)
         return (code, reason) if state.limit_reason is None else (LIMITED, state.limit_reason)
-    if state.released is None or not state.released.released:
-        return NOT_RELEASED, "; ".join(state.released.reasons) if state.released else ""
+    if state.paper.released is None or not state.paper.released.released:
+        return NOT_RELEASED, "; ".join(state.paper.released.reasons) if state.paper.released else ""
     return LIMITED if state.limit_reason else RELEASED, ""
 
 
-def _find_repository_ending(code: RepositoryState) -> tuple[int, str]:
-    if code.question_answer is not None:
-        return (RELEASED, "") if code.question_answer.conclusion else (NOT_RELEASED, code.question_answer.why)
-    if code.ablation_results is not None:
-        none = f"nothing was ablated: {code.ablation_results.stopped or 'no part was found'}"
-        return (RELEASED, "") if code.ablation_results.results else (FINDINGS, none)
-    if code.baseline is not None and code.baseline.verdict in ("reproduced", "unchecked"):
+def _find_repository_ending(state: RunState) -> tuple[int, str]:
+    if (answer := state.question.answer) is not None:
+        return (RELEASED, "") if answer.conclusion else (NOT_RELEASED, answer.why)
+    if (found := state.ablation.results) is not None:
+        return (
+            (RELEASED, "")
+            if found.results
+            else (FINDINGS, f"nothing was ablated: {found.stopped or 'no part was found'}")
+        )
+    baseline = state.repository.baseline
+    if baseline is not None and baseline.verdict in ("reproduced", "unchecked"):
         return RELEASED, ""
     return FINDINGS, "the result was not reproduced"
 
@@ -129,9 +132,9 @@ class RunProcess:
             subjects=open_studied_llms(self.settings, self.folder.root),
             shared=self.settings.campaign and self.settings.campaign / SLOTS_FOLDER,
         )
-        if self.log.state.paper_version == 1:  # not needed to rewrite a paper
+        if self.log.state.paper.version == 1:  # not needed to rewrite a paper
             executor.packages = restore_packages(
-                self.log.state.installed_packages, self.folder.packages_lock, self.settings.sandbox
+                self.log.state.search.installed_packages, self.folder.packages_lock, self.settings.sandbox
             )
         repository: StudyRepository | None = None
         if self.settings.code.repository is not None:
@@ -288,13 +291,16 @@ class RunProcess:
                 )
             if (
                 self.settings.campaign is not None
-                and self.log.state.test_measurements
+                and self.log.state.search.test_measurements
                 and self.log.state.campaign is None
                 and (place := await asyncio.to_thread(count_campaign_peers, self.settings.campaign, self.folder.root))
                 is not None
             ):
                 self.log.append(place)
-            if self.settings.subjects and (uses := read_exchanges(self.folder.root).usage) != self.log.state.llm_usage:
+            if (
+                self.settings.subjects
+                and (uses := read_exchanges(self.folder.root).usage) != self.log.state.calls.llm_usage
+            ):
                 self.log.append(StudiedLLMsAsked(uses=uses))
             return await step()
 

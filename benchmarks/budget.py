@@ -217,7 +217,7 @@ class SimulatedRun:
             return False
         finally:
             cap = self.settings.budget.usd or math.inf
-            self.overspent = self.overspent or max(self.log.state.spent_cost.usd, self.provider.bill) > cap + 1e-9
+            self.overspent = self.overspent or max(self.log.state.calls.spent_cost.usd, self.provider.bill) > cap + 1e-9
         return True
 
     async def run_task(self, task: str, work: Callable[[int], Awaitable[None]]) -> None:
@@ -240,10 +240,10 @@ class SimulatedRun:
     async def work(self) -> None:
         """Do what is left of the run. Raises `BudgetSpent` without a plan; `Died`."""
         state = self.log.state
-        if state.data_plan is None:
+        if state.search.data_plan is None:
             await self.run_task("prepare", self._prepare)
         for stage in STAGES:
-            if state.stages[stage].summary is None:
+            if state.search.stages[stage].summary is None:
                 await self._search(stage, self.table.search.find_limits(stage).nodes)
         if not any(node.status == "good" for node in state.nodes.values()):
             return
@@ -364,7 +364,7 @@ class SimulatedRun:
         self.log.append(DraftAssessed(round=0, draft=draft))
 
     async def _finish_draft(self, _: int) -> None:
-        self.log.append(self.log.state.drafts[0].model_copy(update={"round": 1, "done": True}))
+        self.log.append(self.log.state.paper.drafts[0].model_copy(update={"round": 1, "done": True}))
 
     async def _check(self, number: int) -> None:
         await self.ask_all(format_figure_review_task(number), "figure_review")
@@ -432,7 +432,7 @@ def simulate(case: tuple[float, int]) -> dict[str, Any]:
         "outcome": {"model": "paper", "program": "report"}.get(run.written_by, "none"),
         "overspent": run.overspent,
         "bill": run.provider.bill,
-        "recorded": state.spent_cost.usd,
+        "recorded": state.calls.spent_cost.usd,
         "calls": run.provider.calls,
         "nodes": sum(node.status in ("good", "buggy") for node in state.nodes.values()),
         "cancelled": sum(node.status == "cancelled" for node in state.nodes.values()),

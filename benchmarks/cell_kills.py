@@ -87,7 +87,7 @@ def measure_kills(runs: Path, *, kills: int = KILLS, seed: int = 0, tuning: bool
         "kills": kills,
         "in_tuning": tuning,
         "cells": len(whole.list_executed()),
-        "trials": len(state.trials),
+        "trials": len(state.search.trials),
         "taken_over": sum(
             line.outcome == "taken over"
             for node in state.nodes.values()
@@ -139,7 +139,7 @@ def _run_killed(
 
 def _is_tuned(state: RunState) -> bool:
     """Return whether no trial is left to measure in the tuning stage."""
-    return state.stages["tuning"].is_settled or any(node.kind == "tune" for node in state.nodes.values())
+    return state.search.stages["tuning"].is_settled or any(node.kind == "tune" for node in state.nodes.values())
 
 
 def _list_choices(state: RunState) -> list[object]:

@@ -40,6 +40,7 @@ from labwright.record.event_log import MemoryLog
 from labwright.record.log_reader import read_state
 from labwright.record.printed_value import print_count
 from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.search_state import SearchState
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement, parse_arm, parse_level
 from labwright.record.schema.nodes import Node
 from labwright.record.zips import open_run_folder
@@ -301,9 +302,9 @@ def make_cases(record: ClaimRecord, count: int, rng: Random) -> list[Case]:
 def build_run_record(path: Path) -> tuple[ClaimRecord, Evidence]:
     """Return the record of a run, and the evidence for its numbers."""
     state = read_state(open_run_folder(path))
-    assert state.data_plan is not None, "the run has no plan"
+    assert state.search.data_plan is not None, "the run has no plan"
     claims = build_paper_claims(state)
-    record = ClaimRecord(state.data_plan, decide_hypotheses(state), claims.means, claims.differences)
+    record = ClaimRecord(state.search.data_plan, decide_hypotheses(state), claims.means, claims.differences)
     printed = format_claims(claims.all_claims, record.plan) | format_decisions(record.decisions, record.plan)
     return record, Evidence(results=printed)
 
@@ -332,7 +333,7 @@ def build_study_record(study: Mapping[str, Any]) -> tuple[ClaimRecord, Evidence]
         for place, seed in enumerate(seeds)
     ]
     facts = tuple(DatasetFacts.model_validate(one) for one in study["facts"])
-    state = RunState(data_plan=plan, datasets=facts, nodes={node.id: node for node, _ in runs})
+    state = RunState(search=SearchState(data_plan=plan, datasets=facts), nodes={node.id: node for node, _ in runs})
     means = compute_claims("test", runs)
     pairs = compute_differences(state, means)
     decisions = decide_from_runs(

@@ -134,7 +134,7 @@ def list_tree(state: RunState) -> list[object]:
             n.varies,
             n.source_sha256,
             [one.model_dump() for one in n.measurements],
-            [one.model_dump() for one in state.test_measurements.get(n.id, ())],
+            [one.model_dump() for one in state.search.test_measurements.get(n.id, ())],
         )
         for n in state.nodes.values()
     ]
@@ -234,16 +234,16 @@ def main() -> int:
         "cells": celled,
         "tuning": tuned,
         "nodes": len(reference.nodes),
-        "answers": len(reference.answers),
+        "answers": len(reference.calls.answers),
         "seconds_ratio_one_to_two_workers": round(seconds_one / seconds, 3),
         "same_tree_one_worker": list_tree(single) == list_tree(reference),
         "same_claims_one_worker": list_claims(single) == list_claims(reference),
-        "same_paper_text_one_worker": single.drafts[-1].draft == reference.drafts[-1].draft,
+        "same_paper_text_one_worker": single.paper.drafts[-1].draft == reference.paper.drafts[-1].draft,
         "other_seed_differs": list_claims(seeded) != list_claims(reference),
         "kills": kills,
         "same_tree_killed": list_tree(resumed) == list_tree(reference),
         "same_claims_killed": list_claims(resumed) == list_claims(reference),
-        "same_paper_text_killed": resumed.drafts[-1].draft == reference.drafts[-1].draft,
+        "same_paper_text_killed": resumed.paper.drafts[-1].draft == reference.paper.drafts[-1].draft,
         "done_twice": twice_done,
         "exit_codes": [
             state.process_end and state.process_end.exit_code for state in (reference, single, seeded, resumed)

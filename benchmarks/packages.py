@@ -144,7 +144,7 @@ class PackageRuns:
 def measure_packages(bench: PackageRuns) -> dict[str, Any]:
     """Measure a run from plan to paper, a second one that shares packages, and a rebuild from the lock."""
     found: dict[str, Any] = {"packages": bench.names, "run": bench.run_timed(*bench.run_options("first"))}
-    installed = read_state(bench.runs / "first").installed_packages
+    installed = read_state(bench.runs / "first").search.installed_packages
     assert installed is not None, found
     found["installed"] = {
         "megabytes": round(installed.bytes / 1e6, 2),
@@ -152,8 +152,8 @@ def measure_packages(bench: PackageRuns) -> dict[str, Any]:
         "all": installed.packages,
     }
     second = bench.kill_when(
-        bench.start(*bench.run_options("second")), "second", lambda state: state.installed_packages is not None
-    ).installed_packages
+        bench.start(*bench.run_options("second")), "second", lambda state: state.search.installed_packages is not None
+    ).search.installed_packages
     assert second is not None
     found["second run"] = {
         "seconds": second.seconds,

@@ -24,6 +24,7 @@ import numpy as np
 
 import labwright
 from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.search_state import SearchState
 from labwright.record.reference_baselines import OFF_THE_SHELF_ARM, TRIVIAL_ARM, build_reference_space
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
@@ -76,7 +77,7 @@ def list_trials(facts: DatasetFacts, metric: str, *, trials: int, seed: int) -> 
         arms=(Arm(name="a", role="baseline"), Arm(name="b", role="method")),
         tuning=TuningPlan(budget=trials),
     )
-    space = build_reference_space(RunState(data_plan=plan, datasets=(facts,)))
+    space = build_reference_space(RunState(search=SearchState(data_plan=plan, datasets=(facts,))))
     shared = tuple(one.model_copy(update={"arms": ("a",)}) for one in space)  # so that the plan has something to tune
     return sample_settings(
         StageSnapshot(

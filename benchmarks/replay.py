@@ -36,10 +36,10 @@ def replay_run(base: Path) -> dict[str, Any]:
     state = read_state(base / "replayed")
     return {
         "exit_code": code,
-        "reasons": list(state.released.reasons)
-        if state.released
+        "reasons": list(state.paper.released.reasons)
+        if state.paper.released
         else [state.process_end.reason if state.process_end else ""],
-        "requests": {role: used.calls for role, used in sorted(state.usage_by_role.items())},
+        "requests": {role: used.calls for role, used in sorted(state.calls.usage_by_role.items())},
         "nodes": {one.id: [one.stage, one.kind, one.parent, one.status] for one in state.nodes.values()},
         "seconds": round(time.monotonic() - began, 1),
     }

@@ -70,10 +70,10 @@ def build_command(task: str, strategy: str, runs: Path, model: str, address: str
 
 def summarize(state: RunState) -> dict[str, Any]:
     """Return the cost and the results of a run."""
-    plan, best = state.data_plan, find_winner(state)
+    plan, best = state.search.data_plan, find_winner(state)
     assert plan is not None
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
-    used = state.usage_by_role.values()
+    used = state.calls.usage_by_role.values()
     return {
         "search_nodes": sum(node.kind in SEARCH_KINDS for node in state.nodes.values()),
         "executions": sum(len(node.attempts) for node in state.nodes.values()),
@@ -82,7 +82,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         "tokens_out": sum(one.output_tokens for one in used),
         "minutes": round(state.active_seconds / 60, 1),
         "reported": [state.nodes[best].kind, best] if best else None,
-        "released": state.released.released if state.released else False,
+        "released": state.paper.released.released if state.paper.released else False,
         "method_on_test": {
             f"{one.dataset} {one.level}": round(one.mean, 4)
             for one in compute_paper_claims(state)
@@ -131,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not given.report and (state is None or state.process_end is None):
             subprocess.run(build_command(task, way, given.runs, given.model, given.base_url), check=False)
             state = _read_state(run)
-        if state is not None and state.data_plan is not None:
+        if state is not None and state.search.data_plan is not None:
             found[name] = summarize(state)
     text = json.dumps(found, indent=1)
     print(text)

@@ -258,9 +258,9 @@ def measure_study(place: Path, *, kills: int, cap: float, delay: float = 0.2) ->
         "grades": sorted({one.grade for node in state.nodes.values() for one in node.measurements}),
         "exit_codes_of": checks,
         "models": {one.name: one.models for one in uses},
-        "paper": state.released is not None and state.released.pdf,
+        "paper": state.paper.released is not None and state.paper.released.pdf,
         "ended": state.process_end.reason if state.process_end is not None else "",
-        "why_not_released": (list(state.released.reasons)[:3] if state.released is not None else []),
+        "why_not_released": (list(state.paper.released.reasons)[:3] if state.paper.released is not None else []),
     }
 
 

@@ -358,13 +358,13 @@ class StudyWorld(SearchWorld):
     def take_look(self, look: int) -> None:
         """Score and test the fresh seeds, as `stages.evidence.looks.take_look`."""
         state = self.log.state
-        lock, nodes = state.current_lock, list_look_replicates(state, look)
+        lock, nodes = state.search.current_lock, list_look_replicates(state, look)
         assert lock is not None
-        if len(state.looks) > look:
+        if len(state.search.looks) > look:
             return
         mean = self.study.effect + self.find_bias(state.nodes[lock.winner]) + self.draws.shared
         for node in nodes:
-            if node.id not in state.test_measurements:
+            if node.id not in state.search.test_measurements:
                 value = mean + float(self.draws.seeds[node.seed - FRESH_SEED_OFFSET])
                 self.log.append(
                     SealedTestScored(
@@ -386,7 +386,9 @@ class StudyWorld(SearchWorld):
         taken = LookTaken(
             look=look, seeds=tuple(node.seed for node in nodes), resampled=(self.study.spread_of_examples,)
         )
-        conclusive = is_conclusive(decide_hypotheses(replace(state, looks=[*state.looks, taken])))
+        conclusive = is_conclusive(
+            decide_hypotheses(replace(state, search=replace(state.search, looks=[*state.search.looks, taken])))
+        )
         limit = explain_sampling_end(
             lock, look, self.settings, affordable=self.count_affordable_seeds(lock.looks[look])
         )
@@ -403,13 +405,13 @@ def drive(study: Study, *, is_biased: bool) -> Outcome:
     state = log.state
     nodes = [one for one in state.nodes.values() if one.kind == "replicate" and one.seed >= FRESH_SEED_OFFSET]
     fresh = sum(bool(one.attempts) for one in nodes) / study.hours
-    if state.current_lock is None or not state.looks:
+    if state.search.current_lock is None or not state.search.looks:
         return Outcome("open", False, 0, fresh, 0.0)
     [found] = decide_hypotheses(state)
     return Outcome(
         verdict=found.verdict,
         is_precise=all(part.is_precise for part in found.parts),
-        seeds=len(state.looks[-1].seeds),
+        seeds=len(state.search.looks[-1].seeds),
         share=fresh,
-        bias=world.find_bias(state.nodes[state.current_lock.winner]),
+        bias=world.find_bias(state.nodes[state.search.current_lock.winner]),
     )

@@ -136,7 +136,7 @@ def run_study(study: PlantedStudy, folder: Path, *, slots: int = 2, pace: float 
     state = bench.state
     for node in find_replicates(state, find_winner(state) or ""):
         cells = [line.cell for line in node.attempts[-1].cells if line.outcome in ("measured", "taken over")]
-        found = (measure_cell(study, one, state.find_setting(one.arm, one.trial), "test") for one in cells)
+        found = (measure_cell(study, one, state.search.find_setting(one.arm, one.trial), "test") for one in cells)
         bench.recorder.append(SealedTestScored(node=node.id, measurements=tuple(one for one in found if one)))
     return state
 
@@ -229,7 +229,9 @@ def compute_effort(state: RunState) -> dict[str, Any]:
     """Return trials, versions and seconds by arm, and the largest-to-smallest ratio of what the plan counts."""
     found = compute_efforts(state)
     counted = [
-        one.seconds if state.data_plan and state.data_plan.tuning.currency == "seconds" else one.evaluation_count
+        one.seconds
+        if state.search.data_plan and state.search.data_plan.tuning.currency == "seconds"
+        else one.evaluation_count
         for one in found
     ]
     return {

@@ -34,8 +34,8 @@ from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
 from labwright.models.roles.judge import PREFER
 from labwright.record.errors import UsageError
 from labwright.record.event_log import MemoryLog
+from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.table import Table
@@ -75,7 +75,7 @@ def compare_runs(args: Compare) -> int:
     states = _read_states(args.runs)
     comparison = RunsComparisonReport(
         sides=tuple(
-            build_side(name, state, select_best(state.drafts).draft if state.drafts else None)
+            build_side(name, state, select_best(state.paper.drafts).draft if state.paper.drafts else None)
             for name, (state, _) in states.items()
         )
     )
@@ -117,7 +117,7 @@ async def _judge_pairs(
     entrants: list[ComparedPaper] = []
     for name, (state, path) in states.items():
         try:
-            clean = await guard_paper(await read_released_paper(state, RunFolder(path, state.paper_version)))
+            clean = await guard_paper(await read_released_paper(state, RunFolder(path, state.paper.version)))
         except (JudgeError, TexError) as error:
             raise UsageError(f"{path}: {error}; without --model, the runs are compared by their records only") from None
         entrants.append(ComparedPaper(name, shorten_paper(clean.paper), len(clean.removed)))
@@ -136,7 +136,7 @@ async def _judge_pairs(
             "pairs": tuple(pairs),
             "failed": tuple(failed),
             "tally": tally_pairs([one.name for one in entrants], pairs),
-            "took": log.state.total_usage,
+            "took": log.state.calls.total_usage,
             "removed": {one.name: one.removed for one in entrants if one.removed},
         }
     )

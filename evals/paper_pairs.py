@@ -63,8 +63,8 @@ class ComparedRun(FrozenModel):
 def build_side(run: str, state: RunState, draft: PaperDraft | None) -> ComparedRun:
     """Build the row of a started run; `draft` is the source of its paper."""
     assert state.started is not None
-    idea, released = state.started.idea, state.released
-    plan, claims = state.data_plan, list[KeyClaim]()
+    idea, released = state.started.idea, state.paper.released
+    plan, claims = state.search.data_plan, list[KeyClaim]()
     if plan is not None:
         methods = {arm.name for arm in plan.arms if arm.role == "method"}
         claims = [
@@ -91,11 +91,11 @@ def build_side(run: str, state: RunState, draft: PaperDraft | None) -> ComparedR
         facts=collect_record_facts(state, draft or _EMPTY_DRAFT),
         claims=tuple(claims[:MAX_CLAIMS]),
         claims_left_out=max(0, len(claims) - MAX_CLAIMS),
-        judgement=state.judged.judgement if state.judged else None,
+        judgement=state.paper.judged.judgement if state.paper.judged else None,
         seconds=round(state.active_seconds, 1),
-        calls=state.total_usage.calls,
-        usd=round(state.total_usage.usd, 6),
-        unpriced=state.total_usage.unpriced,
+        calls=state.calls.total_usage.calls,
+        usd=round(state.calls.total_usage.usd, 6),
+        unpriced=state.calls.total_usage.unpriced,
     )
 
 

@@ -48,7 +48,7 @@ def format_required_cells(event: CellsRequired, state: RunState) -> str:
 
 def format_execution(event: CellExecuted, state: RunState) -> str:
     """Format one execution of a cell and its primary metric, if measured."""
-    run, plan = event.run, state.data_plan
+    run, plan = event.run, state.search.data_plan
     head = f"{event.node} ran {format_cell(run.cell)} in {format_duration(run.seconds)}"
     if run.failure is not None:
         return f"{head}: {run.failure.kind}: {shorten(run.failure.message, 100)}"

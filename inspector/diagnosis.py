@@ -237,7 +237,7 @@ def compute_baseline_differences(state: RunState, best: str | None) -> tuple[Cla
     """Compute method - baseline by dataset and condition for the primary metric, over replicates; without replicates,
     for one seed.
     """
-    plan = state.data_plan
+    plan = state.search.data_plan
     if plan is None or best is None or best not in state.nodes:
         return ()
     roles = {arm.name: arm.role for arm in plan.arms}

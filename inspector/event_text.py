@@ -14,6 +14,8 @@ from labwright.record.schema.repository import format_command_line
 _COMMAND_SOURCES = {"person": "given by you", "repository": "found in the repository", "model": "chosen by the model"}
 _STATUS_TEXT = {"good": "ok", "buggy": "failed"}
 
+_RepositoryEvent = repository_events.RepositoryEvent | repository_events.AblationEvent | repository_events.QuestionEvent
+
 
 def describe_event(event: Event, state: RunState) -> str | None:
     """Describe an event in one line safe for a terminal; return None for small steps."""
@@ -21,12 +23,12 @@ def describe_event(event: Event, state: RunState) -> str | None:
         return _describe_run_event(event, state)
     if isinstance(event, search_events.SearchEvent | search_events.NodeEvent):
         return _describe_search_event(event, state)
-    if isinstance(event, repository_events.RepositoryEvent):
+    if isinstance(event, _RepositoryEvent):
         return _describe_code_event(event)
     return _describe_paper_event(event)
 
 
-def _describe_code_event(event: repository_events.RepositoryEvent) -> str | None:
+def _describe_code_event(event: _RepositoryEvent) -> str | None:
     match event:
         case repository_events.RepositoryImported():
             return f"checked out commit {event.commit[:12]}: {event.files} files, {event.bytes / 1e6:.1f} MB" + "".join(
@@ -76,7 +78,9 @@ def _describe_run_event(event: run_events.RunEvent | run_events.CallEvent, state
             return f"no valid answer for {event.key}: {shorten(event.why, 100)}; {event.then}"
         case run_events.PromptChanged():
             return f"answer {event.key} reused although the machine or the limits have changed"
-        case run_events.CallAnswered() if state.superseded_answers and state.superseded_answers[-1].key == event.key:
+        case run_events.CallAnswered() if (
+            state.calls.superseded_answers and state.calls.superseded_answers[-1].key == event.key
+        ):
             return f"{event.key} repeated: its prompt has changed since it was answered"
         case run_events.CommandReceived():
             return format_command(event)
@@ -158,7 +162,7 @@ def _describe_search_event(event: search_events.SearchEvent | search_events.Node
             issues = "; ".join(issue for review in refused for issue in review.issues)
             return f"{event.node} figures rejected: {shorten(issues, 80)}" if refused else None
         case search_events.NodeJudged():
-            node, plan = state.nodes.get(event.node), state.data_plan
+            node, plan = state.nodes.get(event.node), state.search.data_plan
             score = compute_node_score(node, plan) if node is not None else None
             value = (
                 f", {to_plain(plan.primary_metric.name)} {score:.4g}" if plan is not None and score is not None else ""
@@ -223,7 +227,7 @@ def _describe_execution(event: search_events.AttemptExecuted, state: RunState) -
     return f"{took}: {attempt.failure.kind}: {shorten(attempt.failure.message, 80)}"
 
 
-def _describe_paper_event(event: paper_events.PaperEvent | paper_events.IdeaEvent) -> str | None:
+def _describe_paper_event(event: paper_events.PaperEvent | paper_events.IdeationEvent) -> str | None:
     match event:
         case paper_events.ContextRead():
             read = ", ".join(

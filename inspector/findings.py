@@ -26,7 +26,7 @@ class FoundEffect(NamedTuple):
 
 def list_findings(state: RunState) -> Iterator[tuple[str, str]]:
     """Yield pairs of a label and a text: the repository, what was asked, the baseline, and the answer."""
-    code = state.repository_state
+    code = state.repository
     if state.kind == "paper" or state.started is None:
         return
     if code.imported is not None:
@@ -51,17 +51,17 @@ def list_findings(state: RunState) -> Iterator[tuple[str, str]]:
     ]
     if values:
         yield "baseline", f"mean {fmean(values):.6g} over {len(values)} seeds"
-    if code.question_design is not None:
-        design = code.question_design.design
+    if state.question.design is not None:
+        design = state.question.design.design
         arms = ", ".join(f"{one.name} ({to_plain(one.what)})" for one in design.arms)
         yield "design", f"{arms}; {design.seeds} seeds; decided by: {to_plain(design.rule)}"
-    if code.ablation_results is not None:
-        found = code.ablation_results
+    if state.ablation.results is not None:
+        found = state.ablation.results
         yield (
             "most important",
             to_plain(", ".join(found.top)) or f"none: {to_plain(found.stopped) or 'no part was found'}",
         )
-    if (answer := code.question_answer) is not None:
+    if (answer := state.question.answer) is not None:
         yield "answer", to_plain(answer.conclusion) or f"none: {to_plain(answer.why)}"
 
 
@@ -73,7 +73,7 @@ def list_effects(state: RunState) -> list[FoundEffect]:
             FoundEffect(f"{one.difference.name}: {one.difference.condition} - {one.difference.other}", *one)
             for one in results.pairs
         ]
-    found = state.repository_state.ablation_results
+    found = state.ablation.results
     called = {one.node: one.called for one in found.results} if found is not None else {}
     return [
         FoundEffect(f"without {state.nodes[node].varies}", one.effect, called.get(node, "not settled yet"))

@@ -166,7 +166,7 @@ def _build_frame(name: str, rows: Iterable[Mapping[str, Any]]) -> pandas.DataFra
 def _node_rows(state: RunState, timeline: Timeline) -> Iterator[dict[str, Any]]:
     rows = sorted((row for stage in build_tree(state).stages for row in stage.nodes), key=lambda row: row.decision)
     for row in rows:
-        calls, moment = state.settled_costs.get(row.decision), timeline.judged.get(row.id)
+        calls, moment = state.calls.settled_costs.get(row.decision), timeline.judged.get(row.id)
         known = {
             name: getattr(row, name) for name in ("stage", "kind", "status", "seed", "best", "attempts", "seconds")
         }
@@ -187,7 +187,7 @@ def _node_rows(state: RunState, timeline: Timeline) -> Iterator[dict[str, Any]]:
 
 
 def _cell_row(state: RunState, node: str, one: CellStatus) -> dict[str, Any]:
-    primary = state.data_plan.primary_metric.name if state.data_plan else ""
+    primary = state.search.data_plan.primary_metric.name if state.search.data_plan else ""
     values = (
         value
         for value in (one.run.measurements if one.run else ())
@@ -211,7 +211,7 @@ def _measurement_rows(state: RunState) -> Iterator[dict[str, Any]]:
     units = _metric_units(state)
     for node in state.nodes.values():
         logged = node.attempts[-1].self_reported if node.attempts else ()
-        every: Iterable[Measurement] = chain(logged, node.measurements, state.test_measurements.get(node.id, ()))
+        every: Iterable[Measurement] = chain(logged, node.measurements, state.search.test_measurements.get(node.id, ()))
         for one in every:
             yield one.model_dump(exclude={"name", "step"}) | {
                 "node": node.id,
@@ -224,7 +224,7 @@ def _measurement_rows(state: RunState) -> Iterator[dict[str, Any]]:
 
 def _metric_units(state: RunState) -> dict[str, str]:
     """Return metric -> unit from the plan."""
-    return {metric.name: metric.unit for metric in state.data_plan.metrics} if state.data_plan else {}
+    return {metric.name: metric.unit for metric in state.search.data_plan.metrics} if state.search.data_plan else {}
 
 
 # --- claims ---------------------------------------------------------------------------------------------------------
@@ -244,9 +244,9 @@ def _claim_rows(state: RunState) -> Iterator[dict[str, Any]]:
         "other": "",
         "grade": "",
         "nodes": " ".join(nodes),
-        "split": "test" if any(node in state.test_measurements for node in nodes) else "validation",
+        "split": "test" if any(node in state.search.test_measurements for node in nodes) else "validation",
     }
-    primary = state.data_plan.primary_metric.name if state.data_plan else ""
+    primary = state.search.data_plan.primary_metric.name if state.search.data_plan else ""
     for decision in decide_hypotheses(state):
         for number, part in enumerate(decision.parts):
             metric = part.effect.metric or primary

@@ -52,7 +52,7 @@ class Headline(NamedTuple):
 
 def build_headline(state: RunState) -> Headline | None:
     """Build the headline; None before the data plan exists."""
-    plan = state.data_plan
+    plan = state.search.data_plan
     if plan is None:
         return None
     methods = {arm.name for arm in plan.arms if arm.role == "method"}

@@ -190,7 +190,7 @@ class LiveFrame:
 
 def build_frame(state: RunState, latest: tuple[str, ...] = ()) -> LiveFrame:
     """Build the frame of a state."""
-    started, total, tree = state.started, state.total_usage, build_tree(state)
+    started, total, tree = state.started, state.calls.total_usage, build_tree(state)
     calls = (
         f"{total.calls} calls  {format_count(total.input_tokens)} tokens in"
         f"{format_cached(total.cached_tokens, total.cached_usd)}, {format_count(total.output_tokens)} out  "

@@ -65,7 +65,7 @@ class NumberTracer:
 
     def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:
         """`run` is the run's folder as shown in commands."""
-        self._state, plan, results = state, state.data_plan, find_question_results(state)
+        self._state, plan, results = state, state.search.data_plan, find_question_results(state)
         self._line_starts: dict[str, str] = {}
         """Key -> start of the line of an ablation's report that prints it."""
         settings, sources = format_setups(state), PaperSources
@@ -73,7 +73,7 @@ class NumberTracer:
             claims, printed = list_report_claims(state), format_report_claims(state)
             self._known = {one.key: one for one in (*list_measured_claims(state), *claims)}
             files = PRINTED_FILES
-            found = state.repository_state.ablation_results
+            found = state.ablation.results
             self._line_starts |= {row.key: f"| {row.part} |" for row in (found.results if found is not None else ())}
             self._line_starts |= {one.key: "**" for one in claims if not isinstance(one, ClaimDifference)}
         elif results is not None:

@@ -165,7 +165,7 @@ class ProvenanceLookup:
         behind = [self.trace_claim(part, "", "", ()) for part in self._find_read_claims(one)]
         nodes = [node.id for node in find_deciding_nodes(self._state)[0]]
         by_seed = {self._state.nodes[name].seed: name for name in nodes}
-        plan = self._state.data_plan
+        plan = self._state.search.data_plan
         return TraceCandidate(
             kind="claim",
             key=key,
@@ -191,7 +191,7 @@ class ProvenanceLookup:
 
     def _find_read_claims(self, one: TracedEffect) -> list[Claim]:
         """Return the claims with the means that an effect reads, on the deciding split."""
-        plan = self._state.data_plan
+        plan = self._state.search.data_plan
         split = next((known.split for known in self._known.values() if not isinstance(known, ClaimDifference)), "test")
         if plan is None:
             return []
@@ -250,7 +250,7 @@ class ProvenanceLookup:
     def _describe_data(self, name: str) -> tuple[str, ...]:
         return tuple(
             f"{one.name} from {one.source}, fingerprint {one.fingerprint}"
-            for one in self._state.datasets
+            for one in self._state.search.datasets
             if one.name == name
         )
 

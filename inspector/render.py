@@ -22,7 +22,7 @@ from labwright.inspector.status import BudgetUsage, LlmUsage, PhaseSpending, Rem
 from labwright.inspector.tree import CloseCall, NodeRow, RunTree, StageRows, TreeMetric, format_branch_point
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
 from labwright.record.hours import PhaseHours
-from labwright.record.reducers.state_fields import RoleUsage
+from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind, NodeStatus
 

@@ -22,9 +22,9 @@ from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.hours import PhaseHours, build_hours_table
 from labwright.record.llm_calls import read_exchanges
+from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.schema.decisions import Cost
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
@@ -221,7 +221,7 @@ def build_status(
     """Build the status of a run from its state. `latest` are the last events, `folder` is the run's folder, and `cells`
     are all of its cells, if already computed."""
     started, ended, account = state.started, state.process_end, build_tuning_report(state)
-    assessed = state.current_paper.judged if state.current_paper is not None else None
+    assessed = state.paper.current.judged if state.paper.current is not None else None
     without_seed = nodes_ignoring_seed(state)
     condition = find_condition(state, process)
     later = "a later draft was not released: " if ended and ended.exit_code != find_exit_code(state) else ""
@@ -255,25 +255,25 @@ def build_status(
         answers=format_unusual_answers(state),
         protocol=format_protocol_review(state),
         prior_work=format_prior_work(state),
-        installed=str(state.installed_packages or ""),
+        installed=str(state.search.installed_packages or ""),
         stages=tuple(_count_stage(state, name, without_seed) for name in STUDY_STAGES[state.kind]),
-        cost=state.total_usage,
+        cost=state.calls.total_usage,
         code_seconds=round(state.experiment_seconds, 3),
-        hours=build_hours_table(state) if state.hours is not None else (),
+        hours=build_hours_table(state) if state.search.hours is not None else (),
         cells=compute_cell_totals(state, compute_all_cells(state) if cells is None else cells),
         tuning=account.model_copy(update={"trials": ()}) if account else None,
         collected=len(state.deleted_folders),
         freed=state.freed_bytes,
-        roles={role: replace(used) for role, used in state.usage_by_role.items()},
+        roles={role: replace(used) for role, used in state.calls.usage_by_role.items()},
         budget=_read_budget_usage(state),
         llm_usage=summarize_llm_usage(folder, state) if folder is not None else None,
-        plan=state.plan_hash,
-        amendments=len(state.amendments),
-        locked=state.current_lock.n if state.current_lock is not None else None,
+        plan=state.search.plan_hash,
+        amendments=len(state.search.amendments),
+        locked=state.search.current_lock.n if state.search.current_lock is not None else None,
         findings=tuple(list_findings(state)),
         effects=tuple(map(format_effect, list_effects(state))),
         decisions=decide_hypotheses(state),
-        paper=state.current_paper.released.pdf if state.current_paper else None,
+        paper=state.paper.current.released.pdf if state.paper.current else None,
         judgement=assessed.judgement if assessed else None,
         no_judgement=to_plain(assessed.why) if assessed else "",
         last_events=tuple(latest),
@@ -282,7 +282,7 @@ def build_status(
 
 def format_protocol_review(state: RunState) -> tuple[str, ...]:
     """Return the outcome of the plan's review and each open finding; empty before the review."""
-    review = state.protocol_review
+    review = state.search.protocol_review
     return (
         ()
         if review is None
@@ -292,9 +292,9 @@ def format_protocol_review(state: RunState) -> tuple[str, ...]:
 
 def format_prior_work(state: RunState) -> str:
     """List the papers read before the plan, or say that none was read; empty before the plan."""
-    papers = state.prior_work.papers if state.prior_work is not None else ()
+    papers = state.paper.prior_work.papers if state.paper.prior_work is not None else ()
     return "; ".join(f"{shorten(one.title, 80)} ({len(one.uses)} entries)" for one in papers) or (
-        "none read" if state.data_plan is not None else ""
+        "none read" if state.search.data_plan is not None else ""
     )
 
 
@@ -314,7 +314,7 @@ def find_exit_code(state: RunState) -> int | None:
     """
     if state.process_end is None:
         return None
-    released = state.current_paper is not None and state.current_paper.released.released
+    released = state.paper.current is not None and state.paper.current.released.released
     return (
         (3 if state.limit_reason else 0)
         if state.process_end.exit_code == 4 and released
@@ -344,10 +344,10 @@ def format_user_pause(command: CommandReceived) -> str:
 def format_unusual_answers(state: RunState) -> tuple[str, ...]:
     """List calls without a valid answer, and answers whose prompts have changed since."""
     found = {
-        "invalid": [f"{one.key} ({one.then})" for one in state.unanswered_calls.values()],
-        "reused although the machine or the limits have changed": map(str, state.changed_prompts),
+        "invalid": [f"{one.key} ({one.then})" for one in state.calls.unanswered_calls.values()],
+        "reused although the machine or the limits have changed": map(str, state.calls.changed_prompts),
         "repeated because plan, code, results or prompt changed (both answers billed)": dict.fromkeys(
-            str(one.key) for one in state.superseded_answers
+            str(one.key) for one in state.calls.superseded_answers
         ),
     }
     return tuple(f"{what}: {keys}" for what, all_keys in found.items() if (keys := ", ".join(all_keys)))
@@ -360,7 +360,7 @@ def build_event_line(event: Event, at: float, state: RunState) -> EventLine | No
 
 
 def _describe_next(state: RunState, run: str, condition: RunCondition) -> str:
-    reporting = any(name == state.phase and stage.is_settled for name, stage in state.stages.items())
+    reporting = any(name == state.phase and stage.is_settled for name, stage in state.search.stages.items())
     step = "record the repository and its environment" if state.kind != "paper" and state.phase == "prepare" else ""
     step = step or PHASE_TEXT.get(state.phase) or f"{'report on' if reporting else 'search'} the {state.phase} stage"
     given_up = condition == "draft only" and state.phase != "write"  # a failed draft can be retried
@@ -402,15 +402,15 @@ def _read_budget_usage(state: RunState) -> BudgetUsage | None:
     usd, tokens, hours = (state.read_setting(f"budget.{name}") for name in ("usd", "tokens", "gpu_hours"))
     if usd is None and tokens is None and hours is None:
         return None
-    reserved = sum((one.spending for one in state.reservations.values()), start=Cost())
+    reserved = sum((one.spending for one in state.calls.reservations.values()), start=Cost())
     limit = Cost(usd=usd or 0.0, tokens=tokens or 0, gpu_seconds=3600 * (hours or 0.0))
     return BudgetUsage(
         usd=usd,
         tokens=tokens,
         gpu_hours=hours,
-        spent=state.spent_cost.subtract_floored(reserved),
+        spent=state.calls.spent_cost.subtract_floored(reserved),
         reserved=reserved,
-        remaining=limit.subtract_floored(state.spent_cost),
+        remaining=limit.subtract_floored(state.calls.spent_cost),
     )
 
 

@@ -11,8 +11,8 @@ from labwright.inspector.safe_text import format_count, format_dollars, format_d
 from labwright.record.cell_status import CellCounts, CellStatus, compute_all_cells, count_cells
 from labwright.record.claims.estimates import find_winner, nodes_ignoring_seed
 from labwright.record.claims.node_score import compute_node_score
+from labwright.record.reducers.call_state import sum_usage
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.state_fields import sum_usage
 from labwright.record.schema.decisions import CompareNodes
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import (
@@ -146,9 +146,9 @@ class RunTree(FrozenModel):
 
 def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
     """Build the tree of a run, including stages without nodes; `cells` are all of its cells, if already computed."""
-    found = state.repository_state.command if state.kind == "ablation" else None
+    found = state.repository.command if state.kind == "ablation" else None
     command = found.command if found is not None else None
-    path, plan, same = set[str](), state.data_plan, frozenset(nodes_ignoring_seed(state))
+    path, plan, same = set[str](), state.search.data_plan, frozenset(nodes_ignoring_seed(state))
     cells = compute_all_cells(state) if cells is None else cells
     at, account = find_winner(state), build_tuning_report(state)
     while at is not None and at in state.nodes and at not in path:
@@ -176,7 +176,7 @@ def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
             why=failure.message if failure else "",
             again="; ".join(describe_limit_change(*pair) for pair in iterate_retries(node)),
             seedless=node.id in same,
-            best=node.id == state.stages[node.stage].best,
+            best=node.id == state.search.stages[node.stage].best,
             on_best_path=node.id in path,
             suspect=node.suspect,
             closed=node.closed,
@@ -227,7 +227,7 @@ def _find_close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
     for decided in state.decisions.values():
         action = decided.action
         if isinstance(action, CompareNodes) and action.stage == stage:
-            found = state.comparisons.get((action.a, action.b))
+            found = state.search.comparisons.get((action.a, action.b))
             yield CloseCall(
                 a=action.a,
                 b=action.b,
@@ -245,7 +245,7 @@ def find_node_limit(state: RunState, stage: StageName) -> int | None:
 
 def stage_fields(state: RunState, stage: StageName) -> dict[str, Any]:
     """Return the fields of `StageFacts`."""
-    known, pending = state.stages[stage], ()
+    known, pending = state.search.stages[stage], ()
     if known.is_settled and known.summary is None:
         under_way = Counter(node.kind for node in state.list_stage_nodes(stage) if not node.is_finished)
         pending = (

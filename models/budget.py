@@ -158,7 +158,8 @@ class Budget:
         more = CostReserved(k=decision_id, name=name, spending=self._estimates.compute_attempt_cost(limit))
         while self._find_exceeded_cap(more, aside := self._compute_set_aside(decision_id)) is not None:
             if not any(
-                one.k != decision_id and one.spending.gpu_seconds for one in self._recorder.state.reservations.values()
+                one.k != decision_id and one.spending.gpu_seconds
+                for one in self._recorder.state.calls.reservations.values()
             ):
                 raise self._make_refusal(more, aside)
             await asyncio.sleep(POLL_SECONDS)
@@ -166,7 +167,7 @@ class Budget:
 
     def release(self, name: str) -> None:
         """Record that nothing of the reservation under a name was spent."""
-        if name in self._recorder.state.reservations:
+        if name in self._recorder.state.calls.reservations:
             self._recorder.append(ReservationReturned(name=name))
 
     def find_shortage(self, *actions: SearchAction, settled: bool = False) -> str | None:
@@ -177,10 +178,10 @@ class Budget:
             return None
         share = sum((estimates.estimate_action(one, state) for one in actions), start=Cost())
         aside = estimates.compute_set_aside(state, action=actions[0])
-        bound = sum((*state.settled_costs.values(), *state.lost_costs.values()), start=aside)
+        bound = sum((*state.calls.settled_costs.values(), *state.calls.lost_costs.values()), start=aside)
         for k, decided in state.decisions.items():
             if k not in state.finished_decisions and not settled and not isinstance(decided.action, RunTask):
-                done = state.settled_costs.get(k, Cost()) + state.lost_costs.get(k, Cost())
+                done = state.calls.settled_costs.get(k, Cost()) + state.calls.lost_costs.get(k, Cost())
                 bound += estimates.estimate_action(decided.action, state).subtract_floored(done)
         cap = self._caps.find_exceeded_cap(bound + share, share)
         if cap is None:
@@ -227,7 +228,9 @@ class Budget:
         return self._estimates.compute_set_aside(self._recorder.state, decision_id, role)
 
     def _find_exceeded_cap(self, more: CostReserved, aside: Cost) -> str | None:
-        return self._caps.find_exceeded_cap(self._recorder.state.spent_cost + more.spending + aside, more.spending)
+        return self._caps.find_exceeded_cap(
+            self._recorder.state.calls.spent_cost + more.spending + aside, more.spending
+        )
 
     def _make_refusal(
         self, more: CostReserved, aside: Cost, *, limits: bool = True, optional: bool = False
@@ -236,10 +239,10 @@ class Budget:
         state, form, cap = self._recorder.state, self._caps.format_amount, self._find_exceeded_cap(more, aside)
         later = f", {form(aside)} are set aside for the paper" if aside != Cost() else ""
         reason = (
-            f"the budget of {cap}: {form(state.spent_cost)} are spent or reserved{later}, and {more.name} may cost "
-            f"{form(more.spending)}"
+            f"the budget of {cap}: {form(state.calls.spent_cost)} are spent or reserved{later}, and {more.name} may "
+            f"cost {form(more.spending)}"
         )
-        if limits and state.limit_reason is None and state.released is None:
+        if limits and state.limit_reason is None and state.paper.released is None:
             self._recorder.append(LimitReached(reason=reason))
         return BudgetSpent(
             f"{reason}; resume with a higher --budget-usd, --budget-tokens or --gpu-hours", optional=optional

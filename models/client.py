@@ -139,7 +139,7 @@ class ModelClient:
         """
         key = self._make_key(role)
         recorder = self._models.recorder
-        if key in recorder.state.unanswered_calls:
+        if key in recorder.state.calls.unanswered_calls:
             return None
         try:
             return await self._models.answer(key, role, inputs, images)

@@ -63,14 +63,14 @@ class AnswerLedger:
             left_out=reply.left_out,
         )
         self.recorder.append(event)
-        return self.recorder.state.answers.get(key, event)  # in the form that a resumed run will read
+        return self.recorder.state.calls.answers.get(key, event)  # in the form that a resumed run will read
 
     def _find_answer(self, key: CallKey, request: ModelRequest) -> CallAnswered | None:
         """Return the committed answer to this question, even if another model or temperature answered it.
 
         If the question would now be sent with a different text, this is recorded once.
         """
-        stored = self.recorder.state.answers.get(key)
+        stored = self.recorder.state.calls.answers.get(key)
         if stored is None:
             return None
         drifted = PromptChanged(key=key, request_sha256=hash_request(request, stored.asked))
@@ -81,7 +81,7 @@ class AnswerLedger:
             request.output_type.model_validate(stored.answer)
         except ValidationError:  # from another version of the program
             return None
-        if not same and self.recorder.state.changed_prompts.get(key) != drifted:
+        if not same and self.recorder.state.calls.changed_prompts.get(key) != drifted:
             if self.keep is not None:
                 self.keep(format_request(request, stored.asked))
             self.recorder.append(drifted)

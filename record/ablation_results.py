@@ -44,9 +44,14 @@ class AblationResult(FrozenModel):
 
 def collect_ablation_results(state: RunState) -> tuple[AblationResult, ...]:
     """Return every planned ablation in order, those requested by a reviewer last."""
-    planned = state.planned_ablations.ablations if state.planned_ablations is not None else ()
-    missing = state.missing_ablations.missing if state.missing_ablations is not None else ()
-    ended = state.stages["ablation"].limit_reason or state.limit_reason or state.stages["ablation"].end_reason or ""
+    planned = state.search.planned_ablations.ablations if state.search.planned_ablations is not None else ()
+    missing = state.search.missing_ablations.missing if state.search.missing_ablations is not None else ()
+    ended = (
+        state.search.stages["ablation"].limit_reason
+        or state.limit_reason
+        or state.search.stages["ablation"].end_reason
+        or ""
+    )
     return (
         *(_build_result(state, one, "author", ended) for one in planned),
         *(_build_result(state, one.ablation, "reviewer", one.refused or state.limit_reason or "") for one in missing),
@@ -55,8 +60,12 @@ def collect_ablation_results(state: RunState) -> tuple[AblationResult, ...]:
 
 def find_ablation(state: RunState, item: str) -> Ablation | None:
     """Return the planned ablation for an agenda item of the ablation stage; None for a risk listed in the idea."""
-    planned = state.planned_ablations.ablations if state.planned_ablations is not None else ()
-    missing = (one.ablation for one in state.missing_ablations.missing) if state.missing_ablations is not None else ()
+    planned = state.search.planned_ablations.ablations if state.search.planned_ablations is not None else ()
+    missing = (
+        (one.ablation for one in state.search.missing_ablations.missing)
+        if state.search.missing_ablations is not None
+        else ()
+    )
     return next((one for one in (*planned, *missing) if one.item_text == item), None)
 
 
@@ -72,13 +81,13 @@ def find_item_nodes(state: RunState, item: str) -> list[Node]:
 
 
 def _build_result(state: RunState, ablation: Ablation, by: AblationOrigin, ended: str) -> AblationResult:
-    line, planned = find_item_nodes(state, ablation.item_text), state.planned_ablations
+    line, planned = find_item_nodes(state, ablation.item_text), state.search.planned_ablations
     named = planned.surprise if planned is not None and by == "author" else None
     surprise = named if named is not None and named.control == ablation.name else None
     good = next((node for node in line if node.status == "good" and not node.suspect), None)
     if good is not None:
         replicates = [one for one in find_replicates(state, good.id) if one.status == "good" and not one.suspect]
-        main_arms = list_main_arms(state.data_plan) if state.data_plan else ()
+        main_arms = list_main_arms(state.search.data_plan) if state.search.data_plan else ()
         arms = tuple(dict.fromkeys(one.arm for one in good.measurements if one.arm not in main_arms))
         return AblationResult(
             ablation=ablation,

@@ -53,7 +53,7 @@ class LogPrefix:
 def cut_log(events: Sequence[tuple[Event, float]], point: str) -> LogPrefix:
     """Return the log prefix before a stage's first decision, or after a node's verdict. Raises `BranchPointError`."""
     state = fold_events(events)
-    if state.started is None or state.data_plan is None:
+    if state.started is None or state.search.data_plan is None:
         raise BranchPointError("it has no data plan yet, so it cannot be branched: start a new run instead")
     number = _count_before_stage(events, state, point) if point in STAGES else _count_after_node(events, state, point)
     cut = fold_events(events[:number])
@@ -76,9 +76,9 @@ def _count_before_stage(events: Sequence[tuple[Event, float]], state: RunState, 
             len(events),
         )
     before = STAGES[[*STAGES].index(stage) - 1]
-    if not state.stages[before].is_settled:
-        raise BranchPointError(f"the {stage} stage has not started: {state.stage} is in progress")
-    if state.stages[before].best is None:
+    if not state.search.stages[before].is_settled:
+        raise BranchPointError(f"the {stage} stage has not started: {state.search.stage} is in progress")
+    if state.search.stages[before].best is None:
         raise BranchPointError(f"the {before} stage has no working node: branch from it, or from one of its nodes")
     return 1 + next(
         at for at, (event, _) in enumerate(events) if isinstance(event, StageWinnerChosen) and event.stage == before
@@ -151,7 +151,7 @@ def copy_run(parent: RunFolder, target: RunFolder, state: RunState) -> None:
             _copy(parent.get_plots_path(node.id, plotting.n), target.get_plots_path(node.id, plotting.n))
     for run in state.cells:
         _copy(parent.get_cell_path(run), target.get_cell_path(run), link=True)
-    for one in (*state.answers.values(), *state.superseded_answers, *state.changed_prompts.values()):
+    for one in (*state.calls.answers.values(), *state.calls.superseded_answers, *state.calls.changed_prompts.values()):
         name = f"{one.request_sha256}.json.gz"
         _copy(parent.prompts / name, target.prompts / name)
     for path, expected in list_recorded_files(state, target):

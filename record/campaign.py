@@ -374,7 +374,7 @@ def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
     if run.resolve().parent != (folder / RUNS_FOLDER).resolve():
         return None
     campaign, own = read_campaign(folder), read_state(run)
-    prints = {one.fingerprint: one.name for one in own.datasets}
+    prints = {one.fingerprint: one.name for one in own.search.datasets}
     tests: dict[str, int] = {}
     for name in campaign.entries:
         other = folder / RUNS_FOLDER / name
@@ -382,7 +382,7 @@ def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
             continue
         with suppress(RecordError):
             found = read_state(other)
-            for one in found.datasets if found.test_measurements else ():
+            for one in found.search.datasets if found.search.test_measurements else ():
                 if one.fingerprint in prints:
                     tests[prints[one.fingerprint]] = tests.get(prints[one.fingerprint], 0) + 1
     return CampaignMembership(ideas=sum(not one.refused for one in campaign.study_entries), tests=tests)

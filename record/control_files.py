@@ -155,12 +155,12 @@ AMENDABLE_FIELDS = frozenset({"hypotheses", "objective", "objective_reason", "un
 
 
 def _check_amendment(state: RunState, command: CommandReceived) -> str | None:
-    plan, new = state.data_plan, command.plan
+    plan, new = state.search.data_plan, command.plan
     if plan is None or new is None:
         return "the run has no plan yet" if new is not None else "no plan given"
-    if state.current_lock is not None:
+    if state.search.current_lock is not None:
         return (
-            f"the plan is locked ({state.current_lock.n} fresh seeds of {state.current_lock.winner}): "
+            f"the plan is locked ({state.search.current_lock.n} fresh seeds of {state.search.current_lock.winner}): "
             "start a new run with --plan"
         )
     if new == plan:
@@ -168,7 +168,7 @@ def _check_amendment(state: RunState, command: CommandReceived) -> str | None:
     changed = [name for name in type(plan).model_fields if getattr(plan, name) != getattr(new, name)]
     if odd := [name for name in changed if name not in AMENDABLE_FIELDS]:
         return f"{', '.join(odd)} of the plan cannot change during a run: start a new run with --plan"
-    known = {one.name: one for one in state.datasets}
+    known = {one.name: one for one in state.search.datasets}
     return next(find_hypothesis_faults(new), None) or next(find_cluster_faults(new, known), None)
 
 
@@ -191,7 +191,7 @@ def _check_node_command(state: RunState, command: CommandReceived) -> str | None
 
 
 def _check_mark(state: RunState, node: Node, command: CommandReceived) -> str | None:
-    if state.stage is None:
+    if state.search.stage is None:
         return (
             "all stages have ended and the result of the paper is fixed, so a mark has no effect: stop the run, "
             "or branch from another node"
@@ -204,14 +204,14 @@ def _check_mark(state: RunState, node: Node, command: CommandReceived) -> str | 
         return f"{node.id} is already closed"
     if node.kind in ("replicate", "aggregate", "rung"):
         return f"{node.id} is a {node.kind}: no node builds on it"
-    if state.stages[node.stage].best == node.id:
+    if state.search.stages[node.stage].best == node.id:
         return (
             f"{node.stage} selected {node.id}, and later stages build on it: branch from another node, or "
             "mark it as suspect"
         )
     return (
         f"the search of {node.stage} has ended: no further node builds on {node.id}"
-        if (state.stages[node.stage].is_settled)
+        if (state.search.stages[node.stage].is_settled)
         else None
     )
 
@@ -220,8 +220,8 @@ def _check_note(state: RunState, command: CommandReceived) -> str | None:
     if command.target and command.target not in STAGES:
         return f"there is no stage {command.target[:40]!r}: use {', '.join(STAGES[:-1])} or {STAGES[-1]}"
     named: StageName | None = next((name for name in STAGES if name == command.target), None)
-    stage = named or state.stage
-    if stage is None or state.stages[stage].is_settled:
+    stage = named or state.search.stage
+    if stage is None or state.search.stages[stage].is_settled:
         where = stage if command.target else "all stages"
         return f"the search of {where} has ended: no further prompt would include the note"
     return (

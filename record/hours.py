@@ -25,15 +25,15 @@ def build_hours_table(state: RunState) -> tuple[PhaseHours, ...]:
     spent = {"confirmation": 0.0, "exploration": 0.0}
     for node in state.nodes.values():
         spent[_find_phase(node, state)] += sum(attempt.seconds for attempt in node.attempts)
-    writing = 0.0 if state.scored_at is None else (state.active_seconds - state.scored_at) * slots
-    hours = state.hours
+    writing = 0.0 if state.search.scored_at is None else (state.active_seconds - state.search.scored_at) * slots
+    hours = state.search.hours
     rest = None if hours is None else hours.total - hours.confirmation - hours.scoring - hours.write_up
     return (
         PhaseHours(phase="confirmation", planned=hours.confirmation if hours else None, spent=spent["confirmation"]),
         PhaseHours(
             phase="test scoring",
             planned=hours.scoring if hours else None,
-            spent=sum(one.seconds for one in state.probes),
+            spent=sum(one.seconds for one in state.search.probes),
         ),
         PhaseHours(phase="paper", planned=hours.write_up if hours else None, spent=writing),
         PhaseHours(phase="exploration", planned=rest, spent=spent["exploration"]),
@@ -41,5 +41,5 @@ def build_hours_table(state: RunState) -> tuple[PhaseHours, ...]:
 
 
 def _find_phase(node: Node, state: RunState) -> str:
-    lock = state.current_lock
+    lock = state.search.current_lock
     return "confirmation" if lock is not None and lock.is_confirming(node) else "exploration"

@@ -13,11 +13,16 @@ from labwright.record.run_folder import RunFolder
 def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
     """Yield path and recorded sha256 of scorers, lock, arrays, sealed predictions, curves, cells, figures, paper,
     judgement."""
-    yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.scorers)
-    if state.installed_packages is not None:
-        yield folder.packages_lock, state.installed_packages.sha256
-    yield from ((folder.root / one.stored, one.sha256) for one in (state.context.documents if state.context else ()))
-    yield from ((folder.root / one.stored, one.sha256) for one in (state.prior_work.papers if state.prior_work else ()))
+    yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.search.scorers)
+    if state.search.installed_packages is not None:
+        yield folder.packages_lock, state.search.installed_packages.sha256
+    yield from (
+        (folder.root / one.stored, one.sha256) for one in (state.paper.context.documents if state.paper.context else ())
+    )
+    yield from (
+        (folder.root / one.stored, one.sha256)
+        for one in (state.paper.prior_work.papers if state.paper.prior_work else ())
+    )
     for node in state.nodes.values():
         for attempt in node.attempts:
             if attempt.cells and not attempt.curves_sha256:
@@ -41,21 +46,21 @@ def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Pa
         if run.exchanges_sha256:
             yield measured / EXCHANGES_LIST, run.exchanges_sha256
     drawn: dict[Path, str] = {}
-    if state.figures is not None:
-        figures = folder.get_figures_path(state.figures.version)
-        drawn = {figures / name: digest for name, digest in state.figures.figures.items()}
+    if state.paper.figures is not None:
+        figures = folder.get_figures_path(state.paper.figures.version)
+        drawn = {figures / name: digest for name, digest in state.paper.figures.figures.items()}
     yield from drawn.items()
-    for added in ([state.library] if state.library is not None else []) + state.works_chosen:
+    for added in ([state.paper.library] if state.paper.library is not None else []) + state.paper.works_chosen:
         yield from ((folder.root / name, digest) for name, digest in added.files.items())
-    known = [] if state.current_paper is None else [(state.current_paper.version, state.current_paper.released)]
-    if state.released is not None and state.released not in [one for _, one in known]:
-        known.append((state.paper_version, state.released))
+    known = [] if state.paper.current is None else [(state.paper.current.version, state.paper.current.released)]
+    if state.paper.released is not None and state.paper.released not in [one for _, one in known]:
+        known.append((state.paper.version, state.paper.released))
     for version, released in known:
         paper = RunFolder(folder.root, version).paper_folder
         yield from ((paper / name, digest) for name, digest in released.files.items() if paper / name not in drawn)
         yield from ((folder.root / name, digest) for name, digest in released.companion_files.items())
-    if state.judged is not None:
-        yield from ((folder.root / name, digest) for name, digest in state.judged.files.items())
+    if state.paper.judged is not None:
+        yield from ((folder.root / name, digest) for name, digest in state.paper.judged.files.items())
 
 
 def build_manifest(state: RunState, folder: RunFolder) -> dict[str, str]:

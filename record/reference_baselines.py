@@ -103,7 +103,7 @@ def build_space(facts: Iterable[DatasetFacts], pretrained: Iterable[str] = ()) -
 
 def build_reference_space(state: RunState) -> tuple[Hyperparameter, ...]:
     """Return the search space of the off-the-shelf model; empty if no dataset has reference models."""
-    facts = [one for one in state.datasets if one.name in list_reference_datasets(state)]
+    facts = [one for one in state.search.datasets if one.name in list_reference_datasets(state)]
     return build_space(facts, state.read_setting("sandbox.pretrained") or ()) if facts else ()
 
 
@@ -111,8 +111,8 @@ def list_reference_datasets(state: RunState) -> tuple[str, ...]:
     """Return the plan's datasets with reference models: all except unlabelled folders and datasets whose scorer takes
     artifacts.
     """
-    artifacts = {one.dataset for one in state.scorers if one.takes == "artifact"}
-    return tuple(one.name for one in state.datasets if one.task != "none" and one.name not in artifacts)
+    artifacts = {one.dataset for one in state.search.scorers if one.takes == "artifact"}
+    return tuple(one.name for one in state.search.datasets if one.task != "none" and one.name not in artifacts)
 
 
 def build_default_setting(space: Iterable[Hyperparameter], model: str) -> HyperparameterSetting:
@@ -164,7 +164,7 @@ def list_reference_cells(state: RunState, node: Node) -> tuple[Cell, ...]:
 
 def find_chosen_settings(state: RunState, node: str) -> dict[str, Trial]:
     """Return, by dataset, the best setting on validation data; the first setting if none was measured."""
-    plan = state.data_plan
+    plan = state.search.data_plan
     assert plan is not None
     name = plan.tuning.metric or plan.primary_metric.name
     sign = next((1 if one.higher_is_better else -1 for one in plan.metrics if one.name == name), 1)
@@ -177,7 +177,7 @@ def find_chosen_settings(state: RunState, node: str) -> dict[str, Trial]:
         dataset: min((-value, number) for number, value in (known or {1: 0.0}).items())
         for dataset, known in values.items()
     }
-    return {dataset: state.trials[OFF_THE_SHELF_ARM, number] for dataset, (_, number) in best.items()}
+    return {dataset: state.search.trials[OFF_THE_SHELF_ARM, number] for dataset, (_, number) in best.items()}
 
 
 # --- results ---------------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def compute_reference_claims(state: RunState) -> list[Claim]:
     on_test = all(one.split == "test" for one in compute_paper_claims(state))
     split: Split = "test" if on_test else "validation"
     return compute_claims(
-        split, [(one, state.test_measurements.get(one.id, ()) if on_test else one.measurements) for one in good]
+        split, [(one, state.search.test_measurements.get(one.id, ()) if on_test else one.measurements) for one in good]
     )
 
 
@@ -207,7 +207,7 @@ def find_reference_wins(state: RunState) -> tuple[ReferenceWin, ...]:
 
     Means are compared without a test, since a better reference model counts against the study.
     """
-    plan = state.data_plan
+    plan = state.search.data_plan
     assert plan is not None
     sign = 1 if plan.primary_metric.higher_is_better else -1
 

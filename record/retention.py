@@ -134,16 +134,16 @@ def _collect_wanted_nodes(state: RunState, reads: NamedNodesLookup) -> set[str]:
     """
     cited = (
         state.read_setting("keep") == "cited"
-        and state.current_paper is not None
-        and state.current_paper.released.released
+        and state.paper.current is not None
+        and state.paper.current.released.released
     )
-    tops = {find_winner(state)} if cited else {stage.best for stage in state.stages.values()}
+    tops = {find_winner(state)} if cited else {stage.best for stage in state.search.stages.values()}
     tops |= {node.id for node in find_ablation_nodes(state)}
     wanted = {
         node.id
         for node in state.nodes.values()
         if node.id in tops
-        or not state.stages[node.stage].is_settled
+        or not state.search.stages[node.stage].is_settled
         or (node.kind == "replicate" and node.parent in tops)
     }
     for node in (one for one in state.nodes.values() if not one.is_finished):

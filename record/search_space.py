@@ -30,14 +30,14 @@ class WidenedHyperparameter(Hyperparameter):
 
 def build_effective_plan(state: RunState, before: int | None = None) -> DataPlan:
     """Return the plan as prompts show it: with the ranges widened by the decisions before `before` (None: all)."""
-    assert state.data_plan is not None
+    assert state.search.data_plan is not None
     widened = {
         one.action.dimension: one.action
         for k, one in state.decisions.items()
         if isinstance(one.action, WidenDimension) and (before is None or k < before)
     }
     if not widened:
-        return state.data_plan
+        return state.search.data_plan
     space = tuple(
         one
         if (wider := widened.get(one.name)) is None
@@ -45,9 +45,9 @@ def build_effective_plan(state: RunState, before: int | None = None) -> DataPlan
             one.model_dump()
             | {"low": wider.low, "high": wider.high, "planned": f"{one.low:g} to {one.high:g}", "arm": wider.arm}
         )
-        for one in state.data_plan.space
+        for one in state.search.data_plan.space
     )
-    return state.data_plan.model_copy(update={"space": space})
+    return state.search.data_plan.model_copy(update={"space": space})
 
 
 def widen_space(plan: DataPlan, arm: str, extended: Mapping[str, WidenDimension]) -> tuple[Hyperparameter, ...]:

@@ -78,7 +78,7 @@ def compute_spent(effort: TuningEffort, tuning: TuningPlan) -> float:
 
 def build_tuning_report(state: RunState) -> TuningReport | None:
     """Report how the arms were tuned; None if nothing is tuned (a plan without spaces, or plain scripts)."""
-    plan = state.data_plan
+    plan = state.search.data_plan
     if plan is None or not plan.tuned_arms or not state.required_cells:
         return None
     found, best = collect_trial_results(state), find_winner(state)
@@ -101,7 +101,7 @@ def build_tuning_report(state: RunState) -> TuningReport | None:
                 effort=one,
                 in_trials=trials,
                 in_seconds=seconds,
-                space=widen_space(plan, one.arm, state.widened_dimensions),
+                space=widen_space(plan, one.arm, state.search.widened_dimensions),
                 chosen=settings.get(one.arm),
                 best=sign * max(values) if values else None,
                 curve=tuple(sign * value for value in compute_expected_best(tuple(values))),
@@ -112,7 +112,7 @@ def build_tuning_report(state: RunState) -> TuningReport | None:
         dataset=dataset,
         tuning=plan.tuning,
         arms=tuple(arms),
-        extended=tuple(state.widened_dimensions.values()),
+        extended=tuple(state.search.widened_dimensions.values()),
         untuned={
             one.name: one.untuned for one in plan.arms if one.role != "ablation" and one.name not in plan.tuned_arms
         },
@@ -156,7 +156,7 @@ def compute_parity(state: RunState) -> tuple[ArmCompute, ...]:
     """Return the compute of the compared arms, as their processes reported it; empty if no replicate measures cell
     by cell.
     """
-    best, plan = find_winner(state), state.data_plan
+    best, plan = find_winner(state), state.search.data_plan
     if best is None or plan is None:
         return ()
     cells = compute_all_cells(state)
@@ -194,7 +194,7 @@ def _compute_mean(values: Iterable[int | None]) -> float | None:
 
 def find_disparities(state: RunState, rows: Sequence[ArmCompute]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """Return (method, baseline, quantities that differ by more than `MAX_EQUAL_RATIO`), for pairs with differences."""
-    roles = {one.name: one.role for one in state.data_plan.arms} if state.data_plan else {}
+    roles = {one.name: one.role for one in state.search.data_plan.arms} if state.search.data_plan else {}
     found = (
         (a.arm, b.arm, tuple(name for name in PARITY_QUANTITIES if _is_unequal(a, b, name)))
         for a in rows

@@ -81,7 +81,7 @@ def collect_trial_results(
     For decisions not in `visible_decisions` (None: all are visible), only the settings to try are known; decisions
     from `before` on (None: the next one) are ignored.
     """
-    assert state.data_plan is not None and state.started is not None
+    assert state.search.data_plan is not None and state.started is not None
     found: dict[tuple[str, str, int, float], dict[int, TrialResult]] = {}
     for node in state.nodes.values():
         if (
@@ -92,7 +92,7 @@ def collect_trial_results(
             continue
         visible = node.is_finished if visible_decisions is None else node.decision in visible_decisions
         for one in (
-            state.trial_results.get(node.id) or compute_node_results(state, node)
+            state.search.trial_results.get(node.id) or compute_node_results(state, node)
             if visible and node.id in state.required_cells
             else _list_pending_results(state, node)
         ):
@@ -140,16 +140,16 @@ def _list_pending_results(state: RunState, node: Node) -> Iterable[TrialResult]:
 def index_trial_results(state: RunState, nodes: Iterable[Node]) -> None:
     """Keep the results of finished nodes in the state; those of other nodes are computed when asked for."""
     for node in nodes:
-        state.trial_results.pop(node.id, None)
+        state.search.trial_results.pop(node.id, None)
         selects = node.kind in SELECTION_KINDS and node.stage != "ablation"
-        if selects and node.is_finished and node.id in state.required_cells and state.data_plan is not None:
-            state.trial_results[node.id] = compute_node_results(state, node)
+        if selects and node.is_finished and node.id in state.required_cells and state.search.data_plan is not None:
+            state.search.trial_results[node.id] = compute_node_results(state, node)
 
 
 def compute_node_results(state: RunState, node: Node) -> tuple[TrialResult, ...]:
     """Return the result of each setting that a node with cells measured."""
-    assert state.data_plan is not None
-    return tuple(_compute_node_results(state, node, state.data_plan))
+    assert state.search.data_plan is not None
+    return tuple(_compute_node_results(state, node, state.search.data_plan))
 
 
 def _compute_node_results(state: RunState, node: Node, plan: DataPlan) -> Iterable[TrialResult]:
@@ -164,7 +164,7 @@ def _compute_node_results(state: RunState, node: Node, plan: DataPlan) -> Iterab
         yield TrialResult(
             arm=arm,
             number=number,
-            setting=state.find_setting(arm, number),
+            setting=state.search.find_setting(arm, number),
             code=owed.code.get(arm, ""),
             share=share,
             node=node.id,
@@ -246,13 +246,13 @@ def compute_efforts(state: RunState, found: Sequence[TrialResult] | None = None)
     """Return the effort of each tunable arm in the plan's order; trials count as soon as they are
     decided on.
     """
-    assert state.data_plan is not None and state.started is not None
-    own: dict[str, list[TrialResult]] = {arm: [] for arm in state.data_plan.tuned_arms}
+    assert state.search.data_plan is not None and state.started is not None
+    own: dict[str, list[TrialResult]] = {arm: [] for arm in state.search.data_plan.tuned_arms}
     for one in collect_trial_results(state) if found is None else found:
         own.setdefault(one.arm, []).append(one)
     return tuple(
-        _compute_effort(state, arm, own[arm], state.selection_seconds.get(arm, 0.0))
-        for arm in state.data_plan.tuned_arms
+        _compute_effort(state, arm, own[arm], state.search.selection_seconds.get(arm, 0.0))
+        for arm in state.search.data_plan.tuned_arms
     )
 
 
@@ -260,8 +260,8 @@ def _compute_effort(state: RunState, arm: str, found: Iterable[TrialResult], sec
     """Compute the effort of an arm from its trials and code versions."""
     looks = {(one.code, one.number): one for one in found if one.outcome != "failed" or one.kind == "trial"}
     trials = {key for key, one in looks.items() if one.kind == "trial"}
-    assert state.data_plan is not None
-    every = list_settings(widen_space(state.data_plan, arm, state.widened_dimensions))
+    assert state.search.data_plan is not None
+    every = list_settings(widen_space(state.search.data_plan, arm, state.search.widened_dimensions))
     tried = {tuple(sorted(one.setting.items())) for one in looks.values()}
     return TuningEffort(
         arm=arm,
@@ -274,15 +274,15 @@ def _compute_effort(state: RunState, arm: str, found: Iterable[TrialResult], sec
 
 def find_chosen(state: RunState, node: str, found: Sequence[TrialResult] | None = None) -> dict[str, ChosenSetting]:
     """Return, by arm, its setting in a node with cells, and whether it was tuned on that node's code."""
-    assert state.data_plan is not None
-    plan, known = state.data_plan, state.nodes[node]
+    assert state.search.data_plan is not None
+    plan, known = state.search.data_plan, state.nodes[node]
     studies = group_studies(collect_trial_results(state) if found is None else found)
     made: dict[str, ChosenSetting] = {}
     for arm in plan.tuned_arms:
         code = state.required_cells[node].code.get(arm, "") if node in state.required_cells else ""
         number = known.trials.get(arm, 0)
         own = studies.get((arm, code), ())
-        setting, study = state.find_setting(arm, number), find_tuned_study(studies, arm, number, code, plan)
+        setting, study = state.search.find_setting(arm, number), find_tuned_study(studies, arm, number, code, plan)
         made[arm] = ChosenSetting(
             arm=arm,
             number=number,
@@ -291,7 +291,7 @@ def find_chosen(state: RunState, node: str, found: Sequence[TrialResult] | None 
             study=len(select_full_trials(own)),
             stale=not study,
             gaining=is_still_gaining(study, plan),
-            edges=find_edges(setting, widen_space(plan, arm, state.widened_dimensions)),
+            edges=find_edges(setting, widen_space(plan, arm, state.search.widened_dimensions)),
         )
     return made
 

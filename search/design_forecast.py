@@ -348,7 +348,7 @@ def read_spreads(state: RunState) -> dict[tuple[str, str], float]:
 
     From the node with most seeds before the lock, itself included. Effects with fewer than two values are left out.
     """
-    plan, groups = state.data_plan, dict[str, list[str]]()
+    plan, groups = state.search.data_plan, dict[str, list[str]]()
     if plan is None:
         return {}
     for node in state.nodes.values():

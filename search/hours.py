@@ -121,7 +121,7 @@ def count_affordable_seeds(
     """Return the number of fresh seeds beyond the first `read` ones that ran, are running, or for which the run has
     time; `swapped` as in `plan_hours`."""
     view = build_snapshot(
-        state, state.stage or STAGES[-1], VisibleDecisions(through=state.last_decision), settings=settings
+        state, state.search.stage or STAGES[-1], VisibleDecisions(through=state.last_decision), settings=settings
     )
     hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=swapped)
     if hours is None:

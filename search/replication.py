@@ -54,7 +54,7 @@ def view_at_stage_end(
     end = state.find_stage_end(stage)
     if end is None:
         return None
-    settled = state.stages[stage].find_settlement(by_decision) if by_decision is not None else None
+    settled = state.search.stages[stage].find_settlement(by_decision) if by_decision is not None else None
     marks = state.last_decision if settled is None else settled[0]
     return build_snapshot(state, stage, end.seen, before=end.k, marks_before=marks + 1, settings=settings)
 
@@ -64,7 +64,7 @@ def find_unsettled_stage(state: RunState, settings: SearchSettings) -> StageSnap
     its search.
     """
     for stage in STAGES[:-1]:
-        best = state.nodes.get(state.stages[stage].best or "")
+        best = state.nodes.get(state.search.stages[stage].best or "")
         if best is not None and best.suspect:
             return view_at_stage_end(state, stage, settings)
     return None
@@ -176,7 +176,7 @@ def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionFore
     """Forecast the seeds and time that the run's claim needs, from its replicates so far; their values do not
     matter.
     """
-    plan, stage = state.data_plan, state.stage
+    plan, stage = state.search.data_plan, state.search.stage
     asked = [one for one in plan.hypotheses if one.confirmatory] if plan is not None else []
     if not asked or stage is None:
         return DecisionForecast(name="", why="its plan has no confirmatory hypothesis" if stage else "there is no plan")
@@ -212,14 +212,14 @@ def build_lock(
     `MAX_UNCONTROLLED_SEEDS` of them, `with_controls` (None: as many as without): a claim that differing settings may
     explain gains less from further seeds than from these controls.
     """
-    stage = find_locking_stage(state.data_plan) if state.data_plan is not None else "agenda"
+    stage = find_locking_stage(state.search.data_plan) if state.search.data_plan is not None else "agenda"
     view, best = view_at_stage_end(state, stage, settings), find_winner(state)
     if (
         view is None
         or best is None
-        or state.test_measurements
-        or not state.stages[stage].is_settled
-        or (state.current_lock is not None and state.current_lock.winner == best)
+        or state.search.test_measurements
+        or not state.search.stages[stage].is_settled
+        or (state.search.current_lock is not None and state.search.current_lock.winner == best)
     ):
         return None
     node, asked, n = state.nodes[best], compute_wanted_seeds(view), count_fresh_seeds(view, settings)
@@ -242,8 +242,8 @@ def build_lock(
         n = next((size for size in fitting if size >= n), fitting[-1])
     seed = view.seed + FRESH_SEED_OFFSET
     return ConfirmationLocked(
-        plan=state.plan_hash,
-        amendments=len(state.amendments),
+        plan=state.search.plan_hash,
+        amendments=len(state.search.amendments),
         winner=best,
         source=node.source_sha256,
         trials=node.trials,
@@ -375,10 +375,10 @@ def list_look_replicates(state: RunState, look: int) -> tuple[Node, ...]:
     """Return the replicates that a look of the current lock reads: the first complete ones, at most as many as the look
     needs.
     """
-    assert state.data_plan is not None and state.current_lock is not None
-    lock = state.current_lock
+    assert state.search.data_plan is not None and state.search.current_lock is not None
+    lock = state.search.current_lock
     replicates = (one for one in state.nodes.values() if one.kind == "replicate" and one.parent == lock.winner)
-    return list_complete_replicates(state.data_plan, lock, replicates)[: lock.looks[look]]
+    return list_complete_replicates(state.search.data_plan, lock, replicates)[: lock.looks[look]]
 
 
 def _is_cut_short(replicate: Node) -> bool:

@@ -442,7 +442,7 @@ def build_snapshot(
     Later decisions are left out, so that a prompt is unchanged when rendered again. Later marks and settlements are
     left out too or, if `marks_before` is given, those after that decision.
     """
-    assert state.data_plan is not None and state.started is not None
+    assert state.search.data_plan is not None and state.started is not None
     settings = settings or SearchSettings()
     marks_before = before if marks_before is None else marks_before
     earlier = {k: one.action for k, one in state.decisions.items() if before is None or k < before}
@@ -467,7 +467,7 @@ def build_snapshot(
     settled: dict[StageName, Node | None] = {
         name: nodes.get(last[1].best or "")
         for name in STAGES[: STAGES.index(stage)]
-        if (last := state.stages[name].find_settlement(marks_before)) is not None
+        if (last := state.search.stages[name].find_settlement(marks_before)) is not None
     }
     asked = {
         (action.a, action.b): k in visible
@@ -483,28 +483,38 @@ def build_snapshot(
     planning = _find_ablation_plan_status(state, earlier, visible, settings) if stage == "ablation" else "no"
     found = collect_trial_results(state, visible, before=before) if stage in ("tuning", "agenda") else ()
     given = compute_efforts(state, found) if found else ()
-    items = state.started.idea.risks if stage == "ablation" else _build_agenda(state.started.idea, state.data_plan)
-    if planning == "done" and state.planned_ablations is not None:
-        items = tuple(one.item_text for one in state.planned_ablations.ablations)
-    locked_at, locked = next(((k, one) for k, one in reversed(state.locks) if before is None or k < before), (0, None))
+    items = (
+        state.started.idea.risks if stage == "ablation" else _build_agenda(state.started.idea, state.search.data_plan)
+    )
+    if planning == "done" and state.search.planned_ablations is not None:
+        items = tuple(one.item_text for one in state.search.planned_ablations.ablations)
+    locked_at, locked = next(
+        ((k, one) for k, one in reversed(state.search.locks) if before is None or k < before), (0, None)
+    )
     looks = [k for k, action in earlier.items() if locked is not None and k > locked_at and action in LOOK_TASKS]
     looks_seen = sum(k in visible and k in state.finished_decisions for k in looks)
-    missed = state.missing_ablations.missing if stage == "ablation" and state.missing_ablations is not None else ()
+    missed = (
+        state.search.missing_ablations.missing
+        if stage == "ablation" and state.search.missing_ablations is not None
+        else ()
+    )
     return StageSnapshot(
         stage=stage,
-        plan=state.data_plan,
+        plan=state.search.data_plan,
         nodes=nodes,
         winner_by_stage=settled,
         report_written_by_stage={name: k in visible and k in state.finished_decisions for name, k in reports.items()},
         summary_by_stage={
-            name: state.stages[name].reports[k]
+            name: state.search.stages[name].reports[k]
             for name, k in reports.items()
-            if k in visible and k in state.stages[name].reports
+            if k in visible and k in state.search.stages[name].reports
         },
         root=next((node for node in reversed(settled.values()) if node is not None and not node.suspect), None),
         pending_comparisons=frozenset(pair for pair, known in asked.items() if not known),
         sounder_by_pair={
-            pair: state.comparisons[pair].better for pair, known in asked.items() if known and pair in state.comparisons
+            pair: state.search.comparisons[pair].better
+            for pair, known in asked.items()
+            if known and pair in state.search.comparisons
         },
         trials=found,
         code_hashes={
@@ -516,7 +526,7 @@ def build_snapshot(
             action.dimension: action for action in earlier.values() if isinstance(action, WidenDimension)
         },
         spent_by_arm={
-            one.arm: one.seconds if state.data_plan.tuning.currency == "seconds" else float(one.evaluation_count)
+            one.arm: one.seconds if state.search.data_plan.tuning.currency == "seconds" else float(one.evaluation_count)
             for one in given
         },
         version_count_by_arm={one.arm: one.versions for one in given},
@@ -542,15 +552,17 @@ def build_snapshot(
             for one in missed
             if not one.refused
         },
-        limit_reason=state.limit_reason or state.stages[stage].limit_reason,
+        limit_reason=state.limit_reason or state.search.stages[stage].limit_reason,
         run_limit_reason=state.limit_reason,
-        limited_stages=frozenset(name for name, one in state.stages.items() if one.limit_reason is not None),
+        limited_stages=frozenset(name for name, one in state.search.stages.items() if one.limit_reason is not None),
         skipped_kinds=state.skipped_kinds,
         prefers_cheaper=settings.order == "arrival",
         lock=locked,
-        looks=tuple(state.looks[:looks_seen]),
+        looks=tuple(state.search.looks[:looks_seen]),
         has_pending_look=looks_seen < len(looks),
-        reference_space=build_reference_space(state) if settings.ladder and state.data_plan.reference_models else (),
+        reference_space=build_reference_space(state)
+        if settings.ladder and state.search.data_plan.reference_models
+        else (),
     )
 
 
@@ -573,7 +585,7 @@ def _find_ablation_plan_status(
         return "due" if settings.planned_ablations and not begun else "no"
     if k not in seen or k not in state.finished_decisions:
         return "asked"
-    return "done" if state.planned_ablations is not None and state.planned_ablations.ablations else "no"
+    return "done" if state.search.planned_ablations is not None and state.search.planned_ablations.ablations else "no"
 
 
 def nodes_before_marks(state: RunState, decision_id: int) -> dict[str, Node]:
@@ -598,5 +610,5 @@ def _collect_reports(state: RunState, earlier: Mapping[int, SearchAction], befor
     found: dict[StageName, int] = {
         works[action.task]: k for k, action in earlier.items() if isinstance(action, RunTask) and action.task in works
     }
-    settlements = {name: state.stages[name].find_settlement(before) for name in found}
+    settlements = {name: state.search.stages[name].find_settlement(before) for name in found}
     return {name: k for name, k in found.items() if (last := settlements[name]) is None or k > last[0]}

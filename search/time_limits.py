@@ -46,7 +46,7 @@ class TimeLimits:
 
     def find_refusal(self, action: ExpandTree, view: StageSnapshot, state: RunState, *, now: float) -> str | None:
         """Return the reason why a search node may not start, or None. `now`: active seconds of the run."""
-        began = state.stages[action.stage].began_at
+        began = state.search.stages[action.stage].began_at
         if self.seconds is None or began is None:
             return None
         left = self.seconds - (now - began)

@@ -41,7 +41,7 @@ MAX_RISKS = 12
 
 async def plan_ablations(context: RunContext, decided: DecisionMade, client: ModelClient) -> None:
     """Ask for the plan of the last stage and record it, unless it is already recorded."""
-    if context.state.planned_ablations is not None:
+    if context.state.search.planned_ablations is not None:
         return
     most = min(context.search.planned_ablations, context.search.find_limits("ablation").nodes)
     view = build_snapshot(context.state, "ablation", decided.seen, before=decided.k, settings=context.search)

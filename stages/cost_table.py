@@ -26,8 +26,8 @@ from labwright.models.roles.role import AnyRole
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import MIN_REPLICATES
 from labwright.record.estimands import list_main_arms
+from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
@@ -143,7 +143,7 @@ def find_phase(state: RunState, decision_id: int, late: int | None = None) -> Ph
         case ExpandTree() | CompareNodes() as action:
             return "missing" if decision_id > (_find_late_start(state) if late is None else late) else action.stage
         case RunTask(task=task):
-            name = task.removesuffix(f" v{state.paper_version}")
+            name = task.removesuffix(f" v{state.paper.version}")
             return TASK_PHASES.get(name, "reflect")  # figures and claims of a round, copy edit
         case _:
             return state.phase
@@ -158,7 +158,7 @@ def compute_spent_by_phase(state: RunState) -> dict[Phase, Cost]:
     """Return the amount spent by phase, without calls in progress."""
     found: dict[Phase, Cost] = {}
     late = _find_late_start(state)
-    for costs in (state.settled_costs, state.lost_costs):
+    for costs in (state.calls.settled_costs, state.calls.lost_costs):
         for k, cost in costs.items():
             phase = find_phase(state, k, late)
             found[phase] = found.get(phase, Cost()) + cost
@@ -315,7 +315,7 @@ class CostTable:
     def estimate_call(self, role: AnyRole, state: RunState) -> Cost:
         """Return the likely cost of a call: the mean of the role's calls in this run and of one typical call, which is
         scaled by how the run's calls compare with typical ones."""
-        typical, used = self._typical_costs, state.usage_by_role
+        typical, used = self._typical_costs, state.calls.usage_by_role
         once, own, start = typical[role.name], used.get(role.name, RoleUsage()), typical[roles.CODE.name] * PRIOR_CALLS
         made = [(typical[name], one) for name, one in used.items() if name in typical]
         usd = start.usd + sum(one.usd for _, one in made)
@@ -346,7 +346,7 @@ class CostTable:
     def estimate_attempt(self, state: RunState) -> Cost:
         """Return the likely cost of one execution, from the run's earlier executions or from the plan's estimate."""
         took = [one.seconds for node in state.nodes.values() for one in node.attempts]
-        expected = state.data_plan.expected_seconds if state.data_plan is not None else self.node_seconds
+        expected = state.search.data_plan.expected_seconds if state.search.data_plan is not None else self.node_seconds
         return Cost(gpu_seconds=min(fmean(took) if took else expected, self.node_seconds) * self.gpus())
 
     @cached_property
@@ -462,7 +462,9 @@ class CostTable:
 def _count_made(state: RunState) -> Counter[tuple[str, str]]:
     """Count calls by phase and role, and replicates by stage."""
     late = _find_late_start(state)
-    made: Counter[tuple[str, str]] = Counter((find_phase(state, key.decision, late), key.role) for key in state.answers)
+    made: Counter[tuple[str, str]] = Counter(
+        (find_phase(state, key.decision, late), key.role) for key in state.calls.answers
+    )
     made.update(
         (find_phase(state, k, late), REPLICATES) for k, one in state.decisions.items() if _is_replicate(one.action)
     )

@@ -176,7 +176,7 @@ async def plan_data(context: RunContext) -> None:
 async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
     assert context.state.started is not None
     await read_prior_work(context, client)
-    prior = context.state.prior_work
+    prior = context.state.paper.prior_work
     hub = context.hub
     hub_sources = hub.sources if hub is not None else {}
     entries = await to_thread(
@@ -196,7 +196,7 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
         room=context.executor.cell_capacity,
         seeds=context.search.max_seeds,
         slots=context.search.num_workers,
-        context=format_statements(context.state.context),
+        context=format_statements(context.state.paper.context),
         prior=prior.papers if prior is not None else (),
         common=find_common_rows(prior),
     )
@@ -216,7 +216,7 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
             planner,
             role=REPOSITORY_PLAN,
             fit_plan=study.fit_plan,
-            inputs=await to_thread(study.build_inputs, shared, context.state.repository_state.baseline),
+            inputs=await to_thread(study.build_inputs, shared, context.state.repository.baseline),
         )
     else:
         metrics = dict.fromkeys((*METRICS, *(metric.name for one in scorers.values() for metric in one.metrics)))
@@ -241,7 +241,9 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
     else:
         plan = add_metric_formulas(make_repeatable(given, context.search.order), scorers)
     if plan is None:
-        reasons = [one.why for key, one in context.state.unanswered_calls.items() if key.decision == client.decision]
+        reasons = [
+            one.why for key, one in context.state.calls.unanswered_calls.items() if key.decision == client.decision
+        ]
         if complaints == (UNREADABLE_ANSWER,) and reasons:  # there may have been no answer at all
             complaints = reasons[-1:]
         raise PlanError(
@@ -253,7 +255,7 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
         known = tuple(catalogue.values())
     review = context.state.started.review
     if review is not None and review.outcome == plan:
-        if context.state.protocol_review is None:
+        if context.state.search.protocol_review is None:
             context.recorder.append(review)
         return plan
     used = {use.name for use in plan.datasets}
@@ -531,7 +533,7 @@ async def check_context_window(context: RunContext, study: StudyInputs) -> None:
         if context.repository is None:
             await context.models.check_room(CODE, code, extra_characters=PROGRAM_CHARS)
         elif not has_only_word_arms(study.data_plan):
-            shown = await to_thread(show_repository, context.repository, context.state.repository_state.baseline)
+            shown = await to_thread(show_repository, context.repository, context.state.repository.baseline)
             await context.models.check_room(ARM_PATCH, to_patching_inputs(code, shown), extra_characters=PROGRAM_CHARS)
         await context.models.check_room(FEEDBACK, judged, extra_characters=PROGRAM_CHARS)
     except ContextTooLong as error:

@@ -22,8 +22,8 @@ def fit_design(context: RunContext) -> None:
         context.search.order == "ticket"
         or times is None
         or not isfinite(left)
-        or state.current_lock is not None
-        or any(one.by == REDUCTION_AUTHOR for one in state.amendments)
+        or state.search.current_lock is not None
+        or any(one.by == REDUCTION_AUTHOR for one in state.search.amendments)
     ):
         return
     for one in reduce_design(
@@ -31,7 +31,7 @@ def fit_design(context: RunContext) -> None:
     ):
         context.recorder.append(
             PlanAmended(
-                number=len(context.state.amendments) + 1,
+                number=len(context.state.search.amendments) + 1,
                 data_plan=one.plan,
                 why=one.why,
                 by=REDUCTION_AUTHOR,

@@ -128,7 +128,7 @@ async def read_context(context: RunContext) -> None:
         return
 
     async def work(client: ModelClient) -> None:
-        if context.state.context is None:
+        if context.state.paper.context is None:
             context.recorder.append(await digest_documents(client, copies, refused))
 
     await run_once(context, CONTEXT_TASK, work)

@@ -35,7 +35,7 @@ async def judge_paper(context: RunContext) -> None:
     """Record a judgement of the run's paper, or the reason why there is none."""
 
     async def work(client: ModelClient) -> None:
-        if context.state.judged is not None:
+        if context.state.paper.judged is not None:
             return
         if not context.paper.judge:
             context.recorder.append(PaperJudged(why="judging is disabled (paper.judge)"))
@@ -53,7 +53,7 @@ async def judge_paper(context: RunContext) -> None:
             assessed = PaperJudged(why=str(error))
         context.recorder.append(assessed)
 
-    await run_once(context, context.state.format_paper_task("judge"), work)
+    await run_once(context, context.state.paper.format_task("judge"), work)
 
 
 async def judge_run(
@@ -74,15 +74,15 @@ async def build_case(state: RunState, folder: RunFolder, rubric: Rubric) -> Judg
         await guard_paper(paper),
         rubric,
         str(paper.path.relative_to(folder.root)),
-        facts=collect_record_facts(state, select_best(state.drafts).draft),
+        facts=collect_record_facts(state, select_best(state.paper.drafts).draft),
     )
 
 
 async def read_released_paper(state: RunState, folder: RunFolder) -> Paper:
     """Read the released paper of a run: the PDF, or the LaTeX source if there is no PDF. Raises `PaperError`."""
-    if state.released is None or not state.drafts:
+    if state.paper.released is None or not state.paper.drafts:
         raise PaperError("this run has no paper yet; finish it with: scientist resume RUN")
-    name = Path(state.released.pdf).name if state.released.pdf else "paper.tex"
+    name = Path(state.paper.released.pdf).name if state.paper.released.pdf else "paper.tex"
     return await read_paper(folder.paper_folder / name)
 
 

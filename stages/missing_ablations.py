@@ -55,11 +55,11 @@ async def run_missing_ablations(context: RunContext) -> bool:
     record_time_limit(context)
     decision_id = decision_number(context.recorder, MISSING_ABLATIONS_TASK)
     client = context.models.make_client(decision_id, 0)
-    if context.state.missing_ablations is None:
+    if context.state.search.missing_ablations is None:
         context.recorder.append(await ask_reviewer(context, client))
     if not await StageRunner(context).run_missing_ablations(decision_id):
         return False
-    requested = context.state.missing_ablations
+    requested = context.state.search.missing_ablations
     left = [one for one in list_accepted(context.state) if not find_item_nodes(context.state, one.ablation.item_text)]
     if requested is not None and left:  # accepted but not started, because others took more than expected
         reason = (
@@ -78,7 +78,7 @@ async def run_missing_ablations(context: RunContext) -> bool:
         await probe_ablations(context, client)
         await score_selected_nodes(context)
     if requested is not None and requested.missing:  # reassess the draft against the current record, then revise it
-        drafts = context.state.drafts
+        drafts = context.state.paper.drafts
         base = next((one for one in drafts if one.anew), None)
         if base is None:
             base = await assess_new_draft(
@@ -140,7 +140,7 @@ async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblat
                     trials=tried,
                     most=most,
                     repository=shown,
-                    draft=expand_macros(select_best(state.drafts).draft, state),
+                    draft=expand_macros(select_best(state.paper.drafts).draft, state),
                     method_plan=best.plan,
                     method_code=select_code(read_source(context.folder.get_source_path(best.id))),
                     node_seconds=context.node_seconds,
@@ -163,7 +163,7 @@ async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblat
 
 def expand_macros(draft: PaperDraft, state: RunState) -> PaperDraft:
     """Return a draft with macros replaced by the values that they print."""
-    claims, plan = build_paper_claims(state), state.data_plan
+    claims, plan = build_paper_claims(state), state.search.data_plan
     values, setups = format_claims(claims.all_claims, plan), format_setups(state)
     values |= format_decisions(decide_hypotheses(state), plan)
     for one in compute_requested_estimates(state, draft.estimates)[0]:
@@ -192,7 +192,7 @@ MAX_TIME_SHARE = 0.5
 
 def list_accepted(state: RunState) -> list[MissingAblation]:
     """Return the requested ablations to run."""
-    missing = state.missing_ablations.missing if state.missing_ablations is not None else ()
+    missing = state.search.missing_ablations.missing if state.search.missing_ablations is not None else ()
     return [one for one in missing if not one.refused]
 
 

@@ -2,7 +2,7 @@
 
 Guarantees: at most `MAX_PRIOR_PAPERS` papers, and `FETCH_SECONDS` seconds for all searches and downloads; downloads are
 kept in the run's folder, so that a resumed run reads the same texts; an entry whose quote is not in the text is dropped
-and counted. If no paper was read, `RunState.prior_work` is None or `unread`, and the appendix of the paper says so.
+and counted. If no paper was read, `PaperState.prior_work` is None or `unread`, and the appendix of the paper says so.
 
 Limits: the closest papers may not be found or open; a quote may not mean what its entry says; names count as different
 unless `record.schema.prior_work.is_same_name` matches them.
@@ -61,7 +61,7 @@ async def read_prior_work(context: RunContext, client: ModelClient) -> None:
                 )
     fetched, refused = read_copies(home)
     papers = [await read_paper(client, context.idea, one, context.folder) for one in (*user_documents, *fetched)]
-    if context.state.prior_work is None and (queries or papers):
+    if context.state.paper.prior_work is None and (queries or papers):
         context.recorder.append(
             PriorWorkRead(
                 papers=tuple(one for one in papers if isinstance(one, PriorPaper)),
@@ -76,7 +76,7 @@ def select_closest_documents(context: RunContext) -> tuple[DocumentCopy, ...]:
     copies, _ = read_copies(context.folder.context)
     digests = {
         one.sha256: " ".join((one.subject, *(statement.text for statement in one.statements))).casefold()
-        for one in (context.state.context.documents if context.state.context is not None else ())
+        for one in (context.state.paper.context.documents if context.state.paper.context is not None else ())
     }
     words = set(re.findall(r"\w{5,}", f"{context.idea.title} {context.idea.short_hypothesis}".casefold()))
     ranked = sorted(copies, key=lambda one: -sum(word in digests.get(one.sha256, "") for word in words))

@@ -78,7 +78,9 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
     ):
         spare = parent.attempts[-1].seconds / context.node_seconds
     others = (
-        state.planned_ablations.ablations if action.stage == "ablation" and state.planned_ablations is not None else ()
+        state.search.planned_ablations.ablations
+        if action.stage == "ablation" and state.search.planned_ablations is not None
+        else ()
     )
     items = {
         decision_id: one.action.item

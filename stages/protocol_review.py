@@ -37,7 +37,7 @@ async def review_plan(
     Raises: `ModelError`, but never because of a finding.
     """
     outcome, plan = await _run_review(client, inputs, amend, describe_hours)
-    if context.state.protocol_review is None:
+    if context.state.search.protocol_review is None:
         context.recorder.append(outcome)
     return plan
 

@@ -131,8 +131,8 @@ class RunContext:
 
     @property
     def plan(self) -> DataPlan:
-        assert self.state.data_plan is not None
-        return self.state.data_plan
+        assert self.state.search.data_plan is not None
+        return self.state.search.data_plan
 
     def find_effective_plan(self, decision_id: int | None = None) -> DataPlan:
         """Return the plan as the prompts of a decision show it, with the ranges widened before that decision (None: so
@@ -143,18 +143,20 @@ class RunContext:
     @property
     def importable_packages(self) -> tuple[str, ...]:
         """Packages with versions, as named in prompts: those installed for the run and those already present."""
-        installed = self.state.installed_packages.packages if self.state.installed_packages is not None else {}
+        installed = (
+            self.state.search.installed_packages.packages if self.state.search.installed_packages is not None else {}
+        )
         return (*(f"{name} {version}" for name, version in installed.items()), *self.packages)
 
     @property
     def pretrained_models(self) -> tuple[str, ...]:
         """Models that `lab.pretrained` can load, as OWNER/NAME@REVISION."""
-        planned = self.state.data_plan.pretrained if self.state.data_plan is not None else ()
+        planned = self.state.search.data_plan.pretrained if self.state.search.data_plan is not None else ()
         return (*self.user_pretrained, *(name for name in planned if name not in self.user_pretrained))
 
     @property
     def facts(self) -> tuple[DatasetFacts, ...]:
-        return self.state.datasets
+        return self.state.search.datasets
 
     @property
     def quiet_seconds(self) -> float | None:
@@ -168,7 +170,7 @@ class RunContext:
         """The reference of `lab`, as shown in prompts."""
         place = KERNEL_SIDE / "lab"
         text = (place / "REFERENCE.md").read_text()
-        if self.state.data_plan is None or not self.state.data_plan.subjects:
+        if self.state.search.data_plan is None or not self.state.search.data_plan.subjects:
             return text
         return text.replace("\n## plots.py", (place / "SUBJECTS.md").read_text() + "\n## plots.py")
 
@@ -213,7 +215,7 @@ def record_time_limit(context: RunContext) -> None:
 def record_limit(recorder: Recorder, reason: str) -> None:
     """Record once that the run reached a limit; judging a released paper does not make the run partial."""
     state = recorder.state
-    if state.limit_reason is None and state.released is None and state.paper_version == 1:
+    if state.limit_reason is None and state.paper.released is None and state.paper.version == 1:
         recorder.append(LimitReached(reason=reason))
 
 

@@ -200,7 +200,7 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
     measured it), and the values that these nodes reported themselves on dev.
     """
     state, plan = _rewind_state(context, stage, decision_id), context.plan
-    last = state.stages[stage].find_settlement(decision_id)
+    last = state.search.stages[stage].find_settlement(decision_id)
     best = state.nodes.get(last[1].best or "") if last is not None else None
     tops = ([best] if best else []) + (find_ablation_nodes(state) if stage == "ablation" else [])
     planned = {metric.name: place for place, metric in enumerate(plan.metrics)}
@@ -263,7 +263,7 @@ def _rewind_state(context: RunContext, stage: StageName, decision_id: int) -> Ru
         nodes = nodes_before_marks(context.state, decision_id)
     else:
         nodes = build_snapshot(context.state, stage, decided.seen, before=decision_id).nodes
-    lock = context.state.current_lock
+    lock = context.state.search.current_lock
     if stage in ("agenda", "ablation") or lock is None:
         return replace(context.state, nodes=nodes, looks=[])
     return replace(  # findings before the lock do not depend on fresh seeds

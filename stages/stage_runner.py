@@ -53,7 +53,7 @@ def find_trusted_winner(context: RunContext) -> Node:
     """Return the node that the paper reports. Raises `NoWorkingNodeError` if every stage's best node is suspect."""
     best = find_winner(context.state)
     if best is None or context.state.nodes[best].suspect:
-        selected = dict.fromkeys(one.best for one in context.state.stages.values() if one.best is not None)
+        selected = dict.fromkeys(one.best for one in context.state.search.stages.values() if one.best is not None)
         why = [
             f"{name}: {'; '.join(context.state.nodes[name].suspect)}"
             for name in selected
@@ -88,7 +88,7 @@ class StageRunner:
         """
         context = self.context
         self._lock_confirmation()  # a kill may have prevented it
-        if not context.state.stages[stage].is_settled:
+        if not context.state.search.stages[stage].is_settled:
             if stage == "tuning":
                 fit_design(context)
             end = await self._scheduler.run(stage, find_stage_limits(context, stage))
@@ -96,7 +96,7 @@ class StageRunner:
                 return False
             self._choose_winner(build_stage_view(context, stage), getattr(end.action, "reason", ""))
         self._lock_confirmation()
-        if all(one.best is None for one in context.state.stages.values()):
+        if all(one.best is None for one in context.state.search.stages.values()):
             raise NoWorkingNodeError(_explain_no_winner(context))
         if stage == STAGES[-1]:
             await run_once(
@@ -155,7 +155,7 @@ class StageRunner:
         """Make each stage whose best node is now suspect select its next best node."""
         state = self.context.state
         while (view := find_unsettled_stage(state, self.context.search)) is not None:
-            known = state.stages[view.stage]
+            known = state.search.stages[view.stage]
             before = state.nodes[known.best or ""]
             self._choose_winner(
                 view,
@@ -163,7 +163,7 @@ class StageRunner:
                 f"it had selected {before.id}, which is suspect: {'; '.join(before.suspect)}",
             )
             self._lock_confirmation()
-        if state.hours is None:
+        if state.search.hours is None:
             self._record_hours("after the first measured cell")
 
     def _lock_confirmation(self) -> None:
@@ -190,7 +190,10 @@ class StageRunner:
         """Record how the run's time is divided, as currently known."""
         context, state = self.context, self.context.state
         view = build_snapshot(
-            state, state.stage or STAGES[-1], VisibleDecisions(through=state.last_decision), settings=context.search
+            state,
+            state.search.stage or STAGES[-1],
+            VisibleDecisions(through=state.last_decision),
+            settings=context.search,
         )
         hours = plan_hours(view, context.search, run_seconds=context.run_seconds)
         if hours is not None and isfinite(hours.total):

@@ -76,14 +76,14 @@ def test_every_kind_of_node_and_act_is_in_it(state: RunState) -> None:
     assert [one.verb for one in asked] == ["note", "mark", "kill", "pause", "resume"]
     assert {one.by for one in asked} == {"ada"}
     assert all(one.text for one in asked)
-    assert state.released is not None and state.released.released and state.process_end is not None
-    assert state.process_end.exit_code == 0 and state.judged is not None
+    assert state.paper.released is not None and state.paper.released.released and state.process_end is not None
+    assert state.process_end.exit_code == 0 and state.paper.judged is not None
 
 
 def test_prompts_of_all_calls_are_kept_and_a_note_is_in_those_of_its_stage(state: RunState) -> None:
     [note] = [one.command.text for one in state.user_commands if one.command.verb == "note"]
     noted: set[str] = set()
-    for answered in state.answers.values():
+    for answered in state.calls.answers.values():
         kept = find_prompt(recorded_run(), answered)
         assert kept is not None and kept.asked is not None and not kept.changed
         if note in kept.asked.user:
@@ -142,13 +142,15 @@ def test_the_run_of_a_language_model_opens_and_its_numbers_are_traced(
 ) -> None:
     run = MODEL
     state = read_state(open_run_folder(run))
-    assert state.released is not None and state.released.released and state.paper_version == 3
+    assert state.paper.released is not None and state.paper.released.released and state.paper.version == 3
     assert [one.verdict for one in decide_hypotheses(state) if one.confirmed] == ["supported"] * 3
     assert main(["trace", str(run), "0.244"]) == 0
     assert "n0018, seed 10001" in capsys.readouterr().out
     assert main(["export", str(run), "--exchange", str(tmp_path / "exchange.jsonl")]) == 0
     assert (
-        sum(open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded_answers.values()) == len(state.answers) > 80
+        sum(open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded_answers.values())
+        == len(state.calls.answers)
+        > 80
     )
     with running_server(open_run_folder(run)) as client:
         page = client.get("/runs/model-run").text
@@ -157,7 +159,7 @@ def test_the_run_of_a_language_model_opens_and_its_numbers_are_traced(
 
 def test_its_exchange_holds_an_answer_for_each_call(state: RunState, tmp_path: Path) -> None:
     assert main(["export", str(recorded_run()), "--exchange", str(tmp_path / "exchange.jsonl")]) == 0
-    asked = Counter(answered.key.role for answered in state.answers.values())
+    asked = Counter(answered.key.role for answered in state.calls.answers.values())
     assert asked == open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded_answers
 
 
@@ -264,7 +266,7 @@ def test_every_page_answers(web: httpx.Client, state: RunState) -> None:
     assert "all numbers, figures and citations are bound to the record" in page and "by ada" in page
     assert "the run has finished" in page and 'method="post"' not in page.split('id="tree"')[0].split('id="wheel"')[1]
     calls = web.get("/runs/recorded-run/calls").text
-    for key in list(state.answers)[:: max(1, len(state.answers) // 12)]:
+    for key in list(state.calls.answers)[:: max(1, len(state.calls.answers) // 12)]:
         answer = web.get(f"/runs/recorded-run/calls/{quote(str(key), safe='')}")
         assert answer.status_code == 200 and "Prompt" in answer.text, key
     assert "code" in calls

@@ -61,8 +61,8 @@ from labwright.record.claims.hypothesis_tests import decide_across_runs
 from labwright.record.errors import UsageError
 from labwright.record.lock import RunLockedError, acquire_lock, find_owner
 from labwright.record.log_reader import RecordError, is_run, read_state
+from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
@@ -239,7 +239,9 @@ def build_report(folder: Path) -> CampaignReport:
         hours=sum(one.hours for one in lines),
         usd=sum(one.spent.get("usd", 0.0) for one in state.entries.values()),
         remaining_budget=left,
-        tests=dict(Counter(data.name for run in runs.values() if run.test_measurements for data in run.datasets)),
+        tests=dict(
+            Counter(data.name for run in runs.values() if run.search.test_measurements for data in run.search.datasets)
+        ),
     )
 
 
@@ -267,12 +269,12 @@ def _build_row(
     )
     if run is None:
         return base
-    judged = run.judged.judgement if run.judged is not None else None
+    judged = run.paper.judged.judgement if run.paper.judged is not None else None
     scores = {score.dimension.lower(): score.score for score in judged.scores} if judged is not None else {}
     return base.model_copy(
         update={
             "judge": scores.get("overall"),
-            "cost": run.total_usage,
+            "cost": run.calls.total_usage,
             "hours": run.active_seconds / 3600,
             "verdicts": tuple(
                 CampaignVerdict(

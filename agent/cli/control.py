@@ -63,7 +63,7 @@ def send_request(path: Path, command: CommandReceived) -> int:
         raise UsageError(
             f"{path / 'control'} is not writable ({error.strerror}): only the user who started the run can control it"
         ) from None
-    target = command.target or state.stage if command.verb == "note" else command.target
+    target = command.target or state.search.stage if command.verb == "note" else command.target
     what, effect = f"{command.verb} {target}".strip(), _describe_effect(path, command, state)
     if process is None:
         outcome = f"saved for the next 'scientist resume {path}'"
@@ -94,7 +94,7 @@ def _describe_effect(path: Path, command: CommandReceived, state: RunState) -> s
         "kill": f"its work is stopped and its slot is freed: {shorten(command.text, 80)}",
         "mark": "it gets no more children" if command.mark == "closed" else "its numbers are not used in decisions",
         "amend": "the plan is amended, and the paper discloses it",
-        "note": _find_prompts_with_note(state, command.target or state.stage or ""),
+        "note": _find_prompts_with_note(state, command.target or state.search.stage or ""),
     }[command.verb]
 
 

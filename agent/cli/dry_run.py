@@ -116,8 +116,8 @@ def show_plan(
         why = str(error).replace("; resume later", "")
         print_to_stderr(f"the planner is unavailable: {why}; check it with: scientist doctor --model MODEL")
         return FAILED
-    assert state.data_plan is not None
-    total = state.total_usage
+    assert state.search.data_plan is not None
+    total = state.calls.total_usage
     dry_run = DryRun(
         idea=idea.name,
         title=idea.title,
@@ -125,23 +125,25 @@ def show_plan(
         workers=settings.search.num_workers,
         device=settings.sandbox.device,
         time_limit=settings.time_limit,
-        data_plan=state.data_plan,
-        datasets=state.datasets,
-        installed=state.installed_packages,
-        hub=state.hub_items,
-        prior_work=state.prior_work,
-        protocol=state.protocol_review,
+        data_plan=state.search.data_plan,
+        datasets=state.search.datasets,
+        installed=state.search.installed_packages,
+        hub=state.search.hub_items,
+        prior_work=state.paper.prior_work,
+        protocol=state.search.protocol_review,
         hours=forecast_design(
-            state.data_plan,
+            state.search.data_plan,
             None,
             slots=settings.search.num_workers,
             seconds=settings.time_limit,
             references=settings.search.ladder,
             limit=settings.search.max_seeds,
-            test_sizes={one.name: one.sizes.get("test", 0) for one in state.datasets},
+            test_sizes={one.name: one.sizes.get("test", 0) for one in state.search.datasets},
         ).lines,
         forecast=forecast_run(
-            state.data_plan, state.datasets, override_settings(settings.model_dump(mode="json"), state.overrides)
+            state.search.data_plan,
+            state.search.datasets,
+            override_settings(settings.model_dump(mode="json"), state.overrides),
         ),
         planned=PlanningCost(
             calls=total.calls,
@@ -151,9 +153,9 @@ def show_plan(
         ),
     )
     if out is not None:
-        write_file(out, plan_to_yaml(state.data_plan))
-        if state.protocol_review is not None and not state.protocol_review.why:
-            write_file(find_review_path(out), state.protocol_review.model_dump_json(indent=1))
+        write_file(out, plan_to_yaml(state.search.data_plan))
+        if state.search.protocol_review is not None and not state.search.protocol_review.why:
+            write_file(find_review_path(out), state.search.protocol_review.model_dump_json(indent=1))
     print_result(dry_run, format_dry_run(dry_run), json=json)
     if out is not None and not json:
         print_to_stderr(f"plan written to {out}: edit it if needed, then run it with --plan {out}")

@@ -130,7 +130,7 @@ def _write_texts(args: Export, state: RunState, rows: Sequence[tuple[float, str]
 
 def _write_page(file: Path, folder: Path, state: RunState, secrets: Sequence[str], *, force: bool) -> None:
     as_of = f"{datetime.fromtimestamp(state.last_event_at).astimezone():%Y-%m-%d %H:%M %Z}"
-    page = export_page(folder, as_of=as_of, version=state.paper_version)
+    page = export_page(folder, as_of=as_of, version=state.paper.version)
     if any(secret in page.html for secret in secrets):
         raise UsageError(
             f"a file of {folder.name} contains the value of an API key set in this environment: no page was written"

@@ -58,7 +58,7 @@ def run_ideation(args: Ideate) -> int:
         if folder.is_dir() and not any(folder.iterdir()):  # nothing was started, e.g. the model could not be opened
             folder.rmdir()
     outcomes = [one for number, one in list_outcomes(state) if number <= order.count]
-    found, total = [one.idea for one in outcomes if one.idea is not None], state.total_usage
+    found, total = [one.idea for one in outcomes if one.idea is not None], state.calls.total_usage
     file = folder / "ideas.json"
     if args.json:
         print(
@@ -172,7 +172,7 @@ def is_unfinished(folder: Path, order: IdeaTask) -> bool:
         state = fold_events(read_events(folder / EVENTS_FILE))
     except RecordError:
         return False
-    if state.ideation is None or state.ideation.sha256 != order.sha256:
+    if state.ideation.started is None or state.ideation.started.sha256 != order.sha256:
         return False
     done = all(state.is_task_done(build_idea_work(number).task) for number in range(1, order.count + 1))
     last = {"idea": "ideas.json", "literature": "idea-*/related_work.md", "proposal": "idea-*/proposal.md"}

@@ -74,13 +74,13 @@ def _judge_run(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -
     state = read_paper_state(path)
     if (process := find_process(path)) is not None:
         raise UsageError(f"{path} is in use by {process}: the run judges its paper at the end")
-    if state.started is None or state.released is None:
+    if state.started is None or state.paper.released is None:
         raise UsageError(f"{path} has no paper yet: finish the run first with scientist resume {path}")
     settings = override_settings(state.started.settings, state.overrides | args.flags).models
     facts = _audit_facts(path) if args.view == "all" else None
 
     async def work() -> Judgement | JudgePanel:
-        case = await build_case(state, RunFolder(path, state.paper_version), rubric)
+        case = await build_case(state, RunFolder(path, state.paper.version), rubric)
         case = await attach_evidence(
             case,
             _build_inputs(args),

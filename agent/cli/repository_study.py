@@ -90,7 +90,7 @@ def run_question(args: Run, settings: Settings) -> int:
     slug = f"task_{to_slug(args.task.stem)}"
     folder = args.runs / check_name(args.name) if args.name else choose_folder(args.runs, slug, settings, "question")
     code = _run_study(idea, settings, "question", folder)
-    answer = read_state(folder).repository_state.question_answer if is_run(folder) else None
+    answer = read_state(folder).question.answer if is_run(folder) else None
     if answer is not None:
         print_lines([format_line(answer.conclusion or f"no answer: {answer.why}", "bold")])
     return code
@@ -160,7 +160,7 @@ def choose_folder(runs: Path, suffix: str, settings: Settings, kind: StudyKind) 
 
 
 def _format_findings(state: RunState) -> Iterator[Text]:
-    check, found = state.repository_state.baseline, state.repository_state.ablation_results
+    check, found = state.repository.baseline, state.ablation.results
     texts, claim = format_report_texts(state), compute_baseline_claim(state)
     if check is not None:
         mean = f": mean {texts[f'{claim.key}.mean']}" if claim is not None else ""

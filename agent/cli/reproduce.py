@@ -46,11 +46,11 @@ def run_reproduction(args: Reproduce) -> int:
     state = read_run_state(run)
     if state.kind != "paper":
         raise UsageError(f"{args.run} has no paper: to measure again, repeat its command with another folder")
-    if state.started is None or state.data_plan is None:
+    if state.started is None or state.search.data_plan is None:
         raise UsageError(f"{args.run} was interrupted before it had a data plan: there is nothing to re-run")
     settings = settings_here(state, args.flags, RunFolder(run))
     check_isolation(settings.sandbox)
-    packages = restore_packages(state.installed_packages, RunFolder(run).packages_lock, settings.sandbox)
+    packages = restore_packages(state.search.installed_packages, RunFolder(run).packages_lock, settings.sandbox)
     nodes = [one.id for one in select_nodes(state, tuple(args.node or ()), limit=args.limit)]
     scratch, began = _create_scratch_folder(args.run), time.monotonic()
     found = asyncio.run(_reproduce_nodes(state, nodes, settings, RunFolder(run), scratch, packages))

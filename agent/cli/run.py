@@ -137,18 +137,18 @@ def resume(args: Resume) -> int:
         raise UsageError("the data of a run is fixed when it starts: start a new run with 'scientist run'")
     settings = settings_here(state, flags, RunFolder(run))
     check_resumed(settings, flags, run)
-    if state.data_plan is not None and "sandbox.packages" in flags:
+    if state.search.data_plan is not None and "sandbox.packages" in flags:
         raise UsageError("the packages of a run are fixed with its data plan: start a new run with 'scientist run'")
     scorers = RunFolder(run).scorers
-    copy_frozen_scorers(state.scorers, scorers, scorers)
+    copy_frozen_scorers(state.search.scorers, scorers, scorers)
     if state.phase != "done":  # otherwise nothing is executed any more, and the run may come from another machine
         check_slots(settings)
         check_isolation(settings.sandbox)
-        if state.data_plan is not None and (
-            lacking := find_unmet_needs(state.data_plan, max_cell_resources(settings.sandbox))
+        if state.search.data_plan is not None and (
+            lacking := find_unmet_needs(state.search.data_plan, max_cell_resources(settings.sandbox))
         ):
             raise UsageError("; ".join(lacking))
-        restore_packages(state.installed_packages, RunFolder(run).packages_lock, settings.sandbox)
+        restore_packages(state.search.installed_packages, RunFolder(run).packages_lock, settings.sandbox)
     return run_with_view(lambda listener: resume_run(run, flags, listener=listener), run, mirrored)
 
 
@@ -162,7 +162,8 @@ def write(args: Write) -> int:
     if wrong:
         raise UsageError(f"{wrong[0]} has no effect on writing a paper: only models, paper and budget settings do")
     check_components(
-        settings_here(state, flags, RunFolder(run)), template="paper.template" in flags or not state.template_sha256
+        settings_here(state, flags, RunFolder(run)),
+        template="paper.template" in flags or not state.paper.template_sha256,
     )
     # a run whose writer failed has no first version of the paper, so it is resumed
     work = resume_run if unwritten else rewrite_paper

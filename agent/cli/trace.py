@@ -30,9 +30,9 @@ def trace_number(args: Trace) -> int:
     state, value = read_paper_state(folder), parse_number(args.number)
     if value is None:
         raise UsageError(f"{args.number!r} is not a number: give it as printed in the paper, such as 0.873 or -0.021")
-    if state.data_plan is None and state.repository_state.baseline is None and find_question_results(state) is None:
+    if state.search.data_plan is None and state.repository.baseline is None and find_question_results(state) is None:
         raise UsageError(f"{args.run} has no data plan or results yet: there is nothing to trace")
-    found = NumberTracer(state, RunFolder(folder, state.paper_version), run=shlex.quote(str(args.run))).trace_number(
+    found = NumberTracer(state, RunFolder(folder, state.paper.version), run=shlex.quote(str(args.run))).trace_number(
         value
     )
     found = found.model_copy(

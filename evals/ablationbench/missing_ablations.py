@@ -50,7 +50,7 @@ from labwright.pdf.sections import TITLE_PAGE
 from labwright.record.errors import UsageError
 from labwright.record.event_log import MemoryLog
 from labwright.record.log_reader import RecordError, is_run
-from labwright.record.reducers.state_fields import sum_usage
+from labwright.record.reducers.call_state import sum_usage
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex_runner import TexError
@@ -128,9 +128,9 @@ def _open_paper(args: MissingAblations) -> _PaperToCheck:
     if not (run.is_dir() and is_run(run)):
         return _PaperToCheck(args.paper, compose_settings(config=args.config, flags=args.flags))
     state = read_run_state(run)
-    if state.started is None or state.released is None:
+    if state.started is None or state.paper.released is None:
         raise UsageError(f"{args.paper} has no paper yet: finish the run first with scientist resume {args.paper}")
-    paper = asyncio.run(read_released_paper(state, RunFolder(run, state.paper_version)))
+    paper = asyncio.run(read_released_paper(state, RunFolder(run, state.paper.version)))
     return _PaperToCheck(paper.path, override_settings(state.started.settings, state.overrides | args.flags))
 
 
@@ -167,7 +167,7 @@ async def _ask_report(args: MissingAblations, draft: _PaperToCheck, plan: Ablati
         score=score,
         repeats=tuple(f"{one.entry.name} = {one.like}" for one in repeats),
         removed=seen.removed,
-        took=sum_usage(one.state.total_usage for one in logs),
+        took=sum_usage(one.state.calls.total_usage for one in logs),
         parts=tuple(_check_part_quotes(one, text) for one in found.parts),
         missing=tuple(CheckedAblation(ablation=one, quoted=quote_is_in(one.quote, text)) for one in found.ablations),
     )

@@ -11,7 +11,7 @@ from labwright.agent.cli.judge_output import NOT_QUOTED, format_removed
 from labwright.agent.cli.output import format_line
 from labwright.inspector.safe_text import format_dollars, to_plain
 from labwright.models.roles.ablations import AblatedPart, Remark, WantedAblation
-from labwright.record.reducers.state_fields import RoleUsage
+from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.paper import RemovedPassage
 from labwright.record.table import Table

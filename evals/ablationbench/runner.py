@@ -265,7 +265,7 @@ def item_number(*item: str) -> int:
 
 def _sum_costs(log: Recorder, *decisions: int) -> dict[str, float]:
     """Return the cost of the answers on some items."""
-    answers = [one for key, one in log.state.answers.items() if key.decision in decisions]
+    answers = [one for key, one in log.state.calls.answers.items() if key.decision in decisions]
     usages = [one.usage for one in answers]
     return {
         "calls": len(answers),

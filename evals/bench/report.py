@@ -20,7 +20,7 @@ def format_experiment_report(state: RunState) -> str:
     """Return the report as Markdown."""
     assert state.started is not None
     claims = compute_paper_claims(state)
-    primary = state.data_plan.primary_metric.name if state.data_plan else ""
+    primary = state.search.data_plan.primary_metric.name if state.search.data_plan else ""
     compared = sorted(compute_differences(state, claims), key=lambda one: one.name != primary)
     claims = sorted(claims, key=lambda one: one.name != primary)
     parts = [
@@ -40,7 +40,7 @@ def format_experiment_report(state: RunState) -> str:
 
 
 def _format_plan(state: RunState) -> list[str]:
-    plan = state.data_plan
+    plan = state.search.data_plan
     if plan is None:
         return ["There is no plan."]
     better = "higher" if plan.primary_metric.higher_is_better else "lower"
@@ -48,7 +48,7 @@ def _format_plan(state: RunState) -> list[str]:
         plan.task,
         "",
         *(f"- arm `{arm.name}` ({arm.role})" for arm in plan.arms),
-        f"- datasets: {', '.join(one.name for one in state.datasets)}",
+        f"- datasets: {', '.join(one.name for one in state.search.datasets)}",
         f"- primary metric: {plan.primary_metric.name} ({better} is better)",
         *(f"- not tested: {one}" for one in plan.untested),
     ]
@@ -56,7 +56,7 @@ def _format_plan(state: RunState) -> list[str]:
 
 def _format_stages(state: RunState) -> list[str]:
     found: list[str] = []
-    for name, stage in state.stages.items():
+    for name, stage in state.search.stages.items():
         summary = stage.summary
         found += [
             f"### {name}",

@@ -31,9 +31,9 @@ from labwright.record.events import Event
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.llm_calls import read_exchanges
 from labwright.record.log_reader import RecordError, is_run, read_events, read_state
+from labwright.record.reducers.call_state import RoleUsage, sum_usage
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.state_fields import RoleUsage, sum_usage
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.idea import read_idea
 from labwright.record.schema.paper import JUDGING_ROLES
@@ -83,7 +83,7 @@ class StepMakers:
         state = self._ideate(task, folder, ("idea",))
         ideas = list_ideas(state)
         if not ideas:
-            return StepOutcome(state="failed", why=next(iter(state.proposed_ideas.values())).reason)
+            return StepOutcome(state="failed", why=next(iter(state.ideation.proposed_ideas.values())).reason)
         write_file(folder / "idea" / "idea.md", format_idea(ideas[0][1]))
         took = compute_role_usage(state, IDEA_ROLES)
         return StepOutcome(state="done", document="idea/idea.md", took=took, seconds=took.seconds)
@@ -93,14 +93,14 @@ class StepMakers:
         state = self._ideate(task, folder, ("idea", "literature", "proposal"))
         written = folder / "ideas" / "idea-1" / "proposal.md"
         write_file(folder / "proposal" / "proposal.md", written.read_text(encoding="utf-8"))
-        usage = state.sum_usage_without(*IDEA_ROLES)
+        usage = state.calls.sum_usage_without(*IDEA_ROLES)
         return StepOutcome(state="done", document="proposal/proposal.md", took=usage, seconds=usage.seconds)
 
     def make_experiment(self, task: BenchTask, folder: Path) -> StepOutcome:
         """Run the idea up to the end of its paper; the report on its experiments is `experiment/report.md`."""
         state = self._run_experiments(folder)
         best = find_winner(state)
-        usage = state.sum_usage_without(*PAPER_ROLES, *JUDGING_ROLES)
+        usage = state.calls.sum_usage_without(*PAPER_ROLES, *JUDGING_ROLES)
         seconds = round(state.active_seconds - compute_role_usage(state, PAPER_ROLES).seconds, 1)
         if best is None or not compute_paper_claims(state):
             ended = state.process_end.reason if state.process_end else ""
@@ -121,15 +121,15 @@ class StepMakers:
         """
         state = self._run_experiments(folder)
         usage = compute_role_usage(state, PAPER_ROLES)
-        if state.released is None:
+        if state.paper.released is None:
             why = (
                 state.process_end.reason
                 if state.process_end and state.process_end.reason
                 else "the run ended without a paper"
             )
             return StepOutcome(state="failed", why=why, took=usage, seconds=usage.seconds)
-        run = RunFolder(folder / "run", state.paper_version)
-        file = run.paper_folder / (Path(state.released.pdf).name if state.released.pdf else "paper.tex")
+        run = RunFolder(folder / "run", state.paper.version)
+        file = run.paper_folder / (Path(state.paper.released.pdf).name if state.paper.released.pdf else "paper.tex")
         best = find_winner(state)
         return StepOutcome(
             state="done",
@@ -137,7 +137,7 @@ class StepMakers:
             took=usage,
             seconds=usage.seconds,
             code=str(run.get_source_path(best).relative_to(folder)) if best else "",
-            why="" if state.released.released else f"not released: {'; '.join(state.released.reasons)}",
+            why="" if state.paper.released.released else f"not released: {'; '.join(state.paper.released.reasons)}",
         )
 
     def _ideate(self, task: BenchTask, folder: Path, steps: tuple[WriteUpStep, ...]) -> RunState:
@@ -220,7 +220,7 @@ def _ignore_event(event: Event, state: RunState) -> None:
 
 def compute_role_usage(state: RunState, roles: Collection[str]) -> RoleUsage:
     """Return the usage of the calls of some roles."""
-    return sum_usage(usage for role, usage in state.usage_by_role.items() if role in roles)
+    return sum_usage(usage for role, usage in state.calls.usage_by_role.items() if role in roles)
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class ModelStepJudge:
         client = models.make_client(0, 0)
         case = asyncio.run(screen_case(asyncio.run(_build_case(step, folder, outcome)), client))
         judgement = asyncio.run(judge_case(case, client, model=models.get_model_name(JUDGE)))
-        return StepScoring(judgement=judgement, state="done", took=log.state.total_usage)
+        return StepScoring(judgement=judgement, state="done", took=log.state.calls.total_usage)
 
 
 async def _build_case(step: StepName, folder: Path, outcome: StepOutcome) -> JudgeCase:
@@ -244,7 +244,7 @@ async def _build_case(step: StepName, folder: Path, outcome: StepOutcome) -> Jud
     rubric = find_rubric(RUBRICS[step])
     if step == "paper":
         state = read_state(folder / "run")
-        case = await build_case(state, RunFolder(folder / "run", state.paper_version), rubric)
+        case = await build_case(state, RunFolder(folder / "run", state.paper.version), rubric)
     else:
         case = JudgeCase(await guard_paper(await read_paper(folder / outcome.document)), rubric, outcome.document)
     exhibits = [read_file_exhibit("task", folder / "task.md")]

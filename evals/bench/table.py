@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 from pydantic import Field
 
 from labwright.evals.bench.tasks import STEPS, StepLine, StepName
-from labwright.record.reducers.state_fields import RoleUsage, sum_usage
+from labwright.record.reducers.call_state import RoleUsage, sum_usage
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.table import Table
 

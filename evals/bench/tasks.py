@@ -15,7 +15,7 @@ from typing import Literal, TypeVar, get_args
 from pydantic import BaseModel, Field, ValidationError
 
 from labwright.record.errors import UsageError
-from labwright.record.reducers.state_fields import RoleUsage
+from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.paper import Judgement

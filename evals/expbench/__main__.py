@@ -87,7 +87,7 @@ def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchCo
         raise ProviderDown(state.process_end.reason if state.process_end is not None else "interrupted")
     if code == LIMITED:  # no answer within its budget, like no answer within its time
         return SubmittedAnswer(given=False)
-    files, done = read_changed_files(state, RunFolder(made)), state.repository_state.question_answer
+    files, done = read_changed_files(state, RunFolder(made)), state.question.answer
     if SCRIPT_FILE in files:
         files = {name: text for name, text in files.items() if name != SCRIPT_FILE} | {
             SUBMITTED_SCRIPT_FILE: files[SCRIPT_FILE]
@@ -101,7 +101,7 @@ def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchCo
         update={
             "files": files,
             "record": build_work_record(state),
-            "usd": state.total_usage.usd,
+            "usd": state.calls.total_usage.usd,
             "minutes": round(state.active_seconds / 60, 2),
         }
     )
@@ -140,7 +140,7 @@ async def evaluate_answers(
         settings = settings.model_copy(update={"budget": BudgetSettings()})
     for answer in answers or (SubmittedAnswer(missing=True),):
         target = place / clean_name(answer.variant)
-        known, before = read_kept(target), log.state.total_usage.usd
+        known, before = read_kept(target), log.state.calls.total_usage.usd
         if known is not None and known.state not in ("failed", "not_begun"):
             continue
         found = await Evaluation(
@@ -152,7 +152,7 @@ async def evaluate_answers(
             order.execute_minutes * 60,
             order.steps,
         ).evaluate(task, answer)
-        save_kept(target, found.model_copy(update={"judging_usd": log.state.total_usage.usd - before}))
+        save_kept(target, found.model_copy(update={"judging_usd": log.state.calls.total_usage.usd - before}))
 
 
 def limit_settings(settings: Settings, known: Sequence[Evaluated]) -> Settings:

@@ -172,7 +172,7 @@ class _HtmlFile:
         for key in dict.fromkeys(re.findall(r'/trace\?key=([^&"]+)', self._pages.get("paper", ""))):
             yield f"trace?key={unquote(key)}", partial(papers.trace, name, key=unquote(key), part=True)
         yield "calls", partial(handlers.calls, name)
-        for call in map(str, reversed(state.answers)):
+        for call in map(str, reversed(state.calls.answers)):
             yield f"calls/{call}", partial(handlers.call, name, call, part=True)
 
     def _rewrite(self, page: str, prefix: str) -> str:

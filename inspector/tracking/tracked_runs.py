@@ -75,7 +75,7 @@ def read_tracked_record(folder: Path) -> TrackedRecord:
 
 def build_run(folder: Path, state: RunState) -> TrackedRun:
     """Build the tracker run of the whole run in its current state."""
-    started, plan, tree = state.started, state.data_plan, build_tree(state)
+    started, plan, tree = state.started, state.search.data_plan, build_tree(state)
     best = next((row.metric for stage in tree.stages for row in stage.nodes if row.id == tree.winner), None)
     params = {"model": to_plain(started.model), "seed": str(started.seed)} if started else {}
     if plan is not None:
@@ -84,7 +84,7 @@ def build_run(folder: Path, state: RunState) -> TrackedRun:
             "higher_is_better": str(plan.primary_metric.higher_is_better),
             "datasets": ", ".join(dataset.name for dataset in plan.datasets),
         }
-    paper = state.current_paper.released.pdf if state.current_paper else None
+    paper = state.paper.current.released.pdf if state.paper.current else None
     return TrackedRun(
         id=folder.name,
         name=shorten(started.idea.title, 120) if started else folder.name,
@@ -94,7 +94,11 @@ def build_run(folder: Path, state: RunState) -> TrackedRun:
         params=params,
         curves=(),
         tags={"scientist.run": folder.name, "scientist.kind": "run", "scientist.winner": tree.winner or ""},
-        metrics={"model_calls": state.total_usage.calls, "usd": state.total_usage.usd, "nodes": len(state.nodes)}
+        metrics={
+            "model_calls": state.calls.total_usage.calls,
+            "usd": state.calls.total_usage.usd,
+            "nodes": len(state.nodes),
+        }
         | ({"best": best} if best is not None else {}),
         files=tuple(file for file in (paper, "idea.json", "data_plan.json", "config.yaml") if file),
     )
@@ -130,7 +134,7 @@ def build_node(folder: Path, state: RunState, node: Node, times: Times) -> Track
     }
     metrics = {
         _to_key(one.split, one.dataset, one.condition, one.name): one.value
-        for one in (*node.measurements, *state.test_measurements.get(node.id, ()))
+        for one in (*node.measurements, *state.search.test_measurements.get(node.id, ()))
     }
     log = read_curve_lines(folder, state, node, None, MAX_FILE_BYTES)
     files = [file.path for file in list_files(folder, f"nodes/{node.id}/source")]

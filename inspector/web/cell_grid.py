@@ -48,7 +48,7 @@ class CellGrid(NamedTuple):
 
 def build_grid(run: CachedRun, first: int) -> CellGrid:
     """Build the grid of a run in its current state."""
-    cells, plan = run.read_cells(), run.state.data_plan
+    cells, plan = run.read_cells(), run.state.search.data_plan
     names = [*cells][::-1]
     first = max(0, min(first, len(names) - 1)) // NODES_PER_PAGE * NODES_PER_PAGE
     shown = {name: _group_by_place(cells[name]) for name in names[first : first + NODES_PER_PAGE]}

@@ -66,12 +66,12 @@ def _read_curves(run: CachedRun, node: Node) -> list[bytes]:
 def _build_tables(state: RunState, nodes: Sequence[Node]) -> list[tuple[str, tuple[ConditionValues, ...]]]:
     found: dict[tuple[str, str], dict[tuple[str, str], dict[str, Measurement]]] = {}
     for node in nodes:
-        for one in (*node.measurements, *state.test_measurements.get(node.id, ())):
+        for one in (*node.measurements, *state.search.test_measurements.get(node.id, ())):
             table = found.setdefault((one.dataset, one.split), {})
             table.setdefault((one.condition, one.name), {})[node.id] = one
     higher, primary = (
         metric_directions(state),
-        state.data_plan.primary_metric.name if state.data_plan is not None else "",
+        state.search.data_plan.primary_metric.name if state.search.data_plan is not None else "",
     )
     return [
         (
@@ -105,7 +105,7 @@ def _build_sides(values: Sequence[float | None], higher: bool | None) -> tuple[S
 
 def metric_directions(state: RunState) -> Mapping[str, bool]:
     """Return, for each metric of the plan, whether higher values are better."""
-    plan = state.data_plan
+    plan = state.search.data_plan
     return {one.name: one.higher_is_better for one in plan.metrics} if plan is not None else {}
 
 

@@ -94,7 +94,7 @@ class RunFragments:
             if headline
             else (),
             draw_intervals(headline.compared, zero=True) if headline else (),
-            run.state.current_paper,
+            run.state.paper.current,
         )
         yield from self._iter_common_fragments(status, rows)
         yield self._render(
@@ -110,7 +110,7 @@ class RunFragments:
             "tuned", "reports", run.name, tree.tuning, draw_best_of_k(tree.tuning) if tree.tuning is not None else None
         )
         yield self._render(
-            "judgement", "paper", run.name, run.state.current_paper, run.state.released, run.state.paper_version
+            "judgement", "paper", run.name, run.state.paper.current, run.state.paper.released, run.state.paper.version
         )
 
     def _iter_study_fragments(self, status: RunStatus, rows: Sequence[NodeRow]) -> Iterator[Fragment]:
@@ -146,7 +146,7 @@ class RunFragments:
             "checked",
             run.name,
             tuple(list_checks(run.state, tuple(row.id for row in rows if row.seedless))),
-            tuple(run.state.current_paper.released.companion_files) if run.state.current_paper else (),
+            tuple(run.state.paper.current.released.companion_files) if run.state.paper.current else (),
             shlex.quote(str(run.folder)),
         )
 
@@ -155,13 +155,13 @@ class RunFragments:
         state = self.run.state
         best = find_winner(state)
         of = (
-            state.data_plan,
+            state.search.data_plan,
             best,
             tuple(find_trusted_replicates(state, best)) if best else (),
-            state.current_lock,
-            len(state.test_measurements),
-            len(state.looks),
-            tuple(state.resampled_intervals.values()),
+            state.search.current_lock,
+            len(state.search.test_measurements),
+            len(state.search.looks),
+            tuple(state.search.resampled_intervals.values()),
             len(state.ancestry),
         )
         if self._headline[0] != of:
@@ -172,13 +172,13 @@ class RunFragments:
         """Return the report of a stage, recomputed when its inputs change, since its intervals and tests take
         milliseconds."""
         state = self.run.state
-        known = state.stages[stage]
+        known = state.search.stages[stage]
         of = (
             known.best,
             known.end_reason,
             known.reasons,
             known.summary,
-            state.data_plan,
+            state.search.data_plan,
             tuple(find_trusted_replicates(state, known.best)) if known.best else (),
             [find_trusted_replicates(state, node.id) for node in find_ablation_nodes(state)]
             if stage == "ablation"
@@ -228,7 +228,7 @@ class RunFragments:
 def build_report(state: RunState, stage: StageName) -> StageReportView:
     """Build a stage's report; parts are empty before the stage ends. For ablations, it contains only conditions that
     differ from the method."""
-    known, plan = state.stages[stage], state.data_plan
+    known, plan = state.search.stages[stage], state.search.data_plan
     claims = compute_validation_claims(state, known.best) if known.best in state.nodes and plan is not None else []
     if stage == "ablation" and claims and (every := compute_ablation_claims(state)):
         full = {claim.condition for claim in claims}
@@ -287,10 +287,10 @@ class CheckView(NamedTuple):
 
 def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckView]:
     """Yield the checks made so far; `seedless` are nodes whose replicates gave the same values for every seed."""
-    printed = state.released.round if state.released is not None else None
-    draft = next((one for one in reversed(state.drafts) if printed in (None, one.round)), None)
+    printed = state.paper.released.round if state.paper.released is not None else None
+    draft = next((one for one in reversed(state.paper.drafts) if printed in (None, one.round)), None)
     if draft is not None:
-        which = f"round {draft.round} ({'released' if state.released else 'latest'}): "
+        which = f"round {draft.round} ({'released' if state.paper.released else 'latest'}): "
         yield CheckView(
             "Binding",
             not draft.violations,
@@ -305,10 +305,10 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
             yield CheckView("Disclosure", False, "; ".join(draft.left_out))
         if draft.findings:
             yield CheckView("Typesetting", False, "; ".join(map(str, draft.findings)))
-    if (review := state.protocol_review) is not None:
+    if (review := state.search.protocol_review) is not None:
         yield CheckView("Protocol", not review.open_findings if not review.why else None, review.message)
         yield from (CheckView("Protocol", False, one.summary_line) for one in review.open_findings)
-    judged = state.judged.judgement if state.judged is not None else None
+    judged = state.paper.judged.judgement if state.paper.judged is not None else None
     if judged is not None and judged.audit is not None:
         found = judged.audit
         counts = ", ".join(f"{number} {name}" for name, number in found.counts)
@@ -319,7 +319,7 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
             f"{f' ({counts})' if counts else ''}: {'; '.join(found.findings) or 'no findings'}"
             f"{f'; and {found.more} more' if found.more else ''}",
         )
-    for one in state.probes:
+    for one in state.search.probes:
         what = {
             "labels": "trained on permuted labels",
             "seed": "run under other seeds",
@@ -329,7 +329,7 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
         yield CheckView(
             "Probe", {"moved": True, "still": False}.get(one.outcome), f"{one.node} {what}: {one.why}", (one.node,)
         )
-    for one in state.code_readings:
+    for one in state.search.code_readings:
         doubts = "; ".join(map(str, one.doubts)) or "no doubts supported by code lines"
         dropped = f"; {one.dropped} doubts dropped because their quotes were not found" if one.dropped else ""
         yield CheckView(

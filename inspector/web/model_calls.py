@@ -63,8 +63,8 @@ class ModelCallPage(NamedTuple):
 def list_calls(state: RunState, role: str, first: int) -> ModelCallPage:
     """List calls of a role (empty: all; `-`: without a node), newest first, starting at `first`."""
     every = [
-        *(build_call(state, one)._replace(note=REPLACED_NOTE) for one in state.superseded_answers),
-        *(build_call(state, one) for one in state.answers.values()),
+        *(build_call(state, one)._replace(note=REPLACED_NOTE) for one in state.calls.superseded_answers),
+        *(build_call(state, one) for one in state.calls.answers.values()),
     ][::-1]
     counts = Counter(one.answered.key.role for one in every)
     fits = [one for one in every if not role or one.answered.key.role == role or (role == "-" and not one.node)]
@@ -91,20 +91,20 @@ def build_call(state: RunState, answered: CallAnswered) -> ModelCall:
         answered,
         format_node_id(k) if format_node_id(k) in state.nodes else "",
         purpose,
-        KEPT_NOTE if answered.key in state.changed_prompts else "",
+        KEPT_NOTE if answered.key in state.calls.changed_prompts else "",
     )
 
 
 def open_call(run: CachedRun, name: str) -> ModelCallTexts | None:
     """Open a call by its key, with prompt and answer; None if the run has no such call."""
-    answered = next((one for key, one in run.state.answers.items() if str(key) == name), None)
+    answered = next((one for key, one in run.state.calls.answers.items() if str(key) == name), None)
     if answered is None:
         return None
     call, kept = build_call(run.state, answered), find_prompt(run.folder, answered)
     asked = kept.asked if kept is not None else None
     paths: dict[str, str] = {}
     if asked is not None and asked.images:
-        files = list_recorded_files(run.state, RunFolder(run.folder, run.state.paper_version))
+        files = list_recorded_files(run.state, RunFolder(run.folder, run.state.paper.version))
         paths = {digest: str(path.relative_to(run.folder)) for path, digest in files}
     return ModelCallTexts(
         call=call,

@@ -99,7 +99,11 @@ def build_panel(run: CachedRun, name: str) -> NodePanel | None:
     node = run.state.nodes.get(name)
     if node is None:
         return None
-    cells, plan, tests = compute_node_cells(run.state, name), run.state.data_plan, run.state.test_measurements
+    cells, plan, tests = (
+        compute_node_cells(run.state, name),
+        run.state.search.data_plan,
+        run.state.search.test_measurements,
+    )
     before = run.state.nodes.get(node.parent or "")
     return NodePanel(
         node=node,
@@ -114,7 +118,9 @@ def build_panel(run: CachedRun, name: str) -> NodePanel | None:
         tests=build_grids(tests.get(name, ()), tests.get(node.parent or "", ()), plan),
         attempts=tuple(_read_attempts(run, node)),
         calls=tuple(
-            build_call(run.state, answer) for key, answer in run.state.answers.items() if key.decision == node.decision
+            build_call(run.state, answer)
+            for key, answer in run.state.calls.answers.items()
+            if key.decision == node.decision
         ),
         files=list_files(run.folder, f"nodes/{name}"),
         actions=list_actions(run, name),
@@ -160,7 +166,7 @@ def _classify_patch_line(line: str) -> tuple[str, str]:
 
 def _read_arm_commands(run: CachedRun, node: Node) -> Iterator[tuple[str, str]]:
     root = f"nodes/{node.id}/source/"
-    plan = run.state.data_plan
+    plan = run.state.search.data_plan
     for name in (*(arm.name for arm in plan.arms), *node.arms) if plan is not None else ():
         if (text := read_text(run.folder, root + format_arm_path(name, ".json"))) is not None:
             with suppress(ValidationError):

@@ -123,7 +123,7 @@ def _sort_key(value: CellValue) -> tuple[float, str]:
 
 def _build_line(state: RunState, row: NodeRow) -> TableLine:
     node = state.nodes[row.id]
-    calls = state.settled_costs.get(row.decision)
+    calls = state.calls.settled_costs.get(row.decision)
     values: dict[str, CellValue] = {
         "node": row.id,
         "stage": row.stage,
@@ -142,7 +142,7 @@ def _build_line(state: RunState, row: NodeRow) -> TableLine:
         "what": to_plain(row.varies or row.title),
         "why": to_plain(row.why),
     }
-    primary = state.data_plan.primary_metric.name if state.data_plan is not None else ""
+    primary = state.search.data_plan.primary_metric.name if state.search.data_plan is not None else ""
     named = {
         f"{one.condition} on {one.dataset}": one.value
         for one in node.measurements

@@ -69,13 +69,13 @@ class PaperHandlers:
         first = (max(1, min(page, len(sheets))) - 1) // SHEETS_PER_PAGE * SHEETS_PER_PAGE
         parts = [(n + 1, min(n + SHEETS_PER_PAGE, len(sheets))) for n in range(0, len(sheets), SHEETS_PER_PAGE)]
         with run.lock:
-            current = run.state.current_paper
+            current = run.state.paper.current
             released = (
                 current.released
                 if current is not None and version == current.version
-                else (run.state.released if version == run.state.paper_version else None)
+                else (run.state.paper.released if version == run.state.paper.version else None)
             )
-            newest = run.state.paper_version
+            newest = run.state.paper.version
         supplement = str(Path(_pdf_path(version)).with_name("supplement.pdf"))
         return self._pages.render_response(
             "paper",
@@ -116,7 +116,7 @@ class PaperHandlers:
         asked = parse_number(number)
         with run.lock:
             found = None
-            if run.state.data_plan is not None:
+            if run.state.search.data_plan is not None:
                 folder = RunFolder(run.folder, version)
                 stamp = (run, version, run.version, *(_file_stamp(folder.paper_folder / name) for name in SOURCE_FILES))
                 tracer = get_or_make(
@@ -138,15 +138,15 @@ class PaperHandlers:
 
     def _find_version(self, name: str, version: int) -> tuple[CachedRun, int]:
         run = self._watched(name)
-        if not 0 <= version <= run.state.paper_version:
-            raise HTTPException(404, f"the paper has {run.state.paper_version} versions")
-        current = run.state.current_paper
-        return run, version or (current.version if current is not None else run.state.paper_version)
+        if not 0 <= version <= run.state.paper.version:
+            raise HTTPException(404, f"the paper has {run.state.paper.version} versions")
+        current = run.state.paper.current
+        return run, version or (current.version if current is not None else run.state.paper.version)
 
 
 def list_figures(state: RunState) -> Iterator[PaperFigure]:
     """List the figures of a paper as they were drawn from the record."""
-    made = state.figures
+    made = state.paper.figures
     if made is None:
         return
     given = frozenset(made.arrays)

@@ -155,7 +155,7 @@ def baseline_value(state: RunState, tree: RunTree) -> float | None:
 
 def baseline_gap(state: RunState, name: str) -> tuple[float | None, float | None]:
     """Return a node's baseline metric and method - baseline: means over the main dataset's validation split."""
-    plan, node = state.data_plan, state.nodes.get(name)
+    plan, node = state.search.data_plan, state.nodes.get(name)
     if plan is None or node is None or node.kind == "rung":
         return None, None
     roles = {arm.name: arm.role for arm in plan.arms}

@@ -49,7 +49,7 @@ class CaveatFinder:
     """Find the caveats of comparisons between these claims."""
 
     def __init__(self, state: RunState, claims: Sequence[Claim]) -> None:
-        plan = state.data_plan
+        plan = state.search.data_plan
         self._state = state
         self._unanchored = {one.anchor.arm for one in compare_anchors(plan, claims) if one.is_missed}
         # settings are only expected to be tuned once the tuning stage is over
@@ -58,7 +58,7 @@ class CaveatFinder:
             and plan is not None
             and plan.tuned_arms
             and state.required_cells
-            and state.stages["tuning"].is_settled
+            and state.search.stages["tuning"].is_settled
         )
         self._found = collect_trial_results(state) if tunes else None
         self._chosen: dict[str, dict[str, ChosenSetting]] = {}

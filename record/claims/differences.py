@@ -1,7 +1,7 @@
 """Paired differences between arms: estimates with a 95 % interval, all of them exploratory.
 
 A study decides what it registered (`record.claims.hypothesis_tests`). Every other pair of arms has an estimate and an
-interval, which covers test examples too if predictions were resampled (`RunState.resampled_intervals`), but no
+interval, which covers test examples too if predictions were resampled (`SearchState.resampled_intervals`), but no
 verdict: an interval that excludes zero is expected in one of twenty pairs without an effect.
 
 Limits: intervals are not corrected for the number of pairs.
@@ -59,7 +59,7 @@ class ClaimDifference(Claim):
 def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimDifference]:
     """Return paired differences at equal level: method minus baseline, ablation minus method, and an arm at the setting
     of another minus that other."""
-    plan = state.data_plan
+    plan = state.search.data_plan
     if plan is None:
         return []
     higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
@@ -100,7 +100,7 @@ def build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Cl
     if abs(mean) < MAX_RELATIVE_ROUNDING * max(map(abs, values)):
         mean = 0.0
     sd, low, high = compute_t_interval(values)
-    over = state.resampled_intervals.get(key) if a.split == "test" else None
+    over = state.search.resampled_intervals.get(key) if a.split == "test" else None
     if over is not None and (over.nodes, over.others) != (nodes, others):
         over = None
     shared = over.shared[0] if over is not None and over.shared else 0.0

@@ -126,9 +126,13 @@ def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
     if node in state.nodes and state.nodes[node].suspect:
         return []
     found = [one for one in find_replicates(state, node) if not one.suspect]
-    fresh = [one for one in found if state.current_lock is not None and state.current_lock.is_fresh_seed(one.seed)]
-    if state.looks and state.looks[-1].seeds:
-        fresh = [one for one in fresh if one.seed <= state.looks[-1].seeds[-1]]
+    fresh = [
+        one
+        for one in found
+        if state.search.current_lock is not None and state.search.current_lock.is_fresh_seed(one.seed)
+    ]
+    if state.search.looks and state.search.looks[-1].seeds:
+        fresh = [one for one in fresh if one.seed <= state.search.looks[-1].seeds[-1]]
     return fresh if any(one.status == "good" for one in fresh) else found
 
 
@@ -148,7 +152,7 @@ def has_same_values(replicates: Iterable[Node], tests: Mapping[str, Sequence[Mea
 
 def is_seed_ignored(state: RunState, node: str) -> bool:
     """Return `has_same_values` for a node's replicates, including scored test values."""
-    return has_same_values(find_replicates(state, node), state.test_measurements)
+    return has_same_values(find_replicates(state, node), state.search.test_measurements)
 
 
 def nodes_ignoring_seed(state: RunState) -> tuple[str, ...]:
@@ -162,7 +166,9 @@ def find_winner(state: RunState) -> str | None:
 
     It prefers nodes that are not suspect; no claim is made about a suspect winner.
     """
-    found = [best for stage in ("agenda", "tuning", "preliminary") if (best := state.stages[stage].best) is not None]
+    found = [
+        best for stage in ("agenda", "tuning", "preliminary") if (best := state.search.stages[stage].best) is not None
+    ]
     trusted = (best for best in found if best not in state.nodes or not state.nodes[best].suspect)
     return next(trusted, found[0] if found else None)
 
@@ -228,7 +234,8 @@ def compute_test_claims(state: RunState) -> list[Claim]:
     return _add_ablation_claims(
         state,
         lambda node: compute_claims(
-            "test", [(one, state.test_measurements.get(one.id, ())) for one in find_trusted_replicates(state, node)]
+            "test",
+            [(one, state.search.test_measurements.get(one.id, ())) for one in find_trusted_replicates(state, node)],
         ),
     )
 
@@ -261,12 +268,14 @@ def find_ablation_conditions(state: RunState) -> tuple[str, ...]:
 
     def conditions_of(node: str) -> dict[str, None]:
         return {
-            m.condition: None for one in find_replicates(state, node) for m in state.test_measurements.get(one.id, ())
+            m.condition: None
+            for one in find_replicates(state, node)
+            for m in state.search.test_measurements.get(one.id, ())
         }
 
     main = conditions_of(find_winner(state) or "")
     found = dict.fromkeys(condition for node in find_ablation_nodes(state) for condition in conditions_of(node.id))
-    swapped = find_swapped_arms(state.data_plan) if state.data_plan is not None else {}
+    swapped = find_swapped_arms(state.search.data_plan) if state.search.data_plan is not None else {}
     return (
         *(condition for condition in main if parse_arm(condition) in swapped),
         *(condition for condition in found if condition not in main),

@@ -157,16 +157,16 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
     """
     known: dict[str, Scalar] = {}
     values: dict[str, PrintedValue] = {}
-    best, plan = find_winner(state), state.data_plan
+    best, plan = find_winner(state), state.search.data_plan
     if best is not None:
         known |= {f"code.{constant}": value for constant, value in state.nodes[best].setups.items()}
         values["run.seeds"] = print_count(len(find_trusted_replicates(state, best)))
         for arm in plan.tuned_arms if plan is not None else ():
-            chosen_one = state.find_setting(arm, state.nodes[best].trials.get(arm, 0))
+            chosen_one = state.search.find_setting(arm, state.nodes[best].trials.get(arm, 0))
             known |= {f"tuned.{arm}.{dimension}": value for dimension, value in chosen_one.items()}
         for one in compute_efforts(state) if plan is not None and best in state.required_cells else ():
             values[f"tuned.{one.arm}.trials"] = print_count(one.trials)
-    for facts in state.datasets:
+    for facts in state.search.datasets:
         key = f"data.{facts.name}"
         values |= {f"{key}.{split}": print_count(size) for split, size in facts.sizes.items()}
         values |= {

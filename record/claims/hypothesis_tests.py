@@ -194,7 +194,7 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
     In a branch of a run whose test data were already scored, all hypotheses are exploratory. `levels` gives the
     significance level of each hypothesis if the family contains more than this run.
     """
-    plan = state.data_plan
+    plan = state.search.data_plan
     if plan is None or not plan.hypotheses:
         return ()
     if state.reuses_test_data:
@@ -202,23 +202,26 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
             update={"hypotheses": tuple(one.model_copy(update={"confirmatory": False}) for one in plan.hypotheses)}
         )
     nodes, fresh = find_deciding_nodes(state)
-    if state.looks and state.current_lock is not None and fresh:
+    if state.search.looks and state.search.current_lock is not None and fresh:
         return decide_from_looks(
             plan,
             _read_looks(state, nodes),
             confirmed=True,
             levels=levels or {},
-            ended=bool(state.looks[-1].ends) and state.looks[-1].look + 1 < len(state.current_lock.looks),
+            ended=bool(state.search.looks[-1].ends)
+            and state.search.looks[-1].look + 1 < len(state.search.current_lock.looks),
         )
-    tested = any(node.id in state.test_measurements for node in nodes)
-    has_looks = state.current_lock is not None and bool(state.current_lock.looks)
+    tested = any(node.id in state.search.test_measurements for node in nodes)
+    has_looks = state.search.current_lock is not None and bool(state.search.current_lock.looks)
     return decide_from_runs(
         plan,
         read_deciding_runs(state),
         confirmed=tested and fresh and not has_looks,
         levels=levels or {},
         find_resampled=lambda key: (
-            state.resampled_intervals.get(key, ResampledInterval(key=key, nodes=(), reason="nobody resampled them"))
+            state.search.resampled_intervals.get(
+                key, ResampledInterval(key=key, nodes=(), reason="nobody resampled them")
+            )
             if tested
             else None
         ),
@@ -236,12 +239,15 @@ class LookSample(NamedTuple):
 
 def _read_looks(state: RunState, nodes: Sequence[Node]) -> list[LookSample]:
     """Return the sample of each look that was taken: the first complete fresh seeds."""
-    assert state.current_lock is not None
-    by_seed, weights = {node.seed: node for node in nodes}, build_look_weights(len(state.current_lock.looks) or 1)
+    assert state.search.current_lock is not None
+    by_seed, weights = (
+        {node.seed: node for node in nodes},
+        build_look_weights(len(state.search.current_lock.looks) or 1),
+    )
     return [
         LookSample(
             [
-                read_replicate_values(by_seed[seed], state.test_measurements.get(by_seed[seed].id, ()))
+                read_replicate_values(by_seed[seed], state.search.test_measurements.get(by_seed[seed].id, ()))
                 for seed in one.seeds
                 if seed in by_seed
             ],
@@ -249,7 +255,7 @@ def _read_looks(state: RunState, nodes: Sequence[Node]) -> list[LookSample]:
             weights[one.look],
             one.look,
         )
-        for one in state.looks
+        for one in state.search.looks
     ]
 
 
@@ -308,8 +314,8 @@ def find_deciding_nodes(state: RunState) -> tuple[list[Node], bool]:
     if best is None:
         return [], False
     nodes = {one.seed: one for one in find_trusted_replicates(state, best) if one.is_finished}
-    return [*nodes.values()], bool(nodes) and state.current_lock is not None and all(
-        map(state.current_lock.is_fresh_seed, nodes)
+    return [*nodes.values()], bool(nodes) and state.search.current_lock is not None and all(
+        map(state.search.current_lock.is_fresh_seed, nodes)
     )
 
 
@@ -317,8 +323,11 @@ def read_deciding_runs(state: RunState) -> list[ReplicateValues]:
     """Return the values of the executions that decide the hypotheses: on test data if they are scored, otherwise on
     validation data."""
     nodes, _ = find_deciding_nodes(state)
-    tested = any(node.id in state.test_measurements for node in nodes)
-    return [read_replicate_values(node, state.test_measurements.get(node.id, ()) if tested else None) for node in nodes]
+    tested = any(node.id in state.search.test_measurements for node in nodes)
+    return [
+        read_replicate_values(node, state.search.test_measurements.get(node.id, ()) if tested else None)
+        for node in nodes
+    ]
 
 
 def read_replicate_values(node: Node, tests: Sequence[Measurement] | None = None) -> ReplicateValues:

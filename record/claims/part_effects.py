@@ -60,7 +60,7 @@ def compute_part_effects(state: RunState) -> dict[str, PartEffect]:
 
 def compare_arms(state: RunState, node: str) -> PartEffect | None:
     """Return the effect of what a node removes from its parent, on the seeds of both; None if there are none."""
-    code, parent = state.repository_state, state.nodes[node].parent
+    code, parent = state.repository, state.nodes[node].parent
     if code.command is None or parent is None:
         return None
     command, own = code.command.command, _list_runs(state, node)
@@ -116,7 +116,7 @@ def compute_unpaired_spread(a: Sequence[float], b: Sequence[float]) -> Spread | 
 
 def compute_baseline_claim(state: RunState) -> Claim | None:
     """Return the result of the unmodified repository as it was checked; None if it has none."""
-    code = state.repository_state
+    code = state.repository
     if code.baseline is None or code.command is None or code.baseline.node not in state.nodes:
         return None
     claims = _compute_claims(_list_runs(state, code.baseline.node), code.baseline.seeds)
@@ -127,7 +127,7 @@ def compute_baseline_claim(state: RunState) -> Claim | None:
 
 def list_report_claims(state: RunState) -> list[Claim]:
     """Return the result of the unmodified repository and the effects of the reported parts."""
-    found, baseline = state.repository_state.ablation_results, compute_baseline_claim(state)
+    found, baseline = state.ablation.results, compute_baseline_claim(state)
     rows = [compare_arms(state, row.node) for row in found.results if row.node] if found is not None else []
     return [*([baseline] if baseline is not None else []), *(one.effect for one in rows if one is not None)]
 
@@ -141,7 +141,7 @@ def list_measured_claims(state: RunState) -> list[Claim]:
 
 def format_report_claims(state: RunState) -> dict[str, PrintedValue]:
     """Return every number of the report and its section in its printed form, by key with suffix."""
-    found, values = state.repository_state.ablation_results, format_claims(list_report_claims(state))
+    found, values = state.ablation.results, format_claims(list_report_claims(state))
     for row in found.results if found is not None else ():
         if row.relative is not None:
             values[f"{row.key}.relative"] = print_value(100 * row.relative, 1)
@@ -153,7 +153,7 @@ def format_report_claims(state: RunState) -> dict[str, PrintedValue]:
 def format_report_texts(state: RunState) -> dict[str, str]:
     """Return these numbers as plain text; a positive effect has its sign."""
     texts = {key: to_plain_text(value) for key, value in format_report_claims(state).items()}
-    found = state.repository_state.ablation_results
+    found = state.ablation.results
     for row in found.results if found is not None else ():
         for form in ("mean", "relative") if (row.mean or 0.0) > 0 else ():
             if (key := f"{row.key}.{form}") in texts:

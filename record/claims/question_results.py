@@ -104,7 +104,7 @@ def list_experiment_nodes(state: RunState) -> list[Node]:
 
 def find_question_results(state: RunState) -> QuestionResults | None:
     """Return the results of the experiment; None if no attempt measured everything."""
-    designed = state.repository_state.question_design
+    designed = state.question.design
     node = next((one for one in list_experiment_nodes(state) if one.status == "good"), None)
     return QuestionResults(state, node, designed.design) if designed is not None and node is not None else None
 

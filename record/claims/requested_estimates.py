@@ -52,12 +52,12 @@ class RequestedEstimate(NamedTuple):
 
 def list_requests(state: RunState) -> tuple[EstimateRequest, ...]:
     """Return the requests of the paper's current draft."""
-    return state.drafts[-1].draft.estimates if state.drafts else ()
+    return state.paper.drafts[-1].draft.estimates if state.paper.drafts else ()
 
 
 def list_separating_keys(state: RunState) -> tuple[str, ...]:
     """Return the keys of the estimates that the paper's outline planned to separate explanations."""
-    return state.drafts[-1].draft.separating if state.drafts else ()
+    return state.paper.drafts[-1].draft.separating if state.paper.drafts else ()
 
 
 def compute_requested_estimates(
@@ -65,9 +65,9 @@ def compute_requested_estimates(
 ) -> tuple[tuple[RequestedEstimate, ...], tuple[str, ...]]:
     """Return the requests that can be estimated, with their estimates, and the faults of the others, one line each."""
     times = Counter(one.name for one in requests)
-    if state.data_plan is None or not requests:
+    if state.search.data_plan is None or not requests:
         return (), ()
-    plan = add_measured_arms(state, state.data_plan)
+    plan = add_measured_arms(state, state.search.data_plan)
     faults = {
         one.name: fault
         for number, one in enumerate(requests, 1)

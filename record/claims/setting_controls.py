@@ -45,7 +45,7 @@ class OpenSetting(NamedTuple):
 def find_open_settings(state: RunState, differences: Sequence[ClaimDifference]) -> tuple[OpenSetting, ...]:
     """Return the pairs of arms of confirmatory hypotheses with different settings whose controls of the primary metric
     disagree, are registered and decide nothing, or were not measured."""
-    plan, lock = state.data_plan, state.current_lock
+    plan, lock = state.search.data_plan, state.search.current_lock
     if plan is None or lock is None:
         return ()
     order, found = [one.name for one in plan.arms], dict[OpenSetting, None]()
@@ -54,7 +54,7 @@ def find_open_settings(state: RunState, differences: Sequence[ClaimDifference]) 
         (one.dataset, one.arm, one.level): (one, same) for one, same in _compare_controls(plan, differences, known)
     }
     for cell in list_swapped_cells(plan, trials=lock.trials):
-        if state.find_cell_setting(cell) != state.find_setting(cell.arm, cell.trial):
+        if state.search.find_cell_setting(cell) != state.search.find_setting(cell.arm, cell.trial):
             control, agrees = compared.get((cell.dataset, cell.measured_arm, cell.level), (None, False))
             arms = (cell.arm, cell.setting_of)
             arm, other = arms if control else sorted(arms, key=order.index)

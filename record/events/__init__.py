@@ -10,13 +10,21 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from labwright.record.events.paper_events import IdeaEvent, PaperEvent
-from labwright.record.events.repository_events import RepositoryEvent
+from labwright.record.events.paper_events import IdeationEvent, PaperEvent
+from labwright.record.events.repository_events import AblationEvent, QuestionEvent, RepositoryEvent
 from labwright.record.events.run_events import CallEvent, RunEvent
 from labwright.record.events.search_events import NodeEvent, SearchEvent
 
 Event = Annotated[
-    RunEvent | SearchEvent | NodeEvent | CallEvent | IdeaEvent | PaperEvent | RepositoryEvent,
+    RunEvent
+    | SearchEvent
+    | NodeEvent
+    | CallEvent
+    | IdeationEvent
+    | PaperEvent
+    | RepositoryEvent
+    | AblationEvent
+    | QuestionEvent,
     Field(discriminator="type"),
 ]
 EVENT_ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)

@@ -78,7 +78,7 @@ class IdeaProposed(FrozenModel):
     reason: str = Field(default="", description="reason for having no idea")
 
 
-IdeaEvent = ContextRead | PriorWorkRead | IdeationStarted | LiteratureSearched | IdeaProposed
+IdeationEvent = IdeationStarted | LiteratureSearched | IdeaProposed
 
 
 class FiguresDrawn(FrozenModel):
@@ -231,7 +231,9 @@ class PaperJudged(FrozenModel):
 
 
 PaperEvent = (
-    FiguresDrawn
+    ContextRead
+    | PriorWorkRead
+    | FiguresDrawn
     | FiguresReviewed
     | ClaimsRead
     | LibraryChecked

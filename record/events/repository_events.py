@@ -141,15 +141,6 @@ class QuestionAnswered(FrozenModel):
     why: str = ""
 
 
-RepositoryEvent = (
-    RepositoryImported
-    | EnvironmentBuilt
-    | CommandFound
-    | RepairTried
-    | BaselineChecked
-    | PartsFound
-    | MutationTried
-    | AblationsConcluded
-    | QuestionDesigned
-    | QuestionAnswered
-)
+RepositoryEvent = RepositoryImported | EnvironmentBuilt | CommandFound | RepairTried | BaselineChecked
+AblationEvent = PartsFound | MutationTried | AblationsConcluded
+QuestionEvent = QuestionDesigned | QuestionAnswered

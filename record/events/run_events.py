@@ -196,7 +196,6 @@ RunEvent = (
     | ProviderOutage
     | ProviderRecovered
     | FoldersDeleted
-    | StudiedLLMsAsked
     | CampaignMembership
     | ClockMoved
     | ProcessEnded
@@ -257,4 +256,4 @@ class ReservationReturned(FrozenModel):
     name: str
 
 
-CallEvent = CallAnswered | PromptChanged | CallUnanswered | CostReserved | ReservationReturned
+CallEvent = CallAnswered | PromptChanged | CallUnanswered | CostReserved | ReservationReturned | StudiedLLMsAsked

@@ -198,9 +198,6 @@ NodeEvent = (
     | NodeJudged
     | NodeSuspected
     | NodeProbed
-    | CodeRead
-    | SealedTestScored
-    | SealedTestResampled
 )
 
 
@@ -428,4 +425,7 @@ SearchEvent = (
     | StageSummarised
     | AblationsPlanned
     | MissingAblationsNamed
+    | CodeRead
+    | SealedTestScored
+    | SealedTestResampled
 )

@@ -1,24 +1,160 @@
-"""The state of a run with derived values: phase, costs, seeds, settings, user commands."""
+"""The state of a study: what every kind has, with a slice for the work that only some kinds do."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from labwright.record.events import run_events, search_events
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.events.search_events import ConfirmationLocked, DecisionMade
-from labwright.record.reducers.state_fields import RoleUsage, RunStateFields, UserCommand, sum_usage
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.data_plan import DataPlan
+from labwright.record.events.search_events import DecisionMade
+from labwright.record.machine import ComputeRate, Machine
+from labwright.record.reducers.call_state import CallState, RoleUsage, sum_usage
+from labwright.record.reducers.ideation_state import IdeationState
+from labwright.record.reducers.paper_state import PaperState
+from labwright.record.reducers.repository_state import AblationState, QuestionState, RepositoryState
+from labwright.record.reducers.search_state import SearchState
 from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, Cost, EndStage, RunTask
-from labwright.record.schema.nodes import PHASES, STAGES, Node, Phase, StageName, StudyKind
-from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.record.schema.nodes import PHASES, CellRun, Node, NodeKind, Phase, StageName, StudyKind
+
+
+@dataclass(frozen=True)
+class DecisionContext:
+    """Facts about the run that prompts mention in addition to its results (`RunState.limit_reason` and others)."""
+
+    limit_reason: str | None
+    skipped_kinds: frozenset[NodeKind]
+    isolations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UserCommand:
+    """A user command, the last decision before it, and the stage to which it applies."""
+
+    after_decision: int
+    received_at: float
+    stage: StageName | None
+    command: run_events.CommandReceived
+
+
+@dataclass(frozen=True)
+class AncestorRun:
+    """A run from which this one, or one of its ancestors, branched, with its costs up to the branching.
+
+    Usage and seconds are counted since the previous branching, if any.
+    """
+
+    branching: run_events.RunBranched
+    branched_at: float
+    decision: int
+    """The last decision that was copied."""
+    nodes: int
+    usage: dict[str, RoleUsage]
+    spent: Cost
+    active_seconds: float
+    experiment_seconds: float
+
+
+class CellRunIndex(dict[str, tuple[str, CellRun]]):
+    """Every execution of a cell by its id, in order, with its node; indexed by node and by key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._of_node: dict[str, dict[str, CellRun]] = {}
+        self._listed: dict[str, tuple[CellRun, ...]] = {}
+        self._of_key: dict[str, tuple[str, ...]] = {}
+        self.repeated: dict[str, None] = {}
+        """The keys that were executed more than once."""
+        self.runs_with_leftovers: dict[str, None] = {}
+        """Executions that failed or left artifacts; only their files may be deleted."""
+
+    def __setitem__(self, name: str, found: tuple[str, CellRun]) -> None:
+        node, run = found
+        known = self._of_key.get(run.key, ())
+        if name not in known:
+            self._of_key[run.key] = (*known, name)
+            if known:
+                self.repeated[run.key] = None
+        if run.artifacts or run.failure is not None:
+            self.runs_with_leftovers[name] = None
+        else:
+            self.runs_with_leftovers.pop(name, None)
+        super().__setitem__(name, found)
+        self._of_node.setdefault(node, {})[name] = run
+        self._listed.pop(node, None)
+
+    def list_node_runs(self, node: str) -> tuple[CellRun, ...]:
+        """Return the executions for a node, in order; this is the same tuple object until another execution ends."""
+        if node not in self._listed:
+            self._listed[node] = tuple(self._of_node.get(node, {}).values())
+        return self._listed[node]
+
+    def list_key_runs(self, key: str) -> tuple[tuple[str, CellRun], ...]:
+        """Return the executions under a key, in order, each with its node."""
+        return tuple(self[name] for name in self._of_key.get(key, ()))
 
 
 @dataclass
-class RunState(RunStateFields):
-    """A run according to its log so far."""
+class RunState:
+    """A study according to its log so far. Only `record.reducers` writes to it."""
+
+    started: run_events.RunStarted | None = None
+    started_at: float = 0.0
+    last_event_at: float = 0.0
+    active_seconds: float = 0.0
+    """Time between events, without the gaps before the run was resumed."""
+    event_count: int = 0
+    decisions: dict[int, search_events.DecisionMade] = field(default_factory=dict[int, search_events.DecisionMade])
+    nodes: dict[str, Node] = field(default_factory=dict[str, Node])
+    step_since: dict[str, float] = field(default_factory=dict[str, float])
+    """The time at which each node entered its current step, in seconds since the epoch."""
+    required_cells: dict[str, search_events.CellsRequired] = field(
+        default_factory=dict[str, search_events.CellsRequired]
+    )
+    """The cells that each node has to run."""
+    cells: CellRunIndex = field(default_factory=CellRunIndex)
+    finished_decisions: set[int] = field(default_factory=set[int])
+    """Decisions whose work is done: nodes judged, comparisons made, waits, stage ends, and finished tasks."""
+    decision_contexts: dict[int, DecisionContext] = field(default_factory=dict[int, DecisionContext])
+    internal_faults: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Internal error (`Failure.ours`) -> affected nodes; reset when the error ended the run."""
+    ancestry: list[AncestorRun] = field(default_factory=list[AncestorRun])
+    """The points where this run and its ancestors branched off, the first ancestor first. Costs and times of the state
+    belong to this run only.
+    """
+    overrides: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Settings overridden on resume, by dotted key; later ones win."""
+    models: tuple[str, ...] = ()
+    isolations: tuple[str, ...] = ()
+    """Isolation of code in each process that started or resumed the run (`RunStarted.isolation`)."""
+    machines: tuple[Machine, ...] = ()
+    """Machine of each of these processes."""
+    rate: ComputeRate | None = None
+    """Current measured speed of experiments; None: not measured."""
+    user_commands: list[UserCommand] = field(default_factory=list[UserCommand])
+    killed_nodes: dict[str, run_events.CommandReceived] = field(default_factory=dict[str, run_events.CommandReceived])
+    """Nodes that the user wants to kill, finished or not."""
+    stopping: bool = False
+    paused_by: run_events.CommandReceived | None = None
+    """The active pause command; None if not paused. No active seconds are counted during the pause."""
+    ignored_command_count: int = 0
+    deleted_folders: dict[str, str] = field(default_factory=dict[str, str])
+    """Deleted folder of checkpoints or artifacts -> the `keep` setting that applied."""
+    freed_bytes: int = 0
+    """Bytes freed by deletions in this run."""
+    campaign: run_events.CampaignMembership | None = None
+    limit_reason: str | None = None
+    outage: run_events.ProviderOutage | None = None
+    """The current provider outage; None while models are available."""
+    process_end: run_events.ProcessEnded | None = None
+    skipped_kinds: frozenset[NodeKind] = frozenset()
+    calls: CallState = field(default_factory=CallState)
+    search: SearchState = field(default_factory=SearchState)
+    paper: PaperState = field(default_factory=PaperState)
+    repository: RepositoryState = field(default_factory=RepositoryState)
+    ablation: AblationState = field(default_factory=AblationState)
+    question: QuestionState = field(default_factory=QuestionState)
+    ideation: IdeationState = field(default_factory=IdeationState)
 
     @property
     def last_decision(self) -> int:
@@ -41,42 +177,6 @@ class RunState(RunStateFields):
                 self, limit_reason=terms.limit_reason, skipped_kinds=terms.skipped_kinds, isolations=terms.isolations
             )
         )
-
-    def find_setting(self, arm: str, trial: int) -> HyperparameterSetting:
-        """Return the hyperparameters of an arm in a trial; an ablation uses those of another arm.
-
-        An ablation of the method at the setting of another arm uses the method's defaults for hyperparameters that the
-        arm lacks.
-        """
-        plan = self.data_plan
-        assert plan is not None
-        name = arm if (arm, trial) in self.trials else plan.find_tuned_arm(arm)
-        setting = self.trials[name, trial].setting if trial else plan.find_defaults(name)
-        method = next((one.name for one in plan.arms if one.role == "method"), name)
-        return setting if name in (arm, method) else plan.find_defaults(method) | setting
-
-    def find_cell_setting(self, cell: Cell) -> HyperparameterSetting:
-        """Return the hyperparameters of a cell: its arm's, with those that a swapped setting replaces; none without a
-        plan."""
-        plan = self.data_plan
-        if plan is None:
-            return {}
-        own = self.find_setting(cell.arm, cell.trial)
-        if not cell.setting_of:
-            return own
-        shared = {one.name for one in plan.find_space(cell.arm)}
-        other = self.find_setting(cell.setting_of, cell.setting_trial)
-        return own | {name: value for name, value in other.items() if name in shared}
-
-    @property
-    def plan_hash(self) -> str:
-        """sha256 of the current data plan; the appendix of the paper prints its first digits."""
-        return hash_plan(self.data_plan) if self.data_plan is not None else ""
-
-    @property
-    def current_lock(self) -> ConfirmationLocked | None:
-        """The current lock; None before there is one."""
-        return self.locks[-1][1] if self.locks else None
 
     @property
     def reuses_test_data(self) -> bool:
@@ -141,20 +241,6 @@ class RunState(RunStateFields):
         """Return whether a task outside the search was decided on and is finished."""
         return any(k in self.finished_decisions for k, d in self.decisions.items() if d.action == RunTask(task=task))
 
-    def format_paper_task(self, name: str) -> str:
-        """Return the name of a paper task for the current version; each version has its own decisions."""
-        return name if self.paper_version == 1 else f"{name} v{self.paper_version}"
-
-    @property
-    def stage(self) -> StageName | None:
-        """The stage being searched; after the search the last stage, until every stage has its summary; then None.
-
-        Follow-up work of a settled stage (replicates, their aggregate, its summary) runs during the next search.
-        """
-        unsettled: list[StageName] = [name for name in STAGES if not self.stages[name].is_settled]
-        unreported: list[StageName] = [name for name in STAGES if self.stages[name].summary is None]
-        return next(iter(unsettled or unreported), None)
-
     @property
     def kind(self) -> StudyKind:
         """The kind of the study."""
@@ -165,56 +251,37 @@ class RunState(RunStateFields):
         """The next phase of the state machine, as used by the router of `agent.state_machine`."""
         if self.kind != "paper":
             return next(phase for phase in PHASES[self.kind] if not self.is_task_done(phase))
-        if self.data_plan is None:
+        if self.search.data_plan is None:
             return "prepare"
-        if self.stage is not None:
-            return self.stage
+        if self.search.stage is not None:
+            return self.search.stage
         if not self.is_task_done("score tests"):
             return "score"
-        begun = bool(self.drafts) or self.paper_version == 1 or self.is_task_done(self.format_paper_task("figures"))
-        if self.figures is None or not begun:  # the program's own figures are drawn again for a new version
+        begun = (
+            bool(self.paper.drafts) or self.paper.version == 1 or self.is_task_done(self.paper.format_task("figures"))
+        )
+        if self.paper.figures is None or not begun:  # the program's own figures are drawn again for a new version
             return "figures"
-        if not self.drafts:
+        if not self.paper.drafts:
             return "write"
-        if not any(one.done for one in self.drafts):
+        if not any(one.done for one in self.paper.drafts):
             return "cite" if self._needs_citations else "reflect"
-        if self.released is None:  # missing ablations are requested once, for the first version of the paper
-            asked_for = (self.read_setting("paper.missing_ablations") or 0) > 0 and self.paper_version == 1
+        if self.paper.released is None:  # missing ablations are requested once, for the first version of the paper
+            asked_for = (self.read_setting("paper.missing_ablations") or 0) > 0 and self.paper.version == 1
             return "missing" if asked_for and not self.is_task_done(MISSING_ABLATIONS_TASK.task) else "release"
-        return "judge" if self.judged is None else "done"
+        return "judge" if self.paper.judged is None else "done"
 
     @property
     def _needs_citations(self) -> bool:
         """Whether citations must still be gathered for the first draft of this version."""
         wanted = self.read_setting("literature.sources") and self.read_setting("paper.citation_rounds")
-        begun = any(one.action == RunTask(task=self.format_paper_task("reflect")) for one in self.decisions.values())
+        begun = any(one.action == RunTask(task=self.paper.format_task("reflect")) for one in self.decisions.values())
         return (
             bool(wanted)
-            and len(self.drafts) == 1
+            and len(self.paper.drafts) == 1
             and self.limit_reason is None
             and not begun
-            and not self.is_task_done(self.format_paper_task("cite"))
-        )
-
-    @property
-    def total_usage(self) -> RoleUsage:
-        """Usage over all roles."""
-        return self.sum_usage_without()
-
-    def sum_usage_without(self, *roles: str) -> RoleUsage:
-        """Return the usage over all roles except these."""
-        return sum_usage(one for role, one in self.usage_by_role.items() if role not in roles)
-
-    @property
-    def spent_cost(self) -> Cost:
-        """Cost of completed work plus reservations for calls and attempts in progress."""
-        return sum(
-            (
-                *self.settled_costs.values(),
-                *self.lost_costs.values(),
-                *(one.spending for one in self.reservations.values()),
-            ),
-            start=Cost(),
+            and not self.is_task_done(self.paper.format_task("cite"))
         )
 
     @property
@@ -222,7 +289,9 @@ class RunState(RunStateFields):
         """GPUs per experiment: the current setting, or more if an arm needs more; 0 on the CPU."""
         if self.read_setting("sandbox.device") != "cuda":
             return 0
-        needed = (arm.needs.gpus or 0 for arm in self.data_plan.arms) if self.data_plan is not None else ()
+        needed = (
+            (arm.needs.gpus or 0 for arm in self.search.data_plan.arms) if self.search.data_plan is not None else ()
+        )
         return max(int(self.read_setting("sandbox.gpus_per_node") or 1), *needed, 0)
 
     def read_setting(self, key: str) -> Any:
@@ -235,21 +304,10 @@ class RunState(RunStateFields):
         return value
 
     @property
-    def mean_writing_seconds(self) -> float:
-        """Mean time to write the code of a node; 0.0 before the first."""
-        code = self.usage_by_role.get("code")
-        return code.seconds / code.calls if code is not None else 0.0
-
-    @property
     def experiment_seconds(self) -> float:
         """Seconds that experiments ran, over all attempts of this run, excluding those before it branched off."""
         ran = sum(attempt.seconds for node in self.nodes.values() for attempt in node.attempts)
         return ran - sum(one.experiment_seconds for one in self.ancestry)
-
-
-def hash_plan(plan: DataPlan) -> str:
-    """Return the sha256 of a data plan's canonical JSON."""
-    return hashlib.sha256(plan.model_dump_json().encode()).hexdigest()
 
 
 def describe_nodes(state: RunState) -> str:

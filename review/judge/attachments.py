@@ -195,11 +195,11 @@ def collect_record_facts(state: RunState, draft: PaperDraft) -> RecordFacts:
     The cost of judging is excluded, so that a run resumed between an answer and its judgement asks the same
     question again.
     """
-    plan, released = state.data_plan, state.released
+    plan, released = state.search.data_plan, state.paper.released
     nodes = [node for node in state.nodes.values() if node.kind in SEARCH_KINDS]
     copies = find_replicates(state, find_winner(state) or "")
     claims = compute_paper_claims(state)
-    paid = state.sum_usage_without(*JUDGING_ROLES)
+    paid = state.calls.sum_usage_without(*JUDGING_ROLES)
     roles = {arm.name: arm.role for arm in plan.arms} if plan else {}
     compared = [one for one in compute_differences(state, claims) if roles.get(parse_arm(one.condition)) == "method"]
     verdicts = Counter(one.verdict for one in decide_hypotheses(state) if one.confirmed)
@@ -213,7 +213,7 @@ def collect_record_facts(state: RunState, draft: PaperDraft) -> RecordFacts:
         replicates_failed=sum(one.status != "good" for one in copies),
         fewest_seeds=min((claim.n for claim in claims), default=0),
         ablations=len(find_ablation_nodes(state)),
-        datasets=len(state.datasets),
+        datasets=len(state.search.datasets),
         conditions=len(plan.conditions) if plan else 0,
         supported=verdicts["supported"],
         refuted=verdicts["refuted"],

@@ -21,7 +21,7 @@ async def audit_code(context: RunContext, client: ModelClient) -> None:
 
     Code is read only once, and never after the budget is spent.
     """
-    for reading in context.state.code_readings:
+    for reading in context.state.search.code_readings:
         if reading.decision == client.decision:
             client.skip(CODE_READER)
             if reading.second is not None:
@@ -34,7 +34,7 @@ async def audit_code(context: RunContext, client: ModelClient) -> None:
 
 
 def _is_audited(context: RunContext, node: str) -> bool:
-    return any(one.node == node for one in context.state.code_readings)
+    return any(one.node == node for one in context.state.search.code_readings)
 
 
 def _describe_change(context: RunContext, node: Node) -> str:

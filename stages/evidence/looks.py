@@ -27,7 +27,7 @@ from labwright.stages.run_context import RunContext
 
 async def score_node(context: RunContext, node: Node) -> None:
     """Record the test measurements of a node, unless they are recorded."""
-    if node.id in context.state.test_measurements:
+    if node.id in context.state.search.test_measurements:
         return
     failure, results = None, list_result_folders(context.state, context.folder, node)
     measurements = await to_thread(score_results, results, context.folder.labels, seed=node.seed)
@@ -53,8 +53,8 @@ async def take_look(context: RunContext, look: int) -> None:
 
     The look is one event, and earlier scoring is not repeated, so a kill costs at most the scoring of one node.
     """
-    state, lock = context.state, context.state.current_lock
-    if lock is None or len(state.looks) > look:  # recorded before a kill
+    state, lock = context.state, context.state.search.current_lock
+    if lock is None or len(state.search.looks) > look:  # recorded before a kill
         return
     nodes = list_look_replicates(state, look)
     for node in nodes:
@@ -64,14 +64,16 @@ async def take_look(context: RunContext, look: int) -> None:
         seeds=tuple(node.seed for node in nodes),
         resampled=await to_thread(lambda: tuple(resample_effects(state, context.folder, nodes))),
     )
-    conclusive = is_conclusive(decide_hypotheses(replace(state, looks=[*state.looks, taken])))
+    conclusive = is_conclusive(
+        decide_hypotheses(replace(state, search=replace(state.search, looks=[*state.search.looks, taken])))
+    )
     ends = "every claim is decided or precise enough" if conclusive else explain_end_of_sampling(context, look)
     context.recorder.append(taken.model_copy(update={"conclusive": conclusive, "ends": ends or ""}))
 
 
 def explain_end_of_sampling(context: RunContext, look: int) -> str | None:
     """Return the reason why no look follows the one at index `look` although it decided nothing, or None."""
-    lock, settings = context.state.current_lock, context.search
+    lock, settings = context.state.search.current_lock, context.search
     assert lock is not None
     affordable = count_affordable_seeds(
         context.state,
@@ -85,8 +87,8 @@ def explain_end_of_sampling(context: RunContext, look: int) -> str | None:
 
 def continue_sampling(context: RunContext) -> None:
     """Record that sampling continues if only a limit ended it and that limit has been raised."""
-    last = context.state.looks[-1] if context.state.looks else None
-    if last is None or not last.ends or last.conclusive or context.state.stages["ablation"].is_settled:
+    last = context.state.search.looks[-1] if context.state.search.looks else None
+    if last is None or not last.ends or last.conclusive or context.state.search.stages["ablation"].is_settled:
         return
     if explain_end_of_sampling(context, last.look) is None:
         context.recorder.append(last.model_copy(update={"ends": ""}))

@@ -117,9 +117,9 @@ def copy_datasets(state: RunState, run: RunFolder, scratch: RunFolder, sources: 
     Raises: `DatasetError`; `UsageError` if the data differ from those of the record.
     """
     scratch.create_folders()
-    if state.data_plan is not None:
-        write_formulas(state.data_plan.metrics, state.data_plan.columns, scratch.labels)
-    for facts in state.datasets:
+    if state.search.data_plan is not None:
+        write_formulas(state.search.data_plan.metrics, state.search.data_plan.columns, scratch.labels)
+    for facts in state.search.datasets:
         for source, target in ((run.views, scratch.views), (run.labels, scratch.labels)):
             file = f"{facts.name}.npz"
             if (source / file).is_file():
@@ -132,10 +132,10 @@ def copy_datasets(state: RunState, run: RunFolder, scratch: RunFolder, sources: 
                 f", recorded {facts.fingerprint[:12]}...)"
             )
     try:
-        copy_frozen_scorers(state.scorers, run.scorers, scratch.scorers)
+        copy_frozen_scorers(state.search.scorers, run.scorers, scratch.scorers)
     except DatasetError as error:
         raise UsageError(str(error)) from None
-    return tuple(facts.name for facts in state.datasets)
+    return tuple(facts.name for facts in state.search.datasets)
 
 
 async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> NodeReproduction:
@@ -183,8 +183,8 @@ async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> N
         node,
         state,
     )
-    assert state.data_plan is not None
-    job = with_llm_access(job, state.data_plan, place.subjects, state.datasets)
+    assert state.search.data_plan is not None
+    job = with_llm_access(job, state.search.data_plan, place.subjects, state.search.datasets)
     outcome = await measure_all(place.executor, job)
     before, after, failure = recorded.failure, outcome.failure, ""
     if (before and before.kind) != (after and after.kind):
@@ -195,7 +195,7 @@ async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> N
     again = again.model_copy(
         update={"seconds": outcome.seconds, "failure": failure, "measurements": outcome.measurements}
     )
-    if node.id not in state.test_measurements or outcome.failure is not None:
+    if node.id not in state.search.test_measurements or outcome.failure is not None:
         return again
     try:
         results = outcome.measured_folders

@@ -63,10 +63,10 @@ def compare_numbers(
         top = node.parent if node.kind == "replicate" and node.parent else name
         noise: dict[Quantity, list[float]] = {}
         for replicate in find_replicates(state, top):
-            for measured in (*replicate.measurements, *state.test_measurements.get(replicate.id, ())):
+            for measured in (*replicate.measurements, *state.search.test_measurements.get(replicate.id, ())):
                 noise.setdefault(_to_quantity(measured), []).append(measured.value)
         after = {_to_quantity(measured): measured.value for measured in (*one.measurements, *one.tests)}
-        for measured in (*node.measurements, *state.test_measurements.get(name, ())):
+        for measured in (*node.measurements, *state.search.test_measurements.get(name, ())):
             quantity = _to_quantity(measured)
             if (name, quantity) not in covered:
                 spread = noise.get(quantity, [])
@@ -94,8 +94,8 @@ def _apply_reproductions(state: RunState, again: Mapping[str, NodeReproduction])
     return replace(
         state,
         nodes=nodes,
-        test_measurements=state.test_measurements
-        | {name: one.tests for name, one in again.items() if name in state.test_measurements},
+        test_measurements=state.search.test_measurements
+        | {name: one.tests for name, one in again.items() if name in state.search.test_measurements},
     )
 
 

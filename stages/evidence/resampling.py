@@ -91,7 +91,7 @@ def resample_differences(state: RunState, folder: RunFolder) -> tuple[ResampledI
     for one in compute_differences(state, compute_paper_claims(state)):
         if one.split == "test":
             by_dataset[one.dataset].append(one)
-    facts = {one.name: one for one in state.datasets}
+    facts = {one.name: one for one in state.search.datasets}
     return (
         *(
             found
@@ -108,7 +108,7 @@ def resample_effects(state: RunState, folder: RunFolder, replicates: Sequence[No
 
     Selections inside an effect are not resampled: they use the validation or dev values of their seed.
     """
-    plan, nodes = state.data_plan, [one for one in replicates if one.status == "good"]
+    plan, nodes = state.search.data_plan, [one for one in replicates if one.status == "good"]
     effects = [
         (one, format_effect_key(one, number), effect)
         for one in (plan.hypotheses if plan is not None else ())
@@ -117,7 +117,7 @@ def resample_effects(state: RunState, folder: RunFolder, replicates: Sequence[No
     ]
     if plan is None or not nodes or not effects:
         return
-    facts, drawn = {one.name: one for one in state.datasets}, ResampledScores()
+    facts, drawn = {one.name: one for one in state.search.datasets}, ResampledScores()
     names = {find_effect_metric(effect, plan).name for *_, effect in effects}
     read = {
         (one.cluster, place.dataset, place.condition)
@@ -135,7 +135,7 @@ def resample_effects(state: RunState, folder: RunFolder, replicates: Sequence[No
             drawn |= {(cluster, dataset, *key): each for key, each in values.items()}
         except SubmissionRefused as error:
             reasons[cluster, dataset] = str(error)
-    runs = [read_replicate_values(node, state.test_measurements.get(node.id, ())) for node in nodes]
+    runs = [read_replicate_values(node, state.search.test_measurements.get(node.id, ())) for node in nodes]
     for hypothesis, key, effect in effects:
         yield resample_effect(
             plan,
@@ -304,7 +304,7 @@ def _resample_dataset(
     # Only values that the host scored from predictions, neither by code nor by the user's own scorer.
     by_scorers = {
         metric.name
-        for scorer in state.scorers
+        for scorer in state.search.scorers
         if facts is not None and scorer.dataset == facts.name
         for metric in scorer.metrics
     }

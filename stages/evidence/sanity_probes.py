@@ -78,7 +78,7 @@ async def probe_ablations(context: RunContext, client: ModelClient) -> None:
 
 
 def _is_probed(context: RunContext, node: str, probe: str) -> bool:
-    return any(one.node == node and one.probe == probe for one in context.state.probes)
+    return any(one.node == node and one.probe == probe for one in context.state.search.probes)
 
 
 def select_cells(cells: Sequence[Cell], reads: Mapping[str, str]) -> tuple[Cell, ...]:

@@ -69,9 +69,9 @@ async def score_selected_nodes(context: RunContext) -> None:
         if one.split == "test"
     }
     needs_effects = context.plan.hypotheses and not any(
-        key.startswith("hypothesis/") for key in context.state.resampled_intervals
+        key.startswith("hypothesis/") for key in context.state.search.resampled_intervals
     )
-    if (needs_effects or difference_keys - context.state.resampled_intervals.keys()) and (
+    if (needs_effects or difference_keys - context.state.search.resampled_intervals.keys()) and (
         intervals := await to_thread(resample_differences, context.state, context.folder)
     ):
         context.recorder.append(SealedTestResampled(found=intervals))

@@ -126,7 +126,7 @@ class IdeaDrafter:
             if len(self._searches) >= MAX_SEARCHES or query in {one.query for one in self._searches}:
                 continue
             n = len(self._searches)
-            recorded = self.recorder.state.literature_searches.get((self.decision_id, n))
+            recorded = self.recorder.state.ideation.literature_searches.get((self.decision_id, n))
             if recorded is None:
                 recorded = LiteratureSearched(
                     k=self.decision_id, n=n, search=await search_literature(self.literature, query)

@@ -58,10 +58,10 @@ async def find_ideas(study: IdeationContext, count: int) -> None:
         decision_id = decision_number(study.recorder, build_idea_work(number))
         if decision_id in study.state.finished_decisions:
             continue
-        if decision_id not in study.state.proposed_ideas:
+        if decision_id not in study.state.ideation.proposed_ideas:
             earlier = [
                 one.idea.idea
-                for other, one in sorted(study.state.proposed_ideas.items())
+                for other, one in sorted(study.state.ideation.proposed_ideas.items())
                 if one.idea and other < decision_id
             ]
             study.recorder.append(
@@ -77,17 +77,20 @@ async def find_ideas(study: IdeationContext, count: int) -> None:
             )
         study.recorder.append(TaskDone(k=decision_id))
         write_ideas(study)
-        study.on_idea(number, study.state.proposed_ideas[decision_id])
-        if study.state.proposed_ideas[decision_id].idea is None:
+        study.on_idea(number, study.state.ideation.proposed_ideas[decision_id])
+        if study.state.ideation.proposed_ideas[decision_id].idea is None:
             return
 
 
 def read_topic(state: RunState) -> IdeationTopic:
     """Return the recorded topic, with the statements of the user's documents."""
-    assert state.ideation is not None
-    ideation = state.ideation
+    assert state.ideation.started is not None
+    ideation = state.ideation.started
     return IdeationTopic(
-        text=ideation.topic, means=ideation.means, rounds=ideation.rounds, context=format_statements(state.context)
+        text=ideation.topic,
+        means=ideation.means,
+        rounds=ideation.rounds,
+        context=format_statements(state.paper.context),
     )
 
 
@@ -101,9 +104,11 @@ def list_outcomes(state: RunState) -> tuple[tuple[int, IdeaProposed], ...]:
     number_by_decision = {
         decision_id: int(one.action.task.removeprefix("idea "))
         for decision_id, one in state.decisions.items()
-        if isinstance(one.action, RunTask) and decision_id in state.proposed_ideas
+        if isinstance(one.action, RunTask) and decision_id in state.ideation.proposed_ideas
     }
-    return tuple((number_by_decision[decision_id], one) for decision_id, one in sorted(state.proposed_ideas.items()))
+    return tuple(
+        (number_by_decision[decision_id], one) for decision_id, one in sorted(state.ideation.proposed_ideas.items())
+    )
 
 
 def write_ideas(study: IdeationContext) -> None:
@@ -224,7 +229,7 @@ def list_found_works(study: IdeationContext, number: int) -> tuple[FoundPaper, .
     return deduplicate_works(
         tuple(
             one.search
-            for (decision_id, _), one in sorted(study.state.literature_searches.items())
+            for (decision_id, _), one in sorted(study.state.ideation.literature_searches.items())
             if study.state.decisions[decision_id].action == action
         )
     )

@@ -140,7 +140,7 @@ def compute_cell_keys(
     reads = collect_reads(source.get(ENTRY_FILE, "")) or {}
     places = {(cell.place_name, cell.seed): cell for cell in reversed(cells)}
     facts = {one.name: one.fingerprint for one in context.facts}
-    scorers = {one.dataset: one.sha256 for one in context.state.scorers}
+    scorers = {one.dataset: one.sha256 for one in context.state.search.scorers}
     words = {word for text in source.values() for word in collect_strings(text)}
     known = list_node_artifacts(
         context.state, context.folder, (one for name, one in (view.nodes if view else {}).items() if name in words)
@@ -153,11 +153,11 @@ def compute_cell_keys(
         other = cell.model_copy(update={"arm": read, "trial": 0, "setting_of": "", "setting_trial": 0})
         content: dict[str, object] = {
             "cell": cell.model_dump(exclude={"trial", "setting_trial"}),
-            "setting": context.state.find_cell_setting(cell),
+            "setting": context.state.search.find_cell_setting(cell),
             "data": facts.get(cell.dataset, ""),
             "scorer": scorers.get(cell.dataset, ""),
             "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in seen.items()},
-            **build_subject_key(context.state.data_plan, context.subjects),
+            **build_subject_key(context.state.search.data_plan, context.subjects),
             "artifacts": artifacts,
             "pretrained": context.pretrained_models,
             "network": context.network,
@@ -298,7 +298,7 @@ class NodeCells:
         return replace(
             job,
             cells={cell: task(cell, one) for cell, one in job.cells.items()},
-            arms=list_arms(self._node, self._context.state.data_plan),
+            arms=list_arms(self._node, self._context.state.search.data_plan),
             may_skip_cells=timed,
         )
 
@@ -440,9 +440,11 @@ def _list_controls_of_tuning(node: Node, view: StageSnapshot, state: RunState) -
     """
     if not _is_confirming(node, view) or view.lock is None or not view.lock.swapped:
         return ()
-    assert state.data_plan is not None
-    swapped = list_swapped_cells(state.data_plan, trials=view.lock.trials, seed=node.seed)
-    return tuple(one for one in swapped if state.find_cell_setting(one) != state.find_setting(one.arm, one.trial))
+    assert state.search.data_plan is not None
+    swapped = list_swapped_cells(state.search.data_plan, trials=view.lock.trials, seed=node.seed)
+    return tuple(
+        one for one in swapped if state.search.find_cell_setting(one) != state.search.find_setting(one.arm, one.trial)
+    )
 
 
 def _is_confirming(node: Node, view: StageSnapshot) -> bool:
@@ -459,12 +461,12 @@ def _list_pending_elsewhere(context: RunContext, keys: Iterable[str]) -> list[as
 
 def apply_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
     """Return a job that measures these cells, each with the hyperparameters of its arm in its trial."""
-    plan = state.data_plan
+    plan = state.search.data_plan
     return replace(
         job,
         cells={
             cell: CellTask(
-                setting=state.find_cell_setting(cell),
+                setting=state.search.find_cell_setting(cell),
                 needs=ResourceNeeds() if plan is None else plan.find_needs(cell.arm),
             )
             for cell in cells

@@ -376,7 +376,7 @@ class NodeRunner:
         """
         if outcome.failure is not None or self.action.kind == "rung":
             return ()
-        withheld = list_withheld_metrics(self.context.plan, self.context.state.datasets)
+        withheld = list_withheld_metrics(self.context.plan, self.context.state.search.datasets)
         skips_code = self.action.kind in RERUN_KINDS or self.context.repository is not None
         return (
             *find_impossible_scores(outcome.measurements, withheld),

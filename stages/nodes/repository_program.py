@@ -96,7 +96,7 @@ def explain_nothing_new(view: StageSnapshot, action: ExpandTree, plan: DataPlan)
 async def check_repository(context: RunContext, seed: int) -> None:
     """Run the unmodified repository once; if it is fast and no plan exists, run two more seeds to show the spread."""
     assert context.repository is not None
-    plan, code, level = context.state.data_plan, context.repository.code, ""
+    plan, code, level = context.state.search.data_plan, context.repository.code, ""
     if plan is not None:
         baseline, code = next(arm for arm in plan.arms if arm.role == "baseline"), build_plan_code(code, plan)
         level = next((one for one in plan.level_names if plan.has_cell(plan.datasets[0].name, baseline.name, one)), "")

@@ -110,19 +110,19 @@ def build_first_choice(state: RunState, point: str, program: UserProgram, folder
 
     Raises: `UserCodeError` if nothing can be built on the point.
     """
-    assert state.started is not None and state.stage is not None
+    assert state.started is not None and state.search.stage is not None
     decision_id = state.last_decision + 1
     seen = list_all_results(state)
-    view = build_snapshot(state, state.stage, seen)
+    view = build_snapshot(state, state.search.stage, seen)
     parent = view.root if point in STAGES else state.nodes[point]
     if parent is not None and parent.kind in ("replicate", "aggregate", "rung"):
         raise UserCodeError(
             f"{parent.id} is a {parent.kind}, and nothing builds on it: branch from its parent, --from {parent.parent}"
         )
-    kind = NODE_KIND_BY_STAGE[state.stage]
+    kind = NODE_KIND_BY_STAGE[state.search.stage]
     if point not in STAGES and parent is not None and parent.status != "good":
         kind = "debug"
-    elif point not in STAGES and state.stage == "preliminary":  # the prototype already works
+    elif point not in STAGES and state.search.stage == "preliminary":  # the prototype already works
         kind = "improve"
     files = dict(program.files)
     if not files.get(PLOTS_FILE) and parent is not None and (plots := build_node_brief(folder, parent).plots):
@@ -134,7 +134,7 @@ def build_first_choice(state: RunState, point: str, program: UserProgram, folder
             k=decision_id,
             seen=seen,
             action=ExpandTree(
-                stage=state.stage,
+                stage=state.search.stage,
                 kind=kind,
                 parent=parent.id if parent is not None else None,
                 ordinal=len(view.list_nodes_of_kind(kind)),

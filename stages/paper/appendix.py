@@ -22,8 +22,8 @@ from labwright.record.claims.requested_estimates import RequestedEstimate
 from labwright.record.claims.sentences import join_names
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.hours import build_hours_table
+from labwright.record.reducers.call_state import RoleUsage, sum_usage
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.state_fields import RoleUsage, sum_usage
 from labwright.record.result_macros import MACRO_USE_PATTERN
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, OmittedCells, parse_arm, to_words
 from labwright.record.schema.decisions import CompareNodes, ExpandTree
@@ -112,7 +112,7 @@ def render_appendix(
             "appendix.tex.jinja",
             _build_context(state, claims)
             | build_incident_context(state, limit=MAX_ITEMS)
-            | _build_comparison_context(state.data_plan, shown)
+            | _build_comparison_context(state.search.data_plan, shown)
             | {
                 "figures": figures,
                 "tables": tables,
@@ -122,8 +122,8 @@ def render_appendix(
                 "isolation": isolation,
                 "estimates": estimates,
                 "configuration": [*list_code_settings(state, source or {}), *list_settings(state)],
-                "metric_name": state.data_plan.name_metric if state.data_plan is not None else str,
-                "dataset_name": partial(_name_dataset, state.data_plan),
+                "metric_name": state.search.data_plan.name_metric if state.search.data_plan is not None else str,
+                "dataset_name": partial(_name_dataset, state.search.data_plan),
                 "compared": len(_list_differences(claims)),
                 "registered": render_in_full(state),
                 "best": best,
@@ -135,7 +135,7 @@ def render_appendix(
                 "way": trace_branch(state, best)[-MAX_STEPS:],
                 "disclosures": [_render_sentence(one) for one in list_disclosures(state, claims)],
                 "checklist": checklist,
-                "total": state.sum_usage_without(*JUDGING_ROLES),
+                "total": state.calls.sum_usage_without(*JUDGING_ROLES),
             },
         )
         + "\n"
@@ -151,7 +151,7 @@ def render_supplement(
             "supplement.tex.jinja",
             _build_context(state, claims)
             | build_incident_context(state)
-            | _build_comparison_context(state.data_plan, _list_differences(claims))
+            | _build_comparison_context(state.search.data_plan, _list_differences(claims))
             | {
                 "title": title,
                 "authors": authors,
@@ -170,13 +170,15 @@ def _build_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
     """Build the values for both templates."""
 
     def scored(node: Node) -> str:
-        return "--" if (found := compute_node_score(node, state.data_plan)) is None else f"{found:#.4g}".rstrip(".")
+        return (
+            "--" if (found := compute_node_score(node, state.search.data_plan)) is None else f"{found:#.4g}".rstrip(".")
+        )
 
     return build_effort_context(state, claims) | {
         "logged": f" {LOGGED_NOTE}" if {one.grade for one in claims} == {"logged"} else "",
         "table": format_longtable,
         "row": format_recorded_row,
-        "metric": state.data_plan.primary_metric if state.data_plan is not None else None,
+        "metric": state.search.data_plan.primary_metric if state.search.data_plan is not None else None,
         "score": scored,
         "shown_on": describe_score_data,
     }
@@ -251,7 +253,9 @@ def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
         "stages": STAGES,
         "failures": failures,
         # without the paper itself, whose time goes on while it is revised
-        "hours": [one for one in build_hours_table(state) if one.phase != "paper"] if state.hours is not None else [],
+        "hours": [one for one in build_hours_table(state) if one.phase != "paper"]
+        if state.search.hours is not None
+        else [],
         "late": LATE_ABLATIONS_NOTE,
         "forked": BRANCH_NOTE,
         "comparisons": [one.action for one in state.decisions.values() if isinstance(one.action, CompareNodes)],
@@ -329,7 +333,7 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
         ablated.setdefault(f"{result.by}: {result.outcome}", []).append(result.ablation.name)
     behind = {node for claim in claims for node in claim.nodes}
     cells = [cell for node, found in compute_all_cells(state).items() if node in behind for cell in found]
-    authors = {one.by for one in state.amendments}
+    authors = {one.by for one in state.search.amendments}
     lines = render_template(
         "disclosures.txt.jinja",
         build_effort_context(state, claims)
@@ -361,7 +365,7 @@ def _list_grades(state: RunState, claims: Sequence[Claim]) -> list[str]:
     """Return for each grade how the metrics of the plan that have it were computed."""
     lines, graded = list[str](), {(one.name, one.grade) for one in claims}
     for grade, meaning in GRADE_MEANINGS.items():
-        metrics = state.data_plan.metrics if state.data_plan is not None else ()
+        metrics = state.search.data_plan.metrics if state.search.data_plan is not None else ()
         if names := [one.display_name for one in metrics if (one.name, grade) in graded]:
             line = f"{join_names(names)} {'was' if len(names) == 1 else 'were'} {meaning}."
             lines.append(f"{line[:1].upper()}{line[1:]}")
@@ -370,7 +374,7 @@ def _list_grades(state: RunState, claims: Sequence[Claim]) -> list[str]:
 
 def _list_untested(state: RunState, claims: Sequence[Claim]) -> list[str]:
     """Return what the plan left untested, each once, without cells that were measured after all."""
-    plan = state.data_plan
+    plan = state.search.data_plan
     if plan is None:
         return []
     measured = {(one.dataset, one.arm, one.level) for one in claims}
@@ -397,7 +401,7 @@ def _name_omission(plan: DataPlan, one: OmittedCells) -> str:
 
 def _list_unmeasured_arms(state: RunState, claims: Sequence[Claim]) -> list[str]:
     """Return the arms of the plan that no claim measures and that the plan did not leave out."""
-    plan, measured = state.data_plan, {one.arm for one in claims}
+    plan, measured = state.search.data_plan, {one.arm for one in claims}
     if plan is None or not measured:
         return []
     planned = {parse_arm(one) for one in plan.conditions}
@@ -412,7 +416,7 @@ def _list_unrun_experiments(state: RunState) -> list[str]:
         exhausted = node.failure is not None and node.failure.kind == "nothing left"
         if isinstance(action, ExpandTree) and (node.status == "good" or exhausted):
             done.add(action.item)
-    covered = state.data_plan.covered if state.data_plan is not None else ()
+    covered = state.search.data_plan.covered if state.search.data_plan is not None else ()
     asked = state.started.idea.experiments if state.started is not None else ()
     return [shorten(text).rstrip(".") for n, text in enumerate(asked, 1) if n not in covered and text not in done]
 
@@ -421,10 +425,10 @@ def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewe
     """Yield name and outcome of every ablation that was planned or was requested after the draft, and the reason
     for a missing plan or for the request.
     """
-    if requested_by == "author" and state.planned_ablations is not None and state.planned_ablations.why:
-        yield "none", state.planned_ablations.why
-    if requested_by == "reviewer" and state.missing_ablations is not None:
-        yield "asked", state.missing_ablations.why
+    if requested_by == "author" and state.search.planned_ablations is not None and state.search.planned_ablations.why:
+        yield "none", state.search.planned_ablations.why
+    if requested_by == "reviewer" and state.search.missing_ablations is not None:
+        yield "asked", state.search.missing_ablations.why
     for result in collect_ablation_results(state):
         name, part, fate = (
             result.ablation.name,

@@ -76,7 +76,7 @@ _FIELD_NAME = re.compile(r"[a-z][a-z0-9-]*")
 async def check_library(context: RunContext) -> None:
     """Record which entries of the run's library may be cited, once. Raises `literature.errors.LibraryError`."""
     given, papers = context.folder.library, context.paper.papers
-    if context.state.library is not None or not (given.is_file() or papers is not None):
+    if context.state.paper.library is not None or not (given.is_file() or papers is not None):
         return
     entries = read_library(given) if given.is_file() else ()
     async with AsyncExitStack() as stack:
@@ -112,11 +112,11 @@ def read_run_library(state: RunState, folder: RunFolder, *, before_round: int | 
     """
     gathered = [
         one
-        for one in state.works_chosen
-        if one.version <= state.paper_version
-        and (before_round is None or one.version < state.paper_version or one.round < before_round)
+        for one in state.paper.works_chosen
+        if one.version <= state.paper.version
+        and (before_round is None or one.version < state.paper.version or one.round < before_round)
     ]
-    recorded = [*([state.library] if state.library is not None else []), *gathered]
+    recorded = [*([state.paper.library] if state.paper.library is not None else []), *gathered]
     files = [(folder.root / name, digest) for one in recorded for name, digest in one.files.items()]
     for bib, digest in files:
         if not bib.is_file() or hash_file(bib) != digest:
@@ -189,21 +189,21 @@ async def gather_citations(context: RunContext) -> None:
                 if not going or context.signals.stop_event.is_set() or context.state.limit_reason is not None:
                     return
 
-    await run_once(context, context.state.format_paper_task("cite"), work)
+    await run_once(context, context.state.paper.format_task("cite"), work)
 
 
 def list_version_works(state: RunState) -> tuple[list[WorksFound], list[WorksChosen]]:
     """Return the works found and chosen for this version of the paper."""
     return (
-        [one for one in state.works_found if one.version == state.paper_version],
-        [one for one in state.works_chosen if one.version == state.paper_version],
+        [one for one in state.paper.works_found if one.version == state.paper.version],
+        [one for one in state.paper.works_chosen if one.version == state.paper.version],
     )
 
 
 def is_novelty_unchecked(state: RunState, draft: PaperDraft) -> bool:
     """Return whether the paper rests on no published work: no paper was read before planning, no catalogue answered,
     and the related work cites nothing of the user's library."""
-    read = state.prior_work is not None and not state.prior_work.is_unread
+    read = state.paper.prior_work is not None and not state.paper.prior_work.is_unread
     searches = [search for one in list_version_works(state)[0] for search in one.searches]
     answered = any(one.found or not one.outages for one in searches)
     related = [one.body for one in draft.sections if is_related_work(one)] or draft.texts
@@ -228,7 +228,7 @@ def reduce_related_work(draft: PaperDraft) -> PaperDraft:
 
 async def _run_round(context: RunContext, client: ModelClient, literature: LiteratureClient, number: int) -> bool:
     """Run one round; return False if no further round is worthwhile."""
-    draft = context.state.drafts[0].draft
+    draft = context.state.paper.drafts[0].draft
     library = read_run_library(context.state, context.folder, before_round=number)
     references = tuple(to_reference(one) for one in library)
     rounds, chosen = list_version_works(context.state)
@@ -295,7 +295,7 @@ async def _search_works(
             )
         )
     return WorksFound(
-        version=context.state.paper_version, round=number, searches=tuple(searches), works=tuple(works.values())
+        version=context.state.paper.version, round=number, searches=tuple(searches), works=tuple(works.values())
     )
 
 

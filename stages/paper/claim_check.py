@@ -59,20 +59,20 @@ async def read_claims(context: RunContext, version: DraftAssessed) -> None:
     """Record the reading of a version and its comparison with the record, once per round."""
 
     async def work(client: ModelClient) -> None:
-        if version.round not in context.state.claims_read:
+        if version.round not in context.state.paper.claims_read:
             material = build_paper_context(context, client.decision)
             context.recorder.append(await _read_version(client, material, version))
 
-    await run_once(context, context.state.format_paper_task(format_claims_task(version.round)), work)
+    await run_once(context, context.state.paper.format_task(format_claims_task(version.round)), work)
 
 
 async def _read_version(client: ModelClient, material: PaperContext, version: DraftAssessed) -> ClaimsRead:
     record, state = build_claim_record(material), material.state
     sentences = list_sentences(material, record, version.draft)
-    new = await read_sentences(client, record, sentences, state.sentence_readings)
-    readings = {**state.sentence_readings, **{one.sha256: one for one in new}}
-    setup = await read_setup(client, sentences, readings, state.setup_readings, material.facts)
-    compared = {**state.setup_readings, **{one.sha256: one for one in setup}}
+    new = await read_sentences(client, record, sentences, state.paper.sentence_readings)
+    readings = {**state.paper.sentence_readings, **{one.sha256: one for one in new}}
+    setup = await read_setup(client, sentences, readings, state.paper.setup_readings, material.facts)
+    compared = {**state.paper.setup_readings, **{one.sha256: one for one in setup}}
     found = _check_sentences(material, sentences, readings, compared)
     read = [one for one in sentences if one.sha256 in readings]
     return ClaimsRead(
@@ -226,7 +226,7 @@ def find_claim_violations(context: RunContext, draft: PaperDraft) -> tuple[tuple
     """Return the sentences of a draft that claim what the record does not have, or that nobody read."""
     material, state = build_paper_context(context), context.state
     sentences = list_sentences(material, build_claim_record(material), draft)
-    return _check_sentences(material, sentences, state.sentence_readings, state.setup_readings)
+    return _check_sentences(material, sentences, state.paper.sentence_readings, state.paper.setup_readings)
 
 
 def list_claim_obstacles(found: Sequence[tuple[PaperSentence, Violation]]) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ async def copy_edit(context: RunContext) -> None:
     """Record the best draft with the edits that change no claim, if any are left."""
 
     async def work(client: ModelClient) -> None:
-        drafts = context.state.drafts
+        drafts = context.state.paper.drafts
         if any(line.startswith(EDIT_NOTE) for one in drafts for line in one.edits):
             return
         base = select_best(drafts)
@@ -70,7 +70,7 @@ async def copy_edit(context: RunContext) -> None:
         kept = await assess_edit(context, found.draft, *lines)
         context.recorder.append(kept.model_copy(update={"edits": tuple(lines), "refused": tuple(found.refused)}))
 
-    await run_once(context, context.state.format_paper_task(COPY_EDIT_TASK), work)
+    await run_once(context, context.state.paper.format_task(COPY_EDIT_TASK), work)
 
 
 async def _list_sound_edits(
@@ -80,7 +80,11 @@ async def _list_sound_edits(
     record does not bear out, and remove none that makes a required point; none, if the sentences cannot be assigned to
     single edits."""
     await read_claims(context, edited)
-    material, before, readings = build_paper_context(context), _flatten(base.draft), context.state.sentence_readings
+    material, before, readings = (
+        build_paper_context(context),
+        _flatten(base.draft),
+        context.state.paper.sentence_readings,
+    )
     refused = {one.source for one, _ in find_claim_violations(context, edited.draft) if one.source not in before}
     texts = {edit: _flatten(apply_copy_edits(base.draft, [edit], material.evidence).draft) for edit in edits}
     found = {source: [edit for edit, text in texts.items() if source in text] for source in refused}

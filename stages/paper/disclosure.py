@@ -17,9 +17,9 @@ from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
 from labwright.record.events import Event
 from labwright.record.events.paper_events import PaperReleased
+from labwright.record.reducers.call_state import RoleUsage, sum_usage
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.state_fields import AncestorRun, RoleUsage, sum_usage
+from labwright.record.reducers.run_state import AncestorRun, RunState
 from labwright.record.reference_baselines import (
     compute_reference_claims,
     find_chosen_settings,
@@ -56,15 +56,15 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
     Units are seconds, bytes, USD and tokens, as in the field names.
     """
     assert state.started is not None
-    drafts = {one.round: one for one in state.drafts}  # the last draft is recorded again when the paper is done
+    drafts = {one.round: one for one in state.paper.drafts}  # the last draft is recorded again when the paper is done
     cells, first = compute_all_cells(state), find_reference_tuning_node(state)
-    primary = state.data_plan.primary_metric.name if state.data_plan else ""
+    primary = state.search.data_plan.primary_metric.name if state.search.data_plan else ""
     return (
         to_json(
             {
                 "form": 1,
                 "run_version": state.started.version,
-                "paper_version": state.paper_version,
+                "paper_version": state.paper.version,
                 "idea": state.started.idea,
                 "seed": state.started.seed,
                 "models": state.models,
@@ -73,16 +73,16 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                 "machines": state.machines,
                 "settings": state.started.settings,
                 "overrides": state.overrides,
-                "datasets": state.datasets,
-                "scorers": state.scorers,
-                "installed": state.installed_packages,
-                "untested": state.data_plan.untested_statements if state.data_plan else (),
+                "datasets": state.search.datasets,
+                "scorers": state.search.scorers,
+                "installed": state.search.installed_packages,
+                "untested": state.search.data_plan.untested_statements if state.search.data_plan else (),
                 "rules": SELECTION_RULES,
-                "protocol": state.protocol_review,
-                "prior_work": state.prior_work,
-                "plan": state.plan_hash,
-                "amendments": [one.model_dump(exclude={"data_plan"}) for one in state.amendments],
-                "locks": [one for _, one in state.locks],
+                "protocol": state.search.protocol_review,
+                "prior_work": state.paper.prior_work,
+                "plan": state.search.plan_hash,
+                "amendments": [one.model_dump(exclude={"data_plan"}) for one in state.search.amendments],
+                "locks": [one for _, one in state.search.locks],
                 "decided": decide_hypotheses(state),
                 "estimates": [
                     {"request": one.request} | one.found.model_dump(include={"mean", "low", "high", "seeds", "values"})
@@ -112,12 +112,12 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                     else {},
                     "values": [claim for claim in compute_reference_claims(state) if claim.name == primary],
                     "beats every arm on": [one.dataset for one in find_reference_wins(state)]
-                    if state.data_plan
+                    if state.search.data_plan
                     else [],
                 },
-                "comparisons": list(state.comparisons.values()),
-                "probes": state.probes,
-                "readings": state.code_readings,
+                "comparisons": list(state.search.comparisons.values()),
+                "probes": state.search.probes,
+                "readings": state.search.code_readings,
                 "seedless": nodes_ignoring_seed(state),
                 "drafts": [
                     {
@@ -127,7 +127,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                         "pages": one.pages,
                         "released": one.round == text_round,
                         "cut": [line for line in one.edits if line.endswith(CUT_NOTE)],
-                        "claims too much": read.violations if (read := state.claims_read.get(one.round)) else (),
+                        "claims too much": read.violations if (read := state.paper.claims_read.get(one.round)) else (),
                         "unreported": read.unreported if read else (),
                         "unread": read.unread if read else None,
                     }
@@ -137,21 +137,21 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                 "tuning": build_tuning_report(state),
                 "parity": compute_parity(state),
                 # the judge runs after the paper; usage of an earlier version does not belong to this paper
-                "subjects": state.llm_usage,
+                "subjects": state.calls.llm_usage,
                 "campaign": state.campaign,
                 "cost": [
                     _describe_cost(role, used)
-                    for role, used in sorted(state.usage_by_role.items())
+                    for role, used in sorted(state.calls.usage_by_role.items())
                     if role not in JUDGING_ROLES
                 ],
                 # reserved for calls that were interrupted, or failed with unknown cost
-                "lost_usd": round(sum((one.usd for one in state.lost_costs.values()), 0.0), 6),
+                "lost_usd": round(sum((one.usd for one in state.calls.lost_costs.values()), 0.0), 6),
                 "seconds_of_code": round(state.experiment_seconds, 1),
                 "seconds_of_run": round(state.active_seconds, 1),
                 "notes": [{"after_decision": one.after_decision, "text": one.command.text} for one in state.notes],
                 "ablations": _describe_ablations(state),
-                "unscored": {node: failure.message for node, failure in state.scoring_failures.items()},
-                "figures_left_out": state.figures.left_out if state.figures is not None else {},
+                "unscored": {node: failure.message for node, failure in state.search.scoring_failures.items()},
+                "figures_left_out": state.paper.figures.left_out if state.paper.figures is not None else {},
                 "steering": list(_describe_user_actions(state)),
                 "figures_refused": {
                     node.id: why for node in state.nodes.values() if (why := list(_list_refusals(node)))
@@ -161,7 +161,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                     for node in state.user_nodes
                 ],
                 "ancestry": [_describe_ancestor(one) for one in state.ancestry],
-                "unanswered": list(state.unanswered_calls.values()),
+                "unanswered": list(state.calls.unanswered_calls.values()),
                 "siblings": BRANCH_NOTE if state.ancestry else "",
             },
             indent=1,
@@ -206,9 +206,9 @@ def _count_records(state: RunState) -> dict[str, int]:
         "failed executions": sum(one.failure is not None for one in attempts),
         "retries": len(attempts) - sum(bool(node.attempts) for node in nodes),
         "plottings": sum(node.plot_count for node in nodes),
-        "comparisons": len(state.comparisons),
-        "nodes scored on test data": len(state.test_measurements),
-        "drafts": len({one.round for one in state.drafts}),
+        "comparisons": len(state.search.comparisons),
+        "nodes scored on test data": len(state.search.test_measurements),
+        "drafts": len({one.round for one in state.paper.drafts}),
         "notes": len(state.notes),
     }
 
@@ -265,7 +265,7 @@ def _describe_node(node: Node, state: RunState) -> dict[str, object]:
         ],
         "figures": len(node.figures),
         "validation": node.measurements,
-        "test": state.test_measurements.get(node.id, ()),
+        "test": state.search.test_measurements.get(node.id, ()),
     }
 
 
@@ -300,7 +300,7 @@ def _describe_metrics(state: RunState, primary: str) -> Iterator[dict[str, objec
     seen: dict[tuple[str, str, str], list[tuple[str, Measurement]]] = {}
     for node in state.nodes.values():
         values = [one for attempt in node.attempts for one in attempt.measurements]
-        for measurement in (*values, *state.test_measurements.get(node.id, ())):
+        for measurement in (*values, *state.search.test_measurements.get(node.id, ())):
             seen.setdefault((measurement.name, measurement.dataset, measurement.split), []).append(
                 (node.id, measurement)
             )
@@ -318,7 +318,7 @@ def _describe_metrics(state: RunState, primary: str) -> Iterator[dict[str, objec
 
 
 def _describe_stage(name: StageName, state: RunState) -> dict[str, object]:
-    stage = state.stages[name]
+    stage = state.search.stages[name]
     searched = [node for node in state.list_stage_nodes(name) if node.kind in SEARCH_KINDS]
     return {
         "stage": name,
@@ -348,7 +348,7 @@ def _describe_cost(role: str, used: RoleUsage) -> dict[str, object]:
 
 
 def _describe_ablations(state: RunState) -> dict[str, object] | None:
-    planned, missed = state.planned_ablations, state.missing_ablations
+    planned, missed = state.search.planned_ablations, state.search.missing_ablations
     if planned is None and missed is None:
         return None
     return {

@@ -72,7 +72,7 @@ async def assess_draft(
 async def assess_edit(context: RunContext, draft: PaperDraft, *edits: str, anew: bool = False) -> DraftAssessed:
     """Assess an edit of the best version that is not a reflection; with `anew`, earlier versions no longer count. An
     unchanged draft is that version."""
-    best = select_best(context.state.drafts)
+    best = select_best(context.state.paper.drafts)
     if draft == best.draft:
         return best
     made = await assess_new_draft(context, draft, number=find_next_round(context.state))
@@ -81,7 +81,7 @@ async def assess_edit(context: RunContext, draft: PaperDraft, *edits: str, anew:
 
 def find_next_round(state: RunState) -> int:
     """Return the number of the next version outside the rounds of reflection; none that was read before has it."""
-    return max(*(one.round for one in state.drafts), *state.claims_read, 0) + 1
+    return max(*(one.round for one in state.paper.drafts), *state.paper.claims_read, 0) + 1
 
 
 def select_best(drafts: Sequence[DraftAssessed]) -> DraftAssessed:

@@ -73,10 +73,10 @@ async def review_paper_figures(context: RunContext, draft: DraftAssessed) -> Non
     """Record a review of the figures of a draft, once per round."""
 
     async def work(client: ModelClient) -> None:
-        if draft.round not in context.state.figure_reviews:
+        if draft.round not in context.state.paper.figure_reviews:
             context.recorder.append(await _review_figures(context, client, draft))
 
-    await run_once(context, context.state.format_paper_task(format_figure_review_task(draft.round)), work)
+    await run_once(context, context.state.paper.format_task(format_figure_review_task(draft.round)), work)
 
 
 async def _review_figures(context: RunContext, client: ModelClient, draft: DraftAssessed) -> FiguresReviewed:
@@ -89,7 +89,7 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
     # latest reviews of figures that have not changed
     reviews = {
         review.name: review
-        for event in context.state.figure_reviews.values()
+        for event in context.state.paper.figure_reviews.values()
         for review in event.reviews
         if review.name in shown and event.seen.get(review.name) == shown[review.name].fingerprint
     }
@@ -140,7 +140,7 @@ async def crop_figures(material: PaperContext, draft: DraftAssessed) -> dict[str
     pictures = await render_crops(folder / "paper.pdf", found, timeout=material.settings.timeout)
     in_appendix = {one.name for one in parts.figures if one.placement == "appendix"}
     mentioned = find_mentions(parts.draft, material.evidence)
-    reviews = material.state.figures.reviews if material.state.figures else ()
+    reviews = material.state.paper.figures.reviews if material.state.paper.figures else ()
     shown: dict[str, FigureCrop] = {}
     for figure in material.figures:
         if figure.name not in pictures:

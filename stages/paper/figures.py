@@ -116,7 +116,7 @@ async def draw_figures(context: RunContext) -> None:
             executor=context.executor,
             seconds=min(PLOT_SECONDS, context.node_seconds),
             seed=node.seed,
-            folder=create_draft_folder(context.folder.get_figures_path(context.state.paper_version)),
+            folder=create_draft_folder(context.folder.get_figures_path(context.state.paper.version)),
             style=build_style(build_paper_context(context).template),
             arrays=PlotArrays(
                 node.id,
@@ -129,8 +129,8 @@ async def draw_figures(context: RunContext) -> None:
             statistics=tuple(to_statistic(claim) for claim in compute_paper_claims(context.state)),
         )
         await _draw_hypothesis_figures(context, studio, drawn)
-        if context.state.figures is not None:
-            _record_redrawn(context, studio, drawn, context.state.figures)
+        if context.state.paper.figures is not None:
+            _record_redrawn(context, studio, drawn, context.state.paper.figures)
             return
         for turn in range(context.paper.replots + 1):
             if not await _run_turn(context, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
@@ -147,7 +147,7 @@ async def draw_figures(context: RunContext) -> None:
                 )
             )
 
-    await run_once(context, context.state.format_paper_task("figures"), work)
+    await run_once(context, context.state.paper.format_task("figures"), work)
 
 
 async def _draw_hypothesis_figures(context: RunContext, studio: DrawingContext, drawn: _FigureProgress) -> None:
@@ -180,7 +180,7 @@ async def _run_turn(
             )
             or plots,
             ablations=find_ablation_conditions(context.state),
-            synthetic=tuple(sorted(find_synthetic_datasets(context.state.datasets))),
+            synthetic=tuple(sorted(find_synthetic_datasets(context.state.search.datasets))),
             style=studio.style,
             lab_reference=read_plotting_reference(context),
             keep=tuple(drawn.kept),
@@ -241,7 +241,7 @@ async def _review_drawings(
 
 def _choose_drawn(context: RunContext, drawn: _FigureProgress) -> tuple[tuple[FinalFigure, ...], dict[str, str]]:
     widths = {one.name: max(figure.facts.width_inches for figure in one.figures) for one in drawn.kept.values()}
-    parts, synthetic = [one.part for one in drawn.kept.values()], find_synthetic_datasets(context.state.datasets)
+    parts, synthetic = [one.part for one in drawn.kept.values()], find_synthetic_datasets(context.state.search.datasets)
     return choose_figures(parts, context.plan, synthetic, widths)
 
 
@@ -258,7 +258,7 @@ def _record_redrawn(context: RunContext, studio: DrawingContext, drawn: _FigureP
     context.recorder.append(
         before.model_copy(
             update={
-                "version": context.state.paper_version,
+                "version": context.state.paper.version,
                 "figures": hashes,
                 "descriptions": {one.name: one.description for one in placed},
                 "reviews": tuple(one for one in before.reviews if one.name in kept),
@@ -285,7 +285,7 @@ def _seal_figures(
     }
     texts = {**build_style_files(studio.style), **{f"{name}.py": drawn.kept[name].script for name in names}}
     files |= {**others, **{f"source/{name}": text.encode() for name, text in texts.items()}}
-    folder = context.folder.get_figures_path(context.state.paper_version)
+    folder = context.folder.get_figures_path(context.state.paper.version)
     clean = create_draft_folder(partial_path(folder))
     (clean / "source").mkdir()
     for name, data in files.items():
@@ -302,7 +302,7 @@ def _record_figures(context: RunContext, studio: DrawingContext, drawn: _FigureP
     failure = "\n".join("\n".join((f"{name}: {lines[0]}", *lines[1:])) for name, lines in drawn.failed.items())
     context.recorder.append(
         FiguresDrawn(
-            version=context.state.paper_version,
+            version=context.state.paper.version,
             figures=hashes,
             descriptions={one.name: one.description for one in figures},
             reviews=tuple(drawn.reviews.values()),

@@ -58,12 +58,15 @@ MAX_DATASETS = 9
 
 def build_figure_data(state: RunState, folder: RunFolder) -> dict[str, Any]:
     """Return the data of the figures; lists are empty if there is nothing to draw."""
-    plan = state.data_plan
+    plan = state.search.data_plan
     if plan is None:
         return {}
     nodes, _ = find_deciding_nodes(state)
-    tested = any(node.id in state.test_measurements for node in nodes)
-    runs = [read_replicate_values(node, state.test_measurements.get(node.id, ()) if tested else None) for node in nodes]
+    tested = any(node.id in state.search.test_measurements for node in nodes)
+    runs = [
+        read_replicate_values(node, state.search.test_measurements.get(node.id, ()) if tested else None)
+        for node in nodes
+    ]
     metric = _find_decided_metric(plan)
     intervals = _find_intervals(state, plan, metric)
     return {

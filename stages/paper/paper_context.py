@@ -111,14 +111,14 @@ class PaperContext:
 
     @property
     def plan(self) -> DataPlan:
-        assert self.state.data_plan is not None
-        return self.state.data_plan
+        assert self.state.search.data_plan is not None
+        return self.state.search.data_plan
 
     @cached_property
     def template(self) -> PaperTemplate:
         """The run's copy of its template. Raises `stages.paper.template.TemplateError`."""
-        if self.state.template_sha256:
-            return load_copy(self.folder.templates, self.state.template_sha256)
+        if self.state.paper.template_sha256:
+            return load_copy(self.folder.templates, self.state.paper.template_sha256)
         return load_template(self.settings.template)
 
     @cached_property
@@ -130,7 +130,7 @@ class PaperContext:
     def has_no_published_work(self) -> bool:
         """Whether no work can be cited or was read, so that the program writes the related work. Catalogues of which
         none answered a search before planning are not expected to answer one later."""
-        prior, sources = self.state.prior_work, self.state.read_setting("literature.sources") or ()
+        prior, sources = self.state.paper.prior_work, self.state.read_setting("literature.sources") or ()
         if self.library or (prior is not None and not prior.is_unread):
             return False
         asked = prior.queries if prior is not None else ()
@@ -140,7 +140,7 @@ class PaperContext:
     @cached_property
     def figures(self) -> tuple[FinalFigure, ...]:
         """The paper's figures in order; those for which the text leaves no room are meant for the appendix."""
-        every = self.state.figures.placed if self.state.figures is not None else ()
+        every = self.state.paper.figures.placed if self.state.paper.figures is not None else ()
         in_text = [one.name for one in every if one.placement == "main"]
         floats = {f"fig:{name}" for name in in_text} | {f"tab:{one.name}" for one in self.placed_tables}
         crowding = find_crowding_figures(
@@ -152,12 +152,14 @@ class PaperContext:
 
     @property
     def figure_folder(self) -> Path:
-        return self.folder.get_figures_path(self.state.figures.version if self.state.figures is not None else 1)
+        return self.folder.get_figures_path(
+            self.state.paper.figures.version if self.state.paper.figures is not None else 1
+        )
 
     @cached_property
     def float_words(self) -> dict[str, int]:
         """The words whose room each figure or table takes, by its label."""
-        drawn = self.state.figures.placed if self.state.figures is not None else ()
+        drawn = self.state.paper.figures.placed if self.state.paper.figures is not None else ()
         return measure_floats(
             [FigureFile(one.name, self.figure_folder / f"{one.name}.pdf") for one in drawn],
             self.tables,
@@ -340,7 +342,7 @@ class PaperContext:
     @cached_property
     def evidence(self) -> Evidence:
         """All evidence that a draft may refer to. Names from the plan and the data may contain numbers."""
-        plan, facts = self.plan, self.state.datasets
+        plan, facts = self.plan, self.state.search.datasets
         names = [
             text for one in (*plan.arms, *plan.levels, *plan.metrics, *plan.datasets) for text in (one.name, one.title)
         ]
@@ -373,7 +375,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
     return WriteInputs(
         idea=state.started.idea,
         data_plan=build_effective_plan(state),
-        facts=state.datasets,
+        facts=state.search.datasets,
         results=_build_claim_lines(material),
         setups=tuple(
             ClaimLine(key=key, printed=to_plain_text(value)) for key, value in material.evidence.setups.items()
@@ -399,7 +401,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
                 *(f"tab:{one.name}" for one in material.placed_tables),
             }
         },
-        context=format_statements(state.context),
+        context=format_statements(state.paper.context),
         run_facts=material.facts.run,
         winner_code=material.winner_code,
         disclosures=material.disclosures,

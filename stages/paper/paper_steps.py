@@ -104,13 +104,13 @@ async def write_draft(context: RunContext) -> None:
             draft = await _ask_for_draft(context, client, material, inputs, written)
         except BudgetSpent:
             draft = build_report(inputs, written)
-        if not context.state.drafts:
+        if not context.state.paper.drafts:
             # whether the text reports an outcome that a placed table has is asked of its readers later
             later = [one.id for one in inputs.statements if one.id.startswith("hypothesis-")]
             draft = add_missing_statements(draft, inputs.statements, material.evidence.claims_by_table, reported=later)
             context.recorder.append(await assess_new_draft(context, draft, number=0))
 
-    await run_once(context, context.state.format_paper_task("write"), work)
+    await run_once(context, context.state.paper.format_task("write"), work)
 
 
 async def _ask_for_draft(
@@ -180,7 +180,7 @@ async def release_paper(context: RunContext) -> None:
         await _complete_draft(context)
         await copy_edit(context)
         left = await _cut_overclaims(context)
-        material, best, folder = build_paper_context(context), select_best(context.state.drafts), context.folder
+        material, best, folder = build_paper_context(context), select_best(context.state.paper.drafts), context.folder
         found = await assess_draft(context, material, best.draft, "final", whole=True)
         reasons = (
             *list_obstacles(found),
@@ -188,8 +188,8 @@ async def release_paper(context: RunContext) -> None:
                 best.draft,
                 material.statements,
                 material.evidence.claims_by_table,
-                list_unstated(material, best.draft, context.state.sentence_readings),
-                list_reported(material, best.draft, context.state.sentence_readings),
+                list_unstated(material, best.draft, context.state.paper.sentence_readings),
+                list_reported(material, best.draft, context.state.paper.sentence_readings),
             ),
             *left,
         )
@@ -225,18 +225,18 @@ async def release_paper(context: RunContext) -> None:
         )
         write_file(folder.root / "manifest.json", json.dumps(build_manifest(context.state, folder), indent=1))
 
-    await run_once(context, context.state.format_paper_task("release"), work)
+    await run_once(context, context.state.paper.format_task("release"), work)
 
 
 async def _complete_draft(context: RunContext) -> None:
     """Record one version with all that the best one lacks, if anything: the required statements, two sentences as
     related work if nothing published was cited, fewer figures while the text is too long, and then those that fit."""
-    best = select_best(context.state.drafts)
+    best = select_best(context.state.paper.drafts)
     await read_claims(context, best)
     material = build_paper_context(context)
     kept = reduce_related_work(best.draft) if is_novelty_unchecked(context.state, best.draft) else best.draft
     given = material.statements, material.evidence.claims_by_table
-    readings = context.state.sentence_readings
+    readings = context.state.paper.sentence_readings
     read = list_unstated(material, kept, readings), list_reported(material, kept, readings)
     draft = add_missing_statements(kept, *given, *read)
     edits = (
@@ -256,9 +256,9 @@ async def _place_figures(context: RunContext, material: PaperContext, version: D
     """Return the version with those figures back in the text that were planned for it, that no review found to show
     nothing new, and for which its last page turned out to have room."""
     page_words, limit = count_page_words(material.template), material.template.page_limit
-    reviews = [review for one in context.state.figure_reviews.values() for review in one.reviews]
+    reviews = [review for one in context.state.paper.figure_reviews.values() for review in one.reviews]
     unwanted = {one.name for one in reviews if one.advice == "drop" or one.duplicates}
-    for one in context.state.figures.placed if context.state.figures is not None else ():
+    for one in context.state.paper.figures.placed if context.state.paper.figures is not None else ():
         room = (limit - version.filled) * page_words if version.filled is not None else 0
         fits = one.placement == "main" and material.float_words[f"fig:{one.name}"] <= room
         if fits and one.name not in unwanted and (draft := place_figure(version.draft, one)):
@@ -273,9 +273,9 @@ async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
     one line each. Each cut changes what the sentences after it refer to, so they are read again."""
     made = 0
     while True:
-        version = select_best(context.state.drafts)
+        version = select_best(context.state.paper.drafts)
         await read_claims(context, version)
-        found, readings = find_claim_violations(context, version.draft), context.state.sentence_readings
+        found, readings = find_claim_violations(context, version.draft), context.state.paper.sentence_readings
         draft, cuts = remove_claims(version.draft, found)
         if not cuts and not list_claim_obstacles(found):  # a cut may have taken what the paper must say
             material = build_paper_context(context)

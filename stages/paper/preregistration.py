@@ -36,21 +36,21 @@ NO_PRIOR_WORK_NOTE = "Prior work unread: no full text of a related paper was at 
 
 def render_plan_note(state: RunState) -> str:
     """Return what the appendix discloses about the plan; empty without one."""
-    plan = state.data_plan
+    plan = state.search.data_plan
     if plan is None:
         return ""
     reason = f" Reason: {plan.objective_reason.rstrip('.')}." if plan.objective_reason else ""
     ranked = "the method's metric" if plan.objective == "improve" else "every arm at its best, never by an effect"
-    unread = f" {NO_PRIOR_WORK_NOTE}" if state.prior_work is None or state.prior_work.is_unread else ""
+    unread = f" {NO_PRIOR_WORK_NOTE}" if state.paper.prior_work is None or state.paper.prior_work.is_unread else ""
     return mark_recorded(
-        f"Data plan {state.plan_hash[:HASH_CHARS]}, made before any code was written. The search ranked experiments by "
-        f"{ranked}.{reason}{unread}"
+        f"Data plan {state.search.plan_hash[:HASH_CHARS]}, made before any code was written. The search ranked "
+        f"experiments by {ranked}.{reason}{unread}"
     )
 
 
 def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     """Build the table `hypotheses`; empty if nothing was registered."""
-    plan, found = state.data_plan, decide_hypotheses(state)
+    plan, found = state.search.data_plan, decide_hypotheses(state)
     if plan is None or not found:
         return ()
     # the most frequent level has no mark
@@ -197,7 +197,7 @@ def _format_estimate(part: EffectDecision, plan: DataPlan, form: str = "mean") -
 
 def render_in_full(state: RunState) -> str:
     """Render the part of the appendix; empty if nothing was registered."""
-    plan, found = state.data_plan, decide_hypotheses(state)
+    plan, found = state.search.data_plan, decide_hypotheses(state)
     if plan is None or not found:
         return ""
     return render_template(
@@ -205,7 +205,7 @@ def render_in_full(state: RunState) -> str:
         {
             "found": found,
             # code of a repository makes its own splits, perhaps by the seed
-            "one_sample": not any(one.command for one in state.datasets),
+            "one_sample": not any(one.command for one in state.search.datasets),
             "described": partial(describe_estimand, plan=plan),
             "estimate": partial(_format_estimate, plan=plan),
             "notes": _list_notes,

@@ -60,9 +60,9 @@ async def reflect(context: RunContext) -> None:
 
     async def work(client: ModelClient) -> None:
         await revise(context, client, range(1, context.paper.reflections + 1))
-        context.recorder.append(select_best(context.state.drafts).model_copy(update={"done": True}))
+        context.recorder.append(select_best(context.state.paper.drafts).model_copy(update={"done": True}))
 
-    await run_once(context, context.state.format_paper_task("reflect"), work)
+    await run_once(context, context.state.paper.format_task("reflect"), work)
 
 
 async def revise(
@@ -71,7 +71,7 @@ async def revise(
     """Record one draft per round, under the given round numbers. `results` describes runs since the last draft and is
     shown in each round."""
     for number in rounds:
-        before = _list_earlier(context.state.drafts, number)
+        before = _list_earlier(context.state.paper.drafts, number)
         await review_paper_figures(context, select_best(before))
         await read_claims(context, select_best(before))
         answer = await client.ask_or_none(
@@ -81,7 +81,7 @@ async def revise(
         )
         if answer is None or answer.is_empty:
             return
-        if not any(one.round == number for one in context.state.drafts):
+        if not any(one.round == number for one in context.state.paper.drafts):
             found, version = await _assess_edits(context, before, answer, number)
             context.recorder.append(
                 version.model_copy(
@@ -94,7 +94,7 @@ async def revise(
                     }
                 )
             )
-        if _is_over(_list_earlier(context.state.drafts, number + 1), done=answer.done):
+        if _is_over(_list_earlier(context.state.paper.drafts, number + 1), done=answer.done):
             return
 
 
@@ -165,7 +165,7 @@ def build_reflect_inputs(
 ) -> ReflectInputs:
     """Build the reflector's inputs as of a decision: the best version so far, its faults, and what was tried."""
     base = select_best(earlier)
-    seen, read = context.state.figure_reviews.get(base.round), context.state.claims_read.get(base.round)
+    seen, read = context.state.paper.figure_reviews.get(base.round), context.state.paper.claims_read.get(base.round)
     material = build_paper_context(context, decision_id)
     inputs, draft = build_write_inputs(material), base.draft
     supports = tuple(support for one in list_version_works(context.state)[1] for support in one.supports)
@@ -195,7 +195,7 @@ def build_reflect_inputs(
         ),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
         lengths=measure_sections(draft, base.filled, page_words, inputs.float_words),
-        figure_reviews=context.state.figures.reviews if context.state.figures else (),
+        figure_reviews=context.state.paper.figures.reviews if context.state.paper.figures else (),
         paper_figures=tuple(
             # the writer cannot change what the program draws and says below it
             one.model_copy(update={"image": FigureAspectReview(ok=True), "caption": FigureAspectReview(ok=True)})

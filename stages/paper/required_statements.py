@@ -97,7 +97,7 @@ def list_stopping_statements(decisions: Sequence[HypothesisDecision]) -> Iterato
 
 def _list_setting_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
     """Yield a statement for each pair of arms whose difference their tuned settings may explain."""
-    plan = state.data_plan
+    plan = state.search.data_plan
     if plan is None:
         return
     for one in find_open_settings(state, differences):
@@ -149,7 +149,7 @@ def list_metric_statements(
 ) -> Iterator[RequiredStatement]:
     """Yield, for each confirmatory hypothesis, the first difference of a pair that it is about whose direction in
     another metric of the plan is clear, and open or opposite in the metric of the hypothesis."""
-    plan = state.data_plan
+    plan = state.search.data_plan
     if plan is None:
         return
     found = dict[str, tuple[str, str]]()
@@ -231,7 +231,7 @@ def _list_ablation_statements(
     state: RunState, decisions: Sequence[HypothesisDecision], differences: Sequence[ClaimDifference]
 ) -> Iterator[RequiredStatement]:
     """Yield, for each measured ablation arm, its clearest difference on the main dataset."""
-    known = _list_registered(state.data_plan, decisions)
+    known = _list_registered(state.search.data_plan, decisions)
     for result in collect_ablation_results(state):
         for arm in result.arms if result.outcome == "measured" else ():
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
@@ -258,10 +258,10 @@ def _list_loss_statements(
 ) -> Iterator[RequiredStatement]:
     """Yield statements where the method loses to a baseline: by an interval without zero, or by its means at
     every level of a dataset. Registered pairs are reported as such, with their own interval."""
-    roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan is not None else {}
+    roles = {arm.name: arm.role for arm in state.search.data_plan.arms} if state.search.data_plan is not None else {}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
-    registered = list_registered_sides(state.data_plan)
-    known = _list_registered(state.data_plan, decisions)
+    registered = list_registered_sides(state.search.data_plan)
+    known = _list_registered(state.search.data_plan, decisions)
     for difference in _filter_primary(state, differences):
         sides = frozenset(
             (difference.dataset, difference.name, one) for one in (difference.condition, difference.other)
@@ -288,7 +288,7 @@ def _list_loss_statements(
 
 
 def _filter_primary(state: RunState, differences: Iterable[ClaimDifference]) -> list[ClaimDifference]:
-    plan = state.data_plan
+    plan = state.search.data_plan
     return [one for one in differences if plan is not None and one.name == plan.primary_metric.name]
 
 

@@ -59,7 +59,7 @@ class StudyFacts(NamedTuple):
 
 def list_study_facts(state: RunState, claims: Sequence[Claim], source: Mapping[str, str]) -> StudyFacts:
     """Return the facts of a study; `source` is the tree of the reported program."""
-    plan = state.data_plan
+    plan = state.search.data_plan
     if plan is None:
         return StudyFacts((), (), "")
     return StudyFacts(
@@ -99,7 +99,7 @@ def _list_planned(state: RunState, plan: DataPlan) -> Iterator[str]:
     if plan.levels:
         names = ", ".join(plan.name_level(one.name) for one in plan.levels)
         yield f"Levels of {plan.factor or 'the varied factor'}: {names}."
-    for data in state.datasets:
+    for data in state.search.datasets:
         about = [f"{split} {size} examples" for split, size in data.sizes.items() if size]
         about += [f"{data.classes} classes"] * bool(data.classes) + [f"{data.features} features"] * bool(data.features)
         about += [f"shape {' x '.join(map(str, data.shape))}"] * bool(data.shape)
@@ -128,14 +128,14 @@ def _list_run(state: RunState, plan: DataPlan, claims: Sequence[Claim], source: 
         else "A model wrote the data plan, before any code; no person wrote or edited it before the run."
     )
     writers = {REDUCTION_AUTHOR: "the program, for lack of time", REVIEW_AUTHOR: "the program, after a review"}
-    for one in state.amendments:
+    for one in state.search.amendments:
         yield (
             f"Amendment {one.number} of the plan, before it was locked, by {writers.get(one.by, 'a person')}: "
             f"{one.why} Results seen before: {one.seen}"
         )
-    if not state.amendments:
+    if not state.search.amendments:
         yield "The data plan was never amended."
-    if any(one.command for one in state.datasets):
+    if any(one.command for one in state.search.datasets):
         yield "The experiments run the user's repository; a model changed it for the arms."
     elif state.user_nodes:
         yield f"A person wrote the code of {len(state.user_nodes)} experiments, and a model wrote the rest."
@@ -201,8 +201,8 @@ def _list_tuning_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
         yield f"Tuned with {what}: {arms}."
     if report.underfunded_arms:
         yield f"Tuned with less effort than the others: {', '.join(map(plan.name_arm, report.underfunded_arms))}."
-    if state.widened_dimensions:
-        yield f"Search ranges widened during tuning: {', '.join(state.widened_dimensions)}."
+    if state.search.widened_dimensions:
+        yield f"Search ranges widened during tuning: {', '.join(state.search.widened_dimensions)}."
     untuned = [plan.name_arm(one.name) for one in plan.arms if one.name not in plan.tuned_arms]
     yield (
         f"Not tuned for themselves: {'; '.join(untuned)}." if untuned else "Every arm of the plan was tuned for itself."
@@ -211,13 +211,13 @@ def _list_tuning_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
         yield f"Setting of {arms}: {setting}."
     if len(settings) > 1:
         yield "Arms with different settings above differ in these settings as well as in what defines the arms."
-    measured = {one.arm for node in state.test_measurements.values() for one in node}
+    measured = {one.arm for node in state.search.test_measurements.values() for one in node}
     swapped = [plan.name_arm(arm) for arm in find_swapped_arms(plan) if arm in measured]
     yield f"Arms measured at the setting tuned for another arm: {'; '.join(swapped) or 'none'}."
 
 
 def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[str, str]) -> Iterator[str]:
-    lock, best, plan = state.current_lock, find_winner(state), state.data_plan
+    lock, best, plan = state.search.current_lock, find_winner(state), state.search.data_plan
     if best is None or plan is None:
         return
     if lock is not None:
@@ -227,10 +227,10 @@ def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[s
             f"seeds{f' (needed for power: {wanted})' if wanted else ''}; later looks may add seeds."
             f"{f' Note: {lock.why}.' if lock.why else ''}"
         )
-    if state.looks:
-        taken = ", ".join(str(len(one.seeds)) for one in state.looks)
-        early = " Stopping early at a look makes estimates optimistic." if len(state.looks) > 1 else ""
-        ended = f" Sampling ended: {state.looks[-1].ends}." if state.looks[-1].ends else ""
+    if state.search.looks:
+        taken = ", ".join(str(len(one.seeds)) for one in state.search.looks)
+        early = " Stopping early at a look makes estimates optimistic." if len(state.search.looks) > 1 else ""
+        ended = f" Sampling ended: {state.search.looks[-1].ends}." if state.search.looks[-1].ends else ""
         yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{ended}{early}"
     seeds = _count_seeds(plan, claims)
     yield f"Reported values are means over seeds, without the seed that the search looked at: {seeds}."
@@ -287,12 +287,12 @@ def _group_arms(plan: DataPlan, notes: Mapping[str, str]) -> list[tuple[str, str
 def list_settings(state: RunState) -> list[tuple[str, str]]:
     """Return the settings of the reported program, each with the arms that have it, controls included; empty if nothing
     is tuned."""
-    plan, best = state.data_plan, find_winner(state)
+    plan, best = state.search.data_plan, find_winner(state)
     if plan is None or best is None or not plan.space:
         return []
     trials = state.nodes[best].trials
     settings = {
-        one.name: format_setting(state.find_setting(one.name, trials.get(plan.find_tuned_arm(one.name), 0)))
+        one.name: format_setting(state.search.find_setting(one.name, trials.get(plan.find_tuned_arm(one.name), 0)))
         or "no hyperparameters"
         for one in plan.arms
     }

@@ -15,8 +15,8 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.node_score import compute_node_score, describe_score_data
+from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.paper import JUDGING_ROLES
@@ -58,15 +58,15 @@ def format_files(tables: Iterable[Table]) -> dict[str, str]:
 
 def count_usage(state: RunState) -> list[tuple[str, RoleUsage]]:
     """Return the model calls by role up to the writing of the paper, and their total."""
-    found = sorted((role, one) for role, one in state.usage_by_role.items() if role not in JUDGING_ROLES)
-    return [*found, ("total", state.sum_usage_without(*JUDGING_ROLES))] if found else []
+    found = sorted((role, one) for role, one in state.calls.usage_by_role.items() if role not in JUDGING_ROLES)
+    return [*found, ("total", state.calls.sum_usage_without(*JUDGING_ROLES))] if found else []
 
 
 def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[Table, ...]:
     """Build all tables, including empty ones."""
     means = [one for one in claims if not isinstance(one, ClaimDifference)]
     paired = [one for one in claims if isinstance(one, ClaimDifference)]
-    plan, cells = state.data_plan, compute_all_cells(state)
+    plan, cells = state.search.data_plan, compute_all_cells(state)
     where = describe_score_data(plan) if plan is not None else "validation data"
     return (
         _describe(
@@ -296,7 +296,7 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[T
                     round(one.usd, 4),
                     f"{one.first[:16]} to {one.last[:16]}",
                 )
-                for one in state.llm_usage
+                for one in state.calls.llm_usage
             ],
             "lL{1.6in}rrrrL{1.5in}",
         ),

@@ -39,7 +39,7 @@ SAMPLER_NOTES = {
 def build_effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
     """Build the values for the sections and sentences on tuning."""
     account, rows = build_tuning_report(state), compute_parity(state)
-    name_arm = state.data_plan.name_arm if state.data_plan is not None else to_words
+    name_arm = state.search.data_plan.name_arm if state.search.data_plan is not None else to_words
     curves = {name_arm(one.arm): one.curve for one in account.arms if one.curve} if account is not None else {}
     settings = {one.arm: one.chosen for one in account.arms if one.chosen is not None} if account is not None else {}
     unequal = find_disparities(state, rows)
@@ -54,7 +54,7 @@ def build_effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, 
         "sampler_said": SAMPLER_NOTES,
         "parity": [(one, [_format_count(x) for x in (one.steps, one.rows, one.parameters)]) for one in rows],
         "disparities": [(name_arm(arm), name_arm(other), what) for arm, other, what in unequal],
-        "anchored": compare_anchors(state.data_plan, claims),
+        "anchored": compare_anchors(state.search.data_plan, claims),
         "gaining": [name_arm(arm) for arm, one in settings.items() if one.gaining],
         "stale": [name_arm(arm) for arm, one in settings.items() if one.stale],
         "differs": {

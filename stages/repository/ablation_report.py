@@ -14,8 +14,8 @@ from typing import Any
 
 from labwright.record.claims.part_effects import compute_baseline_claim, format_report_claims, format_report_texts
 from labwright.record.printed_value import escape_tex
+from labwright.record.reducers.repository_state import AblationState
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.state_fields import RepositoryState
 from labwright.record.result_macros import ResultMacroUse, render_results
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.repository import PartResult, format_command_line
@@ -32,7 +32,7 @@ def build_report_files(state: RunState) -> dict[str, str]:
         JSON_FILE: json.dumps(to_json(state), indent=1) + "\n",
         REPORT_FILE: "\n".join(_render_report(state, texts)) + "\n",
     }
-    if state.repository_state.ablation_results is not None:
+    if state.ablation.results is not None:
         uses = {ResultMacroUse("result", key): value for key, value in values.items()}
         files[RESULTS_FILE] = render_results(uses)
         files[SECTION_FILE] = "\n".join(_render_section(state, texts)) + "\n"
@@ -41,8 +41,8 @@ def build_report_files(state: RunState) -> dict[str, str]:
 
 def _render_section(state: RunState, values: Mapping[str, str]) -> Iterator[str]:
     r"""Yield the lines of a section with one table; `\result` prints each number."""
-    code, baseline = state.repository_state, compute_baseline_claim(state)
-    assert code.ablation_results is not None and code.imported is not None
+    code, baseline = state.repository, compute_baseline_claim(state)
+    assert state.ablation.results is not None and code.imported is not None
 
     def cite(key: str, form: str) -> str:
         return rf"\result{{{key}.{form}}}" if f"{key}.{form}" in values else "--"
@@ -65,7 +65,7 @@ def _render_section(state: RunState, values: Mapping[str, str]) -> Iterator[str]
     yield rf"\begin{{table}}\centering\caption{{Effects of removing parts. Grade of all values: {grade}.}}"
     yield r"\label{tab:ablations}\begin{tabular}{lrrrrl}\toprule"
     yield r"part & effect & low & high & $p$ & verdict \\ \midrule"
-    for result in code.ablation_results.results:
+    for result in state.ablation.results.results:
         if result.fresh:
             cells = (
                 escape_tex(result.part.replace("+", " + ")),
@@ -78,7 +78,7 @@ def _render_section(state: RunState, values: Mapping[str, str]) -> Iterator[str]
 
 def to_json(state: RunState) -> dict[str, Any]:
     """Return all facts about a study as JSON."""
-    code = state.repository_state
+    code, ablation = state.repository, state.ablation
 
     def dump(value: Any) -> Any:
         return None if value is None else value.model_dump(mode="json", exclude={"type", "format"})
@@ -86,10 +86,10 @@ def to_json(state: RunState) -> dict[str, Any]:
     gates = {
         name: [
             {"way": one.way, "gate": one.gate, "why": one.why}
-            for (part, _), one in code.tried_mutations.items()
+            for (part, _), one in ablation.tried_mutations.items()
             if part == name
         ]
-        for name in dict.fromkeys(part for part, _ in code.tried_mutations)
+        for name in dict.fromkeys(part for part, _ in ablation.tried_mutations)
     }
     return {
         "code": dump(code.imported),
@@ -100,16 +100,18 @@ def to_json(state: RunState) -> dict[str, Any]:
         "parts": [
             part.model_dump(mode="json", exclude={"mutations"})
             | {"ways": [way.what for way in part.mutations], "tried": gates.get(part.name, [])}
-            for part in (code.parts.parts if code.parts is not None else ())
+            for part in (ablation.parts.parts if ablation.parts is not None else ())
         ],
-        "not_examined": [one.model_dump(mode="json") for one in (code.parts.rest if code.parts is not None else ())],
-        "ablations": dump(code.ablation_results),
+        "not_examined": [
+            one.model_dump(mode="json") for one in (ablation.parts.rest if ablation.parts is not None else ())
+        ],
+        "ablations": dump(ablation.results),
         "runs": [_run_to_json(state, one) for one in state.nodes.values() if one.is_finished],
     }
 
 
 def _run_to_json(state: RunState, node: Node) -> dict[str, Any]:
-    command, runs = state.repository_state.command, state.cells.list_node_runs(node.id)
+    command, runs = state.repository.command, state.cells.list_node_runs(node.id)
     name = command.command.metric_name if command is not None else ""
     return {
         "id": runs[-1].id if runs else "",
@@ -126,7 +128,7 @@ def _run_to_json(state: RunState, node: Node) -> dict[str, Any]:
 
 
 def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
-    code, is_given = state.repository_state, bool(state.read_setting("code.metric"))
+    code, is_given = state.repository, bool(state.read_setting("code.metric"))
     assert code.imported is not None
     yield f"# {Path(code.imported.repository).name}: reproduced and ablated"
     yield f"\nCommit `{code.imported.commit[:12]}`{', with uncommitted work' * code.imported.snapshot}."
@@ -163,13 +165,13 @@ def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
             for one in code.repairs
         )
     yield from _render_baseline(state, texts)
-    yield from _render_results(code, texts)
+    yield from _render_results(state.ablation, texts)
     if state.limit_reason is not None:
         yield f"\nThe study ended before its plan was complete: {state.limit_reason}. Resume it to continue."
 
 
 def _render_baseline(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
-    code, claim = state.repository_state, compute_baseline_claim(state)
+    code, claim = state.repository, compute_baseline_claim(state)
     check = code.baseline
     if check is None:
         return
@@ -198,35 +200,34 @@ def _render_baseline(state: RunState, texts: Mapping[str, str]) -> Iterator[str]
         yield f"{check.why[0].upper()}{check.why[1:]}."
 
 
-def _render_results(code: RepositoryState, texts: Mapping[str, str]) -> Iterator[str]:
-    if code.ablation_results is None or code.parts is None:
+def _render_results(ablation: AblationState, texts: Mapping[str, str]) -> Iterator[str]:
+    if ablation.results is None or ablation.parts is None:
         return
-    if not code.ablation_results.results:
-        yield f"\n## Ablations\n\n**Nothing was ablated**: {code.ablation_results.stopped or 'no part was found'}."
-        yield from _render_not_examined(code)
+    if not ablation.results.results:
+        yield f"\n## Ablations\n\n**Nothing was ablated**: {ablation.results.stopped or 'no part was found'}."
+        yield from _render_not_examined(ablation)
         return
     yield (
-        f"\n## Ablations\n\n{code.ablation_results.runs} runs. Effects are positive if the part helps; n "
-        "fresh seeds, 95 % "
+        f"\n## Ablations\n\n{ablation.results.runs} runs. Effects are positive if the part helps; n fresh seeds, 95 % "
     )
     yield "intervals, p corrected by Holm. Parts measured only in the search are marked and have no verdict."
     yield "\n| part | how | where | n | effect | interval | p | verdict |\n|---|---|---|---|---|---|---|---|"
-    yield from (_format_row(one, texts) for one in code.ablation_results.results)
-    if code.ablation_results.agreement is not None:
+    yield from (_format_row(one, texts) for one in ablation.results.results)
+    if ablation.results.agreement is not None:
         yield (
             "\nParts were ranked by a proxy; its ranking agrees with that of full runs by "
-            f"{code.ablation_results.agreement:.2f} "
+            f"{ablation.results.agreement:.2f} "
         )
         yield "(Kendall's tau)."
-    if code.ablation_results.stopped:
-        yield f"\n{code.ablation_results.stopped}."
-    yield from _render_not_examined(code)
+    if ablation.results.stopped:
+        yield f"\n{ablation.results.stopped}."
+    yield from _render_not_examined(ablation)
 
 
-def _render_not_examined(code: RepositoryState) -> Iterator[str]:
-    assert code.parts is not None
+def _render_not_examined(ablation: AblationState) -> Iterator[str]:
+    assert ablation.parts is not None
     yield "\n## Not examined\n"
-    yield from (f"- {one.name} ({one.kind}): {one.why}" for one in code.parts.rest)
+    yield from (f"- {one.name} ({one.kind}): {one.why}" for one in ablation.parts.rest)
 
 
 def _format_verdict(one: PartResult) -> str:

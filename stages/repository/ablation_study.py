@@ -25,7 +25,7 @@ from math import isfinite
 
 from labwright.record.claims.part_effects import FIRST_FRESH_SEED, PartEffect, compare_arms
 from labwright.record.events.repository_events import AblationsConcluded, MutationTried, PartsFound
-from labwright.record.reducers.state_fields import RepositoryState
+from labwright.record.reducers.repository_state import AblationState
 from labwright.record.schema.nodes import CellRun
 from labwright.record.schema.repository import (
     MutationOutcome,
@@ -96,7 +96,7 @@ MAX_FRESH_SEEDS = 3 * CONFIRM_SEEDS
 
 async def ablate(context: RunContext) -> None:
     """Ablate the components of the repository if its baseline is accepted."""
-    code, options = context.state.repository_state, context.ablation
+    code, options = context.state.repository, context.ablation
     if code.command is None or code.baseline is None or options.reproduce_only:
         return
     accepted = code.baseline.verdict in ("reproduced", "unchecked")
@@ -161,8 +161,8 @@ class RepositoryAblation:
         self._joint_set: tuple[str, ...] = ()
 
     @property
-    def _code(self) -> RepositoryState:
-        return self.context.state.repository_state
+    def _ablation(self) -> AblationState:
+        return self.context.state.ablation
 
     @property
     def _imported_tree(self) -> str:
@@ -188,7 +188,7 @@ class RepositoryAblation:
         self._conclude(self._build_conclusion(found, agreement))
 
     def _conclude(self, concluded: AblationsConcluded) -> None:
-        if self._code.ablation_results != concluded:
+        if self._ablation.results != concluded:
             self.context.recorder.append(concluded)
 
     # --- discovery ----------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class RepositoryAblation:
         if traced is None:
             return None
         self._trace = await asyncio.to_thread(read_trace, self.context.folder.get_cell_path(traced.id))
-        known, budget = self._code.parts, self.context.ablation.budget_runs
+        known, budget = self._ablation.parts, self.context.ablation.budget_runs
         if known is None or budget not in (None, known.budget):
             texts = await asyncio.to_thread(self.runs.mirror.read_texts, self.setup.tree)
             found = discover_components(texts, self.setup.command, self._trace)
@@ -246,7 +246,7 @@ class RepositoryAblation:
             return
         tried = [
             f"{one.part.mutations[way].what}: {known.gate}" + (f" ({known.why})" if known.why else "")
-            for (name, way), known in self._code.tried_mutations.items()
+            for (name, way), known in self._ablation.tried_mutations.items()
             if name == one.part.name and way < len(one.part.mutations)
         ]
         texts = await asyncio.to_thread(self.runs.mirror.read_texts, self.setup.tree)
@@ -279,7 +279,7 @@ class RepositoryAblation:
             whole = ranks.effect >= ranks.gap or one.mutation.kind == "zero"
             one.gate, one.flag = ("breaks the program", "") if whole else ("at the floor", ranks.flag)
         elif one.way < 0 and not one.at_floor:
-            known = [self._code.tried_mutations.get((one.part.name, way)) for way in ways]
+            known = [self._ablation.tried_mutations.get((one.part.name, way)) for way in ways]
             if any("is not finite" in tried.why for tried in known if tried is not None):
                 one.gate = "breaks the program"
 
@@ -294,7 +294,8 @@ class RepositoryAblation:
         value, baseline = read_value(run, arm.metric), self._first_baseline
         if value is None or baseline is None:
             return self._record_gate(name, way, arm, "failed", run.failure.message if run.failure else ""), None
-        is_repeatable = self._code.baseline is not None and self._code.baseline.same_seed == "same digits"
+        baseline = self.context.state.repository.baseline
+        is_repeatable = baseline is not None and baseline.same_seed == "same digits"
         gate = classify_patch_run(baseline, value, reached=self._is_reached(mutation), repeatable=is_repeatable)
         effect = compute_effect(self.setup.command.direction, [baseline], [value]).mean
         if (
@@ -314,7 +315,7 @@ class RepositoryAblation:
         return await self._floor_task
 
     async def _run_floors(self) -> float | None:
-        for number, floor in enumerate(self._code.parts.floors if self._code.parts is not None else ()):
+        for number, floor in enumerate(self._ablation.parts.floors if self._ablation.parts is not None else ()):
             tree, name = self._build_tree([floor]), "the whole model"
             if tree is not None:
                 arm = self._build_search_arm(name_arm([name], number), name, floor.what, tree, floor.words)
@@ -361,7 +362,7 @@ class RepositoryAblation:
     def _record_gate(
         self, part: str, way: int, arm: RepositoryArm | None, gate: MutationOutcome, why: str = ""
     ) -> MutationOutcome:
-        if (part, way) not in self._code.tried_mutations:
+        if (part, way) not in self._ablation.tried_mutations:
             node = self.runs.find_node(arm) if arm is not None else ""
             self.context.recorder.append(MutationTried(part=part, way=way, node=node, gate=gate, why=why[:300]))
         return gate
@@ -715,7 +716,7 @@ class RepositoryAblation:
         """Return a run, from the record or newly executed; None if a limit or the budget of runs is reached."""
 
         def is_affordable() -> bool:
-            return self._code.parts is None or self._runs_spent < self._code.parts.budget
+            return self._ablation.parts is None or self._runs_spent < self._ablation.parts.budget
 
         return await self.runs.run(arm, seed, is_allowed=is_affordable)
 

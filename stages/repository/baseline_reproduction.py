@@ -56,7 +56,7 @@ async def reproduce(context: RunContext) -> None:
 
 async def _find_command(context: RunContext) -> CommandFound:
     """Return the command, from the record or newly determined."""
-    if (known := context.state.repository_state.command) is not None:
+    if (known := context.state.repository.command) is not None:
         return known
     code, repository = context.code, context.repository
     assert repository is not None
@@ -96,7 +96,7 @@ class RepositoryReproduction:
         self.runs, self.queries = ArmRuns(context), ModelQueries(context.models, context.recorder)
         self.setup = CommandSetup(repository.code.tree, self.command.command, repository.environment)
         self.arm = self._build_arm(self.setup, UNMODIFIED)
-        for event in context.state.repository_state.repairs:
+        for event in context.state.repository.repairs:
             if event.kept:
                 self.setup = self._apply_repair(event.repair)
                 self.arm = self._build_arm(self.setup, event.repair.reason)
@@ -121,7 +121,7 @@ class RepositoryReproduction:
 
     async def reproduce(self) -> None:
         """Repair the command until it gives a value, and record the baseline. Raises `ExecutorError`."""
-        if self.context.state.repository_state.baseline is not None:
+        if self.context.state.repository.baseline is not None:
             return
         await self.runs.finish_interrupted()
         stopped = await self._repair()
@@ -170,7 +170,7 @@ class RepositoryReproduction:
         return f"{self.arm.metric} cannot be computed from these predictions; available: {available}"
 
     def _may_repair(self, signature: str) -> bool:
-        tried = self.context.state.repository_state.repairs
+        tried = self.context.state.repository.repairs
         return (
             len(tried) < MAX_REPAIRS
             and sum(one.signature == signature for one in tried) < MAX_REPAIRS_PER_SIGNATURE
@@ -181,14 +181,14 @@ class RepositoryReproduction:
         self, signature: str, run: CellRun
     ) -> tuple[RepositoryRepair | None, Literal["rule", "model"]]:
         """Return an untried repair and its source."""
-        tried = [one.repair for one in self.context.state.repository_state.repairs]
+        tried = [one.repair for one in self.context.state.repository.repairs]
         known = next((one for one in self._list_known_repairs(signature, run) if one not in tried), None)
         if known is not None:
             return known, "rule"
         texts = self.runs.mirror.read_texts(self.setup.tree)
         found = await self.queries.propose_repair(run, self.setup, texts)
         return (
-            found if found is None or keeps_program(found, self.context.state.repository_state.command, texts) else None
+            found if found is None or keeps_program(found, self.context.state.repository.command, texts) else None
         ), "model"
 
     def _list_known_repairs(self, signature: str, run: CellRun) -> list[RepositoryRepair]:
@@ -206,7 +206,7 @@ class RepositoryReproduction:
                 for one in list_candidates(texts)
                 if not one.wrong and one.argv != command.argv
             ]
-        return [one for one in found if keeps_program(one, self.context.state.repository_state.command, texts)]
+        return [one for one in found if keeps_program(one, self.context.state.repository.command, texts)]
 
     def _apply_repair(self, repair: RepositoryRepair) -> CommandSetup:
         """Return the setup with a repair applied. Raises `RepositoryError` if that is impossible."""
@@ -235,7 +235,7 @@ class RepositoryReproduction:
         kept: bool,
         then: str,
     ) -> None:
-        code = self.context.state.repository_state
+        code = self.context.state.repository
         commit = ""
         if kept and repair.kind == "patch" and code.imported is not None:
             parent = next((one.commit for one in reversed(code.repairs) if one.commit), code.imported.commit)

@@ -117,7 +117,7 @@ class ModelQueries:
         self, run: CellRun, setup: CommandSetup, texts: Mapping[str, str]
     ) -> RepositoryRepair | None:
         """Return an allowed repair of a failed run; None if there is none. Raises `ModelError`."""
-        tried = self.recorder.state.repository_state.repairs
+        tried = self.recorder.state.repository.repairs
         ask = self.models.make_client(decision_number(self.recorder, RunTask(task=f"repair {len(tried) + 1}")), 0)
         have = inspect_interpreter(setup.environment.command_environment.python)
         packages = {**have.packages, **setup.environment.packages}

@@ -235,7 +235,7 @@ def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
         source, parent = read_source(context.folder.get_source_path(action.parent)), context.state.nodes[action.parent]
         made = {name: parse_arm_code(source, name) for name in list_arms(parent, context.plan)}
     return to_patching_inputs(
-        shared, show_repository(of, context.state.repository_state.baseline, metric=context.plan.primary_metric.name)
+        shared, show_repository(of, context.state.repository.baseline, metric=context.plan.primary_metric.name)
     ).model_copy(
         update={
             "changed": _read_changed_files(of, made),
@@ -255,7 +255,7 @@ async def show_studied_repository(context: RunContext) -> ShownRepository | None
     of = context.repository
     if of is None:
         return None
-    checked = context.state.repository_state.baseline
+    checked = context.state.repository.baseline
     return await to_thread(show_repository, of, checked, metric=context.plan.primary_metric.name)
 
 

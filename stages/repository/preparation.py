@@ -13,7 +13,7 @@ LARGE_REPOSITORY_GB = 2.0
 
 async def prepare_repository(context: RunContext) -> None:
     """Record the imported repository and its environment, and store the labels of its predictions out of its reach."""
-    code, repository, known = context.code, context.repository, context.state.repository_state
+    code, repository, known = context.code, context.repository, context.state.repository
     assert code.repository is not None and repository is not None and repository.environment is not None
     if code.truth is not None:
         truth = read_truth(code.truth).without_splits

@@ -81,7 +81,7 @@ async def answer(context: RunContext) -> None:
 
     Raises `ModelError`, `ExecutorError`, `BaselineError`.
     """
-    if context.state.repository_state.question_answer is None:
+    if context.state.question.answer is None:
         await QuestionStudy(context).answer()
 
 
@@ -241,7 +241,7 @@ class QuestionStudy:
         return None
 
     async def _design(self, as_it_is: str) -> ExperimentDesign | None:
-        if (known := self.state.repository_state.question_design) is not None:
+        if (known := self.state.question.design) is not None:
             return known.design
         inputs = QuestionInputs(**self._build_inputs(as_it_is))
         design = await self._ask("design", QUESTION_DESIGN, inputs, lambda found: (found.design, ()))
@@ -327,14 +327,14 @@ def find_change_faults(files: Mapping[str, str], question: ResearchQuestion) -> 
 def build_answer_files(state: RunState, folder: RunFolder) -> dict[str, str]:
     """Return the content of every file of the answer by name: the report, the answer, the patch of the repository, and
     the script."""
-    code, changed, mirror = state.repository_state, read_changed_files(state, folder), open_mirror(folder)
-    tree, done = state.read_setting("code.tree"), code.question_answer
+    changed, mirror = read_changed_files(state, folder), open_mirror(folder)
+    tree, done = state.read_setting("code.tree"), state.question.answer
     patched = mirror.replace_files(tree, {path: text for path, text in changed.items() if path != SCRIPT_FILE})
     files = {PATCH_FILE: mirror.build_diff(tree, patched), REPORT_FILE: "\n".join(_render_report(state)) + "\n"}
     if SCRIPT_FILE in changed:
         files[SCRIPT_FILE] = changed[SCRIPT_FILE]
-    if code.question_design is not None and done is not None and done.conclusion:
-        answer = {"design": list(code.question_design.design.statements), "conclusion": done.conclusion}
+    if state.question.design is not None and done is not None and done.conclusion:
+        answer = {"design": list(state.question.design.design.statements), "conclusion": done.conclusion}
         files[ANSWER_FILE] = json.dumps(answer, indent=1, ensure_ascii=False) + "\n"
     return files
 
@@ -356,11 +356,11 @@ def read_changed_files(state: RunState, folder: RunFolder) -> dict[str, str]:
 
 def _render_report(state: RunState) -> Iterator[str]:
     """Render the report as Markdown; a model wrote only the design and the conclusion."""
-    code = state.repository_state
+    code = state.repository
     taken, designed, done, results = (
         code.imported,
-        code.question_design,
-        code.question_answer,
+        state.question.design,
+        state.question.answer,
         find_question_results(state),
     )
     assert taken is not None and state.started is not None

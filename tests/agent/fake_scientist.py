@@ -66,9 +66,9 @@ def ask_unanswered(log: EventLog, how: str, limits: dict[str, Any], told: Path, 
     cap = float(limits.get("budget.usd", 1.0))
     for number in range(CALLS_PER_RUN):
         key = CallKey(decision=number, attempt=0, role="code", ordinal=0)
-        if key in log.state.answers:
+        if key in log.state.calls.answers:
             continue
-        if log.state.spent_cost.usd + cap / 8 > cap:
+        if log.state.calls.spent_cost.usd + cap / 8 > cap:
             return 3
         write_event(told, folder, "asked", {"number": number})
         log.append(CostReserved(k=number, name=str(key), spending=Cost(usd=cap / 8)))

@@ -95,12 +95,15 @@ def test_a_cut_is_the_state_of_the_parent_at_that_moment(which: int, timing: int
     whole = finished_search(timing=timing, order=order, buggy=buggy)
     events = timed(whole)
     point = points(whole.state)[which % len(points(whole.state))]
-    if point in STAGES[1:] and whole.state.stages[STAGES[STAGES.index(point) - 1]].best is None:
+    if point in STAGES[1:] and whole.state.search.stages[STAGES[STAGES.index(point) - 1]].best is None:
         return
     cut = cut_log(events, point)
     assert cut.state == fold_events(events[: cut.events])
     if point in STAGES:
-        assert not cut.state.list_stage_nodes(next(one for one in STAGES if one == point)) and cut.state.stage == point
+        assert (
+            not cut.state.list_stage_nodes(next(one for one in STAGES if one == point))
+            and cut.state.search.stage == point
+        )
     else:
         assert cut.state.nodes[point].is_finished
         last = events[cut.events - 1][0]
@@ -180,19 +183,19 @@ def test_costs_time_limits_and_requests_begin_anew_and_what_was_there_is_told() 
     for event in [*(event for event, _ in events[: cut.events]), *before]:
         log.append(event)
     state = log.state
-    assert state.limit_reason and state.spent_cost.usd == 2.5 and state.active_seconds > 0
+    assert state.limit_reason and state.calls.spent_cost.usd == 2.5 and state.active_seconds > 0
     parent_code = state.experiment_seconds
     log.append(branched(cut, events, seed=7))
     assert (
-        state.spent_cost == Cost()
+        state.calls.spent_cost == Cost()
         and state.active_seconds == 0
-        and state.total_usage.calls == 0
-        and not state.usage_by_role
+        and state.calls.total_usage.calls == 0
+        and not state.calls.usage_by_role
     )
     assert (
         not state.limit_reason and not state.is_paused and state.process_end is None and state.experiment_seconds == 0
     )
-    assert state.stages["tuning"].began_at is None and state.stages["preliminary"].is_settled
+    assert state.search.stages["tuning"].began_at is None and state.search.stages["preliminary"].is_settled
     [one] = state.ancestry
     assert one.usage["code"].usd == 2.0 and one.spent.usd == 2.5 and one.experiment_seconds == parent_code > 0
     assert state.inherited_usage.calls == 1 and one.decision == state.last_decision and one.active_seconds > 0
@@ -324,4 +327,4 @@ def test_bad_points_are_one_line_and_leave_nothing(
 def test_a_log_that_is_no_runs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parent = begun(tmp_path / "parent", [DecisionMade(k=1, action=CompareNodes(stage="tuning", a="n0001", b="n0002"))])
     assert main(["branch", str(parent), "--from", "tuning"]) == 2
-    assert "no data plan" in capsys.readouterr().err and new_log().state.data_plan is not None
+    assert "no data plan" in capsys.readouterr().err and new_log().state.search.data_plan is not None

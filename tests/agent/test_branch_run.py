@@ -80,7 +80,7 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", waiting)
         run.start_study(IDEA, small_settings(search__max_seeds=2), runs=runs, name="parent", listener=tell)
-    assert read_state(runs / "parent").stages["preliminary"].is_settled
+    assert read_state(runs / "parent").search.stages["preliminary"].is_settled
     return runs / "parent"
 
 
@@ -125,7 +125,7 @@ def own(parent: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
             == 130
         )
-    assert files_of(parent) == before and read_state(made).stages["agenda"].is_settled
+    assert files_of(parent) == before and read_state(made).search.stages["agenda"].is_settled
     return made
 
 
@@ -170,7 +170,7 @@ def test_a_node_that_a_person_wrote_is_checked_like_any_other(own: Path, capsys:
     point = state.ancestry[0].branching.point
     assert (node.author, node.parent, node.kind, node.status) == ("Ada Lovelace", point, "improve", "good")
     assert node.title == "Hardly any shrinkage." and node.setups["SHRINKAGE"] == 0.01 and node.verdict is not None
-    assert not [key for key in state.answers if key.decision == node.decision and key.role == "code"]
+    assert not [key for key in state.calls.answers if key.decision == node.decision and key.role == "code"]
     assert main(["tree", str(own)]) == 0
     shown = capsys.readouterr().out
     assert "by Ada Lovelace" in shown and f"branch of parent at {point}" in shown
@@ -204,7 +204,7 @@ def test_a_branch_of_a_branch_from_a_stage_is_a_run_of_its_own(
     assert all(state.nodes[node.id].source_sha256 == node.source_sha256 for node in kept)
     assert state.read_setting("search.num_workers") == 1
     assert [note.command.text for note in state.notes] == ["mind the spread"]
-    assert state.total_usage.calls + state.inherited_usage.calls == len(state.answers)
+    assert state.calls.total_usage.calls + state.inherited_usage.calls == len(state.calls.answers)
     _told_of_its_ancestors(again, state)
     listed = json.loads((again / "manifest.json").read_text())
     assert all(
@@ -215,7 +215,7 @@ def test_a_branch_of_a_branch_from_a_stage_is_a_run_of_its_own(
     assert main(["status", str(again), "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
     assert [one["point"] for one in status["ancestry"]][1:] == ["ablation"]
-    assert status["cost"]["calls"] == state.total_usage.calls
+    assert status["cost"]["calls"] == state.calls.total_usage.calls
 
 
 def _told_of_its_ancestors(made: Path, state: RunState) -> None:

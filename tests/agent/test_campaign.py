@@ -201,7 +201,7 @@ def test_killed_three_times_and_resumed_it_asks_nothing_again_that_was_committed
     asked = Counter((one["run"], one["number"]) for one in told(folder, "asked"))
     assert len(asked) == 24 and sum(asked.values()) <= 24 + 2, "two were in flight when their runs were killed"
     assert Counter(one["run"] for one in told(folder, "run")) == dict.fromkeys("abcd", 1), "no run was begun twice"
-    spent = sum(read_state(folder / "runs" / name).spent_cost.usd for name in "abcd")
+    spent = sum(read_state(folder / "runs" / name).calls.spent_cost.usd for name in "abcd")
     assert spent <= 6.0
 
 

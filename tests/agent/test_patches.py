@@ -231,7 +231,7 @@ def test_a_method_is_written_as_a_patch(
     assert "+    return 0.5 + 1.5 * lift + bonus + 0.01 * rng.random()" in source["arms/lifted.diff"].splitlines()
     assert "arms/baseline.diff" not in source
     values = {one.condition: one.value for kind in ("improve", "ablate") for one in done[kind].measurements}
-    best = max(one.setting["lift"] for one in state.trials.values())
+    best = max(one.setting["lift"] for one in state.search.trials.values())
     lift = values["lifted"] - values["baseline"]
     assert lift == pytest.approx(1.5 * float(best) + 0.05), "the setting that trials chose reaches the patched option"
     assert values["without-bonus"] == pytest.approx(values["lifted"] - 0.05)

@@ -187,19 +187,21 @@ def test_an_amendment_is_numbered_with_what_had_been_seen_and_taken_once(tmp_pat
     log, folder = new_log(plan=ASKED), RunFolder(tmp_path / "run")
     folder.create_folders()
     steering = CommandHandler(folder, log, RunControl(), lambda: None)
-    before = log.state.plan_hash
+    before = log.state.search.plan_hash
     send_command(folder.root, stronger(ASKED))
     steering.process_commands()
     steering.process_commands()
-    [one] = log.state.amendments
+    [one] = log.state.search.amendments
     assert (one.number, one.by, one.why) == (1, "ann", "a reader asked")
     assert one.seen == "validation values of 0 experiments and 0 replicates; no test value"
-    assert log.state.data_plan is not None and log.state.data_plan.hypotheses[0].effects[0].smallest == 0.2
-    assert log.state.plan_hash != before
-    assert read_plan(folder.root / "data_plan.json") == log.state.data_plan
+    assert (
+        log.state.search.data_plan is not None and log.state.search.data_plan.hypotheses[0].effects[0].smallest == 0.2
+    )
+    assert log.state.search.plan_hash != before
+    assert read_plan(folder.root / "data_plan.json") == log.state.search.data_plan
     send_command(folder.root, stronger(ASKED))
     steering.process_commands()
-    assert len(log.state.amendments) == 1 and log.state.ignored_command_count == 1, "the plan is unchanged"
+    assert len(log.state.search.amendments) == 1 and log.state.ignored_command_count == 1, "the plan is unchanged"
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ def test_after_the_lock_nothing_is_amended() -> None:
     assert find_refusal(log.state, stronger(ASKED), is_running=True) is None
     log.append(
         ConfirmationLocked(
-            plan=log.state.plan_hash, amendments=0, winner="n0001", source="0", n=5, seeds=(1, 2, 3, 4, 5)
+            plan=log.state.search.plan_hash, amendments=0, winner="n0001", source="0", n=5, seeds=(1, 2, 3, 4, 5)
         )
     )
     assert "locked" in (find_refusal(log.state, stronger(ASKED), is_running=True) or "")

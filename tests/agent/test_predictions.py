@@ -113,10 +113,12 @@ def test_predictions_are_scored_and_the_test_is_sealed(tmp_path: Path, capsys: p
     assert main([*words, "--set", "paper.reflections=0", "--set", "paper.judge=false"]) == 0, capsys.readouterr().err
     run = tmp_path / "runs" / "study"
     state = read_state(run)
-    facts = state.datasets[0]
+    facts = state.search.datasets[0]
     assert facts.sizes == {"validation": 20, "test": 20} and facts.class_names == ("even", "odd")
     values = [
-        one for node in state.nodes.values() for one in (*node.measurements, *state.test_measurements.get(node.id, ()))
+        one
+        for node in state.nodes.values()
+        for one in (*node.measurements, *state.search.test_measurements.get(node.id, ()))
     ]
     assert {one.grade for one in values} == {"scored"} and {one.split for one in values} == {"validation", "test"}
     by_seed = {(one.condition, one.split, one.seed): one.value for one in values if one.name == "accuracy"}

@@ -142,7 +142,7 @@ def test_a_model_plans_it_and_the_plan_is_carried_out(tmp_path: Path, monkeypatc
     assert third.complaints == ("the repository gives one number per run: remove speed",)
     assert amending.findings == (FINDING,) and planner.reviewed[0].catalogue[0].command
     state = read_state(tmp_path / "run")
-    plan = state.data_plan
+    plan = state.search.data_plan
     assert plan is not None and plan.space == (LIFT,) and plan.untested == ("other repositories",)
     assert {one.unit for one in plan.hypotheses} == {"seeds"} and type(plan) is DataPlan
     drafts = [node for node in state.nodes.values() if node.kind == "draft"]

@@ -171,9 +171,9 @@ def test_a_study_of_a_repository_is_killed_and_comes_to_its_paper(
     state = read_state(run)
     cells = measured(state.nodes)
     assert len(cells) == len(set(cells)) and len(state.cells) == len(cells)
-    tests = next(iter(state.test_measurements.values()))
+    tests = next(iter(state.search.test_measurements.values()))
     assert {one.split for one in tests} == {"test"} and {one.grade for one in tests} == {"logged"}
-    assert state.released is not None and state.released.released
+    assert state.paper.released is not None and state.paper.released.released
     assert main(["audit", str(run)]) == 0
     floats = (run / "paper" / "floats.tex").read_text().split("\\definefloat")[1:]
     assert len(floats) > 1 and all("Grade of all values: logged." in one for one in floats)

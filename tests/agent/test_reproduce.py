@@ -231,7 +231,7 @@ def test_data_that_were_altered_are_made_again_from_their_source(run: Path, tmp_
     scratch = RunFolder(tmp_path / "scratch")
     assert copy_datasets(read_state(run), copy, scratch, build_registry()) == ("iris",)
     assert read_materialised("iris", copy.views, copy.labels) is None
-    assert read_materialised("iris", scratch.views, scratch.labels) == read_state(run).datasets[0]
+    assert read_materialised("iris", scratch.views, scratch.labels) == read_state(run).search.datasets[0]
 
 
 @pytest.mark.slow

@@ -76,11 +76,11 @@ def test_a_kill_while_writing_after_the_time_limit_keeps_what_was_written(
     world: RunWorld, more: tuple[str, ...]
 ) -> None:
     limited(world)
-    before = world.state.answers
+    before = world.state.calls.answers
     with pytest.raises(Killed):
         world.resume(*more)
     assert world.asked_roles.count("outline") == 1 and world.asked_roles.count("write") == 2
-    assert before.items() <= world.state.answers.items() and not world.state.changed_prompts
+    assert before.items() <= world.state.calls.answers.items() and not world.state.calls.changed_prompts
     asked = next(one.prompt for one in world.model.requests if one.role.name == "outline")
     assert "ended the run early" in asked.system + asked.user
 
@@ -120,8 +120,8 @@ def test_another_question_is_asked_anew_and_both_answers_stay(
         world.resume("--set", "paper.template=conference")
     state = world.state
     assert world.asked_roles.count("outline") == 2 and world.asked_roles.count("write") == 3 and len(world.ran) == ran
-    assert [one.key.role for one in state.superseded_answers] == ["outline", "write"]
-    assert state.usage_by_role["outline"].calls == 2 and state.usage_by_role["write"].calls == 3
+    assert [one.key.role for one in state.calls.superseded_answers] == ["outline", "write"]
+    assert state.calls.usage_by_role["outline"].calls == 2 and state.calls.usage_by_role["write"].calls == 3
     assert "outline.0 repeated: its prompt has changed" in capsys.readouterr().out
     assert world.main("status", str(world.folder / "run")) == 0
     assert "repeated because plan, code, results or prompt changed" in capsys.readouterr().out

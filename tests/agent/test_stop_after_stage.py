@@ -35,10 +35,14 @@ def test_it_stops_after_the_stage_with_its_replicates_and_goes_on(
     )
     replicates = [one for one in state.nodes.values() if one.kind == "replicate"]
     assert len(replicates) == 3 and all(one.is_finished for one in replicates)
-    assert state.stages["preliminary"].summary is not None
+    assert state.search.stages["preliminary"].summary is not None
     assert not [one for one in state.nodes.values() if one.stage == "tuning"]
     found = forecast_decisions(state, "run")
-    assert found.hypotheses == sum(one.confirmatory for one in state.data_plan.hypotheses) if state.data_plan else 0
+    assert (
+        found.hypotheses == sum(one.confirmatory for one in state.search.data_plan.hypotheses)
+        if state.search.data_plan
+        else 0
+    )
     assert found.seconds == 10.0, "of a replicate, as the executor says"
     ran = list(world.ran)
     assert world.resume("--set", "until=null") == 0

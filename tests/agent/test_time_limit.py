@@ -62,9 +62,9 @@ def test_an_exploratory_node_is_begun_only_beside_what_is_set_aside(world: RunWo
     world.run(time_limit=7000)
     assert max(world.begun.values()) + world.seconds <= 7000, world.begun
     state = world.state
-    assert state.limit_reason is None and "set aside for" in str(state.stages["ablation"].limit_reason)
+    assert state.limit_reason is None and "set aside for" in str(state.search.stages["ablation"].limit_reason)
     assert state.process_end is not None and state.process_end.exit_code == 0, "exploration fits the time"
-    best = state.stages["agenda"].best
+    best = state.search.stages["agenda"].best
     assert best is not None and replicated(state, best) == 4 and not state.list_stage_nodes("ablation")
     assert asked_late(world) <= REPORT | {"plot"}, "the aggregate of replicates that were owed is drawn"
 

@@ -46,23 +46,23 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWorld:
 
 
 def told(world: RunWorld) -> list[tuple[str, str]]:
-    return [(one.key.role, one.then) for one in world.state.unanswered_calls.values()]
+    return [(one.key.role, one.then) for one in world.state.calls.unanswered_calls.values()]
 
 
 def unmarred(state: RunState) -> bool:
     """Whether the search came to its end with nodes that worked, and none was cancelled."""
-    return all(state.stages[stage].summary for stage in STAGES) and not any(
+    return all(state.search.stages[stage].summary for stage in STAGES) and not any(
         node.status == "cancelled" for node in state.nodes.values()
     )
 
 
 def reports(state: RunState) -> bool:
-    found = [state.stages[stage].summary for stage in STAGES]
+    found = [state.search.stages[stage].summary for stage in STAGES]
     return all(one is not None and "from the record alone" in one.tried and one.numbers for one in found)
 
 
 def plan_asked_again(state: RunState) -> bool:
-    return state.call_counts[1] == 1 and state.data_plan is not None
+    return state.calls.call_counts[1] == 1 and state.search.data_plan is not None
 
 
 SEARCH: dict[str, tuple[int, list[str], Callable[[RunState], bool]]] = {
@@ -79,9 +79,11 @@ SEARCH: dict[str, tuple[int, list[str], Callable[[RunState], bool]]] = {
     "ablation_plan": (
         99,
         [],
-        lambda state: state.planned_ablations is not None and "no usable plan" in state.planned_ablations.why,
+        lambda state: (
+            state.search.planned_ablations is not None and "no usable plan" in state.search.planned_ablations.why
+        ),
     ),
-    "figures": (99, ["figures"], lambda state: state.figures is not None and not state.figures.figures),
+    "figures": (99, ["figures"], lambda state: state.paper.figures is not None and not state.paper.figures.figures),
 }
 """Role -> how often it answers nonsense, the roles that are told to be without an answer, and what came of it."""
 
@@ -143,7 +145,7 @@ def test_without_a_draft_the_experiments_are_kept_and_another_model_writes(
     world.model = make_small_model()
     command, *more = taken_up
     world.main(command, str(world.folder / "run"), *more)
-    assert world.state.drafts and world.ran == ran, "no experiment ran again"
+    assert world.state.paper.drafts and world.ran == ran, "no experiment ran again"
     assert told(world) == []
 
 
@@ -152,7 +154,7 @@ def test_a_draft_stands_where_nobody_can_revise_it(world: RunWorld) -> None:
     world.run()
     state = world.state
     assert state.process_end is not None and state.process_end.exit_code == 4, "its typed number is found"
-    assert state.released is not None and "12.5" in " ".join(state.released.reasons)
+    assert state.paper.released is not None and "12.5" in " ".join(state.paper.released.reasons)
     assert told(world) == [("reflect", "the draft stays unchanged")]
     disclosed = next((world.folder / "run" / "review").glob("disclosure*.json")).read_text()
     assert '"unanswered"' in disclosed

@@ -63,11 +63,13 @@ def test_documents_are_recorded_with_their_hashes_and_in_the_manifest(tmp_path: 
     folder = given(tmp_path)
     one, _, log = bench(folder, [])
     asyncio.run(read_context(one))
-    assert log.state.context is not None
-    [document] = log.state.context.documents
+    assert log.state.paper.context is not None
+    [document] = log.state.paper.context.documents
     assert document.sha256 == hashlib.sha256(NOTE.encode()).hexdigest()
     assert build_manifest(log.state, folder)["context/01_notes.md"] == document.sha256
-    assert format_statements(log.state.context)[1].startswith("[notes.md part 1] The notes ask for at least five seeds")
+    assert format_statements(log.state.paper.context)[1].startswith(
+        "[notes.md part 1] The notes ask for at least five seeds"
+    )
     assert log.state.is_task_done(CONTEXT_TASK)
 
 
@@ -78,7 +80,7 @@ def test_any_prefix_of_the_log_goes_on_without_asking_again(tmp_path: Path) -> N
     for cut in range(len(whole.events) + 1):
         again, model, log = bench(folder, whole.events[:cut])
         asyncio.run(read_context(again))
-        assert log.state.context == whole.state.context
+        assert log.state.paper.context == whole.state.paper.context
         answered = any(event.type == "answered" for event in whole.events[:cut])
         assert len(model.requests) == (0 if answered else 1)
         assert sum(isinstance(event, ContextRead) for event in log.events) == 1
@@ -87,7 +89,7 @@ def test_any_prefix_of_the_log_goes_on_without_asking_again(tmp_path: Path) -> N
 def test_a_run_without_documents_has_no_such_step(tmp_path: Path) -> None:
     one, model, log = bench(RunFolder(tmp_path / "run"), [])
     asyncio.run(read_context(one))
-    assert not log.events and not model.requests and RunState().context is None
+    assert not log.events and not model.requests and RunState().paper.context is None
 
 
 def test_the_summaries_are_in_the_table_of_costs(tmp_path: Path) -> None:

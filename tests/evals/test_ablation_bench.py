@@ -412,10 +412,10 @@ def test_killed_at_random_ten_times_it_ends_with_the_same_table_and_asks_nothing
     assert kills == 10, "each was at work when it was killed"
     _until_killed(folder, out, asked)
     with closing(EventLog(out / LOG_FILE)) as log:
-        keys = log.state.answers
+        keys = log.state.calls.answers
         assert sum('"type":"answered"' in body for _, body in read_rows(out / LOG_FILE)) == len(keys)
         again = tabled(results(folder, out, log=log))
-        assert log.state.answers.keys() == keys.keys(), "a finished bench asks nothing"
+        assert log.state.calls.answers.keys() == keys.keys(), "a finished bench asks nothing"
         assert len(keys) <= asked.stat().st_size <= len(keys) + kills * MAX_PARALLEL
     whole = tabled(results(folder, tmp_path / "whole"))
 

@@ -40,7 +40,7 @@ from labwright.models.roles.injection_reader import Influence
 from labwright.models.roles.judge import JudgeInputs, build_answer_type
 from labwright.models.scripted_model import ScriptedModel
 from labwright.record.log_reader import RecordError
-from labwright.record.reducers.state_fields import RoleUsage
+from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.schema.paper import DimensionScore, Judgement
 from tests.agent.test_cli_bad_input import refused
 from tests.stages.test_judge_step import FIGURES

@@ -49,8 +49,10 @@ def test_a_run_is_made_once_and_gives_a_report_and_a_paper(tmp_path: Path, monke
     paper = makers.make_paper(TASK, home)
     assert paper.state == "done" and (home / paper.document).is_file() and paper.took.calls >= 2
     state = read_state(home / "run")
-    assert state.judged is not None and state.judged.judgement is None, "the bench's judge comes after the run"
-    assert experiment.took.calls + paper.took.calls == state.total_usage.calls
+    assert state.paper.judged is not None and state.paper.judged.judgement is None, (
+        "the bench's judge comes after the run"
+    )
+    assert experiment.took.calls + paper.took.calls == state.calls.total_usage.calls
     assert makers.make_experiment(TASK, home) == experiment
 
 

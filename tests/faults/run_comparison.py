@@ -40,7 +40,7 @@ def comparable_tree(state: RunState) -> list[tuple[object, ...]]:
             n.varies,
             n.source_sha256,
             n.measurements,
-            state.test_measurements.get(n.id),
+            state.search.test_measurements.get(n.id),
         )
         for n in state.nodes.values()
     ]

@@ -90,10 +90,10 @@ def test_a_provider_that_is_down_pauses_the_run_and_one_that_moved_goes_on(
     assert "interrupted" in reason(run) and asked >= 2
     assert read_state(run).overrides["models.base_url"] == server.url
     with OpenAIServer(make_study_script(noted)) as server:  # another port again: what is committed is not asked
-        before = len(read_state(run).answers)
+        before = len(read_state(run).calls.answers)
         monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 60))
         assert resume_run(run, noted, models__base_url=server.url, search__grace=0.0) == 130
-        assert len(read_state(run).answers) >= before and len(server.requests) <= 3
+        assert len(read_state(run).calls.answers) >= before and len(server.requests) <= 3
     assert "SLURM job" in reason(run)
 
 
@@ -206,7 +206,7 @@ def test_a_run_on_a_full_disk_says_so_and_goes_on_when_there_is_room(disk: Path,
         listen = at_first("judged", signal.SIGTERM)
         assert resume_run(disk / "run", noted, listen, search__grace=0.0) == 130
     assert (
-        set(before.answers) < set(read_state(disk / "run").answers)
+        set(before.calls.answers) < set(read_state(disk / "run").calls.answers)
         or before.finished_decisions < read_state(disk / "run").finished_decisions
     )
 

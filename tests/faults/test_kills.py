@@ -102,8 +102,8 @@ def test_a_run_that_is_killed_does_nothing_twice_and_ends_with_its_paper(killed:
     assert killed.count_repeated_requests() == 0 and killed.find_repeated() == [] and killed.damaged == []
     assert killed.list_running() == []
     state = read_state(killed.run)
-    assert state.released is not None and state.released.released and not audit_run(killed.run).findings
-    kept = [find_prompt(killed.run, one) for one in state.answers.values()]
+    assert state.paper.released is not None and state.paper.released.released and not audit_run(killed.run).findings
+    kept = [find_prompt(killed.run, one) for one in state.calls.answers.values()]
     assert all(one is not None and one.asked is not None and not one.changed for one in kept)
 
 
@@ -113,7 +113,7 @@ def test_a_run_with_a_fault_in_every_three_calls_and_one_that_is_killed_are_the_
 ) -> None:
     state, reference = read_state(killed.run), read_state(faulty.run)
     assert faulty.requests // 3 >= len(FAULTS)
-    assert sum(one.retries for one in reference.answers.values()) >= len(FAULTS)
+    assert sum(one.retries for one in reference.calls.answers.values()) >= len(FAULTS)
     assert comparable_tree(state) == comparable_tree(reference)
     assert compute_paper_claims(state) == compute_paper_claims(reference)
     assert comparable_latex(killed.run, usage=False) == comparable_latex(faulty.run, usage=False)
@@ -139,7 +139,11 @@ def test_only_the_writing_of_a_rewritten_paper_is_done_again(faulty: Faulty, tmp
     assert {event.type for event in again} <= {event.type for event in writing} | {"rewriting", "resumed"}
     state = read_state(run)
     assert list(state.nodes) == nodes
-    assert state.released is not None and state.released.pdf == "paper/v2/paper.pdf" and state.released.released
+    assert (
+        state.paper.released is not None
+        and state.paper.released.pdf == "paper/v2/paper.pdf"
+        and state.paper.released.released
+    )
     assert (run / "paper" / "v2" / "paper.pdf").stat().st_size > 10_000
     assert r"\usepackage{venue}" in (run / "paper" / "v2" / "paper.tex").read_text()
     assert {path: path.read_bytes() for path in first} == first

@@ -63,7 +63,7 @@ def test_without_a_network_the_search_is_made_and_novelty_is_unchecked(tmp_path:
     world.find_ideas()
     assert world.idea.novelty == "unchecked" and "no source answered" in world.idea.novelty_statement
     assert world.idea.queries == ("large margin small sample",) and not world.idea.closest
-    assert [one.n for one in world.log.state.literature_searches.values()] == [0]
+    assert [one.n for one in world.log.state.ideation.literature_searches.values()] == [0]
 
 
 def test_no_results_are_no_evidence_of_novelty(tmp_path: Path) -> None:

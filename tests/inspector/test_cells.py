@@ -141,7 +141,7 @@ def test_a_killed_process_leaves_its_nodes_cells_as_they_are() -> None:
 def test_the_grid_has_datasets_arms_and_levels_in_the_order_of_the_plan(tmp_path: Path) -> None:
     run = CachedRun(record_story(tmp_path / "celled", make_cell_run()), "celled")
     run.refresh()
-    plan = run.state.data_plan
+    plan = run.state.search.data_plan
     assert plan is not None
     found = [parse_arm(condition) for _, condition in build_grid(run, 0).columns]
     arms = [arm.name for arm in plan.arms if arm.name in found]

@@ -67,7 +67,7 @@ def test_what_is_sent_is_what_differs(tmp_path: Path) -> None:
 
 def test_the_report_on_ablations_tells_what_was_taken_out_against_the_method() -> None:
     log = recorded([0.3, 0.1, 0.2], [0.5, 0.4, 0.6])
-    best = log.state.stages["agenda"].best
+    best = log.state.search.stages["agenda"].best
     taken = add(log, 9, ExpandTree(stage="ablation", kind="ablate", parent=best, seed=0), {"without-warm-up": 1.0})
     for i, value in enumerate((0.7, 0.9, 0.8)):
         add(

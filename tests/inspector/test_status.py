@@ -74,8 +74,8 @@ def test_a_released_paper_stays_the_released_one_when_a_later_draft_is_not() -> 
     found, state = status(story), fold_events(story.events)
     assert (found.condition, found.exit_code, found.paper) == ("done", 0, "paper/paper.pdf")
     assert found.reason == "a later draft was not released: it is too long"
-    assert state.current_paper is not None and (state.paper_version, state.current_paper.version) == (2, 1)
-    assert fold_events(drop_unreleased_rewrite(story.events)).paper_version == 1 and drop_unreleased_rewrite(
+    assert state.paper.current is not None and (state.paper.version, state.paper.current.version) == (2, 1)
+    assert fold_events(drop_unreleased_rewrite(story.events)).paper.version == 1 and drop_unreleased_rewrite(
         make_ended(0).events
     )
     story.add(

@@ -12,8 +12,8 @@ from tests.paper import synthetic_paper
 
 def test_an_effect_is_traced_to_every_unit_by_its_key_and_by_its_numbers(tmp_path: Path) -> None:
     run = synthetic_paper.make_state()
-    assert run.data_plan is not None
-    run.data_plan = run.data_plan.model_copy(
+    assert run.search.data_plan is not None
+    run.search.data_plan = run.search.data_plan.model_copy(
         update={"hypotheses": make_hypotheses("method", "baseline", higher=False, level="noise20")}
     )
     paper = RunFolder(tmp_path).paper_folder

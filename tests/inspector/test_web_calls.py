@@ -192,7 +192,7 @@ def test_bars_of_time_are_shares_of_the_whole(tmp_path: Path) -> None:
     story = make_sample()
     answered(story, "write")
     record_story(tmp_path / "calm", story)
-    usage = story.state.usage_by_role
+    usage = story.state.calls.usage_by_role
     whole = sum(one.seconds for one in usage.values())
     with running_server(tmp_path) as web:
         cost = web.get("/runs/calm").text.partition('id="cost"')[2].partition("</section>")[0]

@@ -120,14 +120,14 @@ def test_the_most_is_set_aside_before_a_call_and_settled_by_what_it_took() -> No
     assert kinds[-2:] == ["reserved", "answered"]
     reserved = log.events[-2]
     assert isinstance(reserved, CostReserved) and reserved.name == KEY and reserved.spending.usd > 0.05
-    assert log.state.spent_cost == Cost(usd=0.25, tokens=110) and not log.state.reservations
+    assert log.state.calls.spent_cost == Cost(usd=0.25, tokens=110) and not log.state.calls.reservations
 
 
 def test_without_a_cap_nothing_is_set_aside() -> None:
     log = log_of()
     ask(log, BudgetSettings(gpu_hours=1), TOOK)
     assert not any(isinstance(event, CostReserved) for event in log.events)
-    assert log.state.spent_cost.usd == 0.25
+    assert log.state.calls.spent_cost.usd == 0.25
 
 
 def test_a_failure_that_may_be_billed_stays_spent_and_another_does_not() -> None:
@@ -135,18 +135,18 @@ def test_a_failure_that_may_be_billed_stays_spent_and_another_does_not() -> None
         log = log_of()
         with pytest.raises(type(error)):
             ask(log, BudgetSettings(usd=10), error)
-        assert bool(log.state.spent_cost.usd) == error.billed
+        assert bool(log.state.calls.spent_cost.usd) == error.billed
         assert isinstance(log.events[-1], ReservationReturned) != error.billed
 
 
 def test_what_a_kill_cut_off_stays_spent_when_the_call_is_made_again() -> None:
     cut = CostReserved(k=1, name=KEY, spending=Cost(usd=0.5, tokens=5))
     log = log_of(cut, RunResumed())
-    assert log.state.spent_cost.usd == 0.5 and not log.state.reservations
+    assert log.state.calls.spent_cost.usd == 0.5 and not log.state.calls.reservations
     ask(log, BudgetSettings(usd=10), TOOK)
-    assert log.state.spent_cost.usd == 0.75
+    assert log.state.calls.spent_cost.usd == 0.75
     again = fold_events((event, 0.0) for event in (*log_of().events, cut, cut))
-    assert again.spent_cost.usd == 1.0, "set aside twice under one name: the first was cut off"
+    assert again.calls.spent_cost.usd == 1.0, "set aside twice under one name: the first was cut off"
 
 
 def test_a_call_that_does_not_fit_is_not_made() -> None:
@@ -154,7 +154,7 @@ def test_a_call_that_does_not_fit_is_not_made() -> None:
     with pytest.raises(BudgetSpent, match=r"the budget of \$0\.01: .* may cost \$0\.\d\d; resume with a higher"):
         ask(log, BudgetSettings(usd=0.01))
     limited = log.events[-1]
-    assert isinstance(limited, LimitReached) and limited.stage is None and log.state.spent_cost == Cost()
+    assert isinstance(limited, LimitReached) and limited.stage is None and log.state.calls.spent_cost == Cost()
 
 
 def test_only_a_needed_call_may_take_what_is_set_aside() -> None:
@@ -163,7 +163,7 @@ def test_only_a_needed_call_may_take_what_is_set_aside() -> None:
         ask(log_of(), BudgetSettings(usd=1.5), TOOK, shares=Equal(aside))
     log = log_of()
     ask(log, BudgetSettings(usd=1.5), TOOK, shares=Equal(aside, "needed"))
-    assert log.state.limit_reason is None and log.state.spent_cost.usd == 0.25
+    assert log.state.limit_reason is None and log.state.calls.spent_cost.usd == 0.25
 
 
 def test_an_optional_call_is_left_out_and_the_run_goes_on() -> None:
@@ -189,9 +189,9 @@ def test_a_call_without_room_for_its_retries_is_one_request_and_is_repeated_whil
     budget = Budget(BudgetSettings(usd=3 * single), log, PRICED, Equal())
     models = Models(model, log, PRICED, lambda: 0.0, budget=budget)
     asyncio.run(models.make_client(1, 0).ask(ROLES["compare"], INPUTS["compare"]))
-    (lost,) = log.state.lost_costs.values()
+    (lost,) = log.state.calls.lost_costs.values()
     assert model.single == (True, True) and 0 < lost.usd <= single
-    assert log.state.spent_cost.usd == pytest.approx(0.25 + lost.usd)
+    assert log.state.calls.spent_cost.usd == pytest.approx(0.25 + lost.usd)
 
 
 async def test_a_call_without_room_beside_others_waits_for_them() -> None:
@@ -213,7 +213,7 @@ async def test_a_call_without_room_beside_others_waits_for_them() -> None:
     )
     clients = [models.make_client(1, attempt) for attempt in range(8)]
     await asyncio.gather(*(one.ask(ROLES["compare"], INPUTS["compare"]) for one in clients))
-    assert 1 < model.most_at_once < 8 and len(log.state.answers) == 8 and log.state.limit_reason is None
+    assert 1 < model.most_at_once < 8 and len(log.state.calls.answers) == 8 and log.state.limit_reason is None
 
 
 def test_a_cap_on_one_thing_does_not_stop_what_takes_none_of_it() -> None:
@@ -311,8 +311,8 @@ def test_a_longer_answer_is_set_aside_beside_the_first_and_all_that_was_paid_is_
     ]
     sizes = [event.spending.usd for event in log.events if isinstance(event, CostReserved)]
     assert sizes[0] < sizes[1] < sizes[2]
-    assert log.state.spent_cost.usd == pytest.approx(0.27) and not log.state.reservations
-    (answer,) = log.state.answers.values()
+    assert log.state.calls.spent_cost.usd == pytest.approx(0.27) and not log.state.calls.reservations
+    (answer,) = log.state.calls.answers.values()
     assert answer.usage.output_tokens == 3010 and answer.retries == 2
 
 
@@ -323,7 +323,7 @@ def test_without_room_for_a_longer_answer_the_call_fails_alone_and_the_run_is_no
     log = log_of()
     with pytest.raises(ModelOutputInvalid, match=r"the budget has no room for a longer one; raise models\.roles"):
         ask(log, BudgetSettings(usd=1.001 * first), cut(1000))
-    assert not any(isinstance(event, LimitReached) for event in log.events) and log.state.spent_cost.usd == first
+    assert not any(isinstance(event, LimitReached) for event in log.events) and log.state.calls.spent_cost.usd == first
 
 
 def test_what_fails_after_an_answer_that_was_cut_has_to_be_paid_all_the_same() -> None:

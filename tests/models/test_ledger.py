@@ -129,7 +129,7 @@ async def test_another_machine_or_limit_keeps_the_answer_and_is_recorded_once(tm
     for _ in range(2):
         assert await models.make_client(3, 1).ask(roles.CODE, moved) == first
     assert [event.type for event in log.events] == ["answered", "prompt_changed"] and len(script.requests) == 1
-    drifted = log.state.changed_prompts[CallKey(decision=3, attempt=1, role="code", ordinal=0)]
+    drifted = log.state.calls.changed_prompts[CallKey(decision=3, attempt=1, role="code", ordinal=0)]
     assert kept_text(tmp_path, drifted.request_sha256) != kept_text(tmp_path, ledgered(log).request_sha256)
 
 
@@ -140,11 +140,12 @@ async def test_an_answer_that_took_the_place_of_another_is_counted_beside_it() -
     await models.make_client(3, 1).ask(roles.CODE, CODE)
     await models.make_client(3, 1).ask(roles.CODE, CODE.model_copy(update={"goal": "Something else."}))
     state = log.state
-    assert state.usage_by_role["code"].calls == 2 and state.call_counts[3] == 2
-    assert state.settled_costs[3].tokens == sum(
-        one.usage.input_tokens + one.usage.output_tokens for one in (*state.superseded_answers, *state.answers.values())
+    assert state.calls.usage_by_role["code"].calls == 2 and state.calls.call_counts[3] == 2
+    assert state.calls.settled_costs[3].tokens == sum(
+        one.usage.input_tokens + one.usage.output_tokens
+        for one in (*state.calls.superseded_answers, *state.calls.answers.values())
     )
-    assert [one.answer["title"] for one in state.superseded_answers] == ["program 0"]
+    assert [one.answer["title"] for one in state.calls.superseded_answers] == ["program 0"]
     assert [one.answer["title"] for one in extract_exchange(log.events)] == ["program 1"]
 
 
@@ -277,4 +278,4 @@ def test_of_two_answers_under_a_key_the_later_one_counts() -> None:
     later = event.model_copy(update={"model": "n"})
     ledger.append(event)
     ledger.append(later)
-    assert ledger.state.answers[event.key] == later and ledger.answers == [event, later]
+    assert ledger.state.calls.answers[event.key] == later and ledger.answers == [event, later]

@@ -352,7 +352,7 @@ async def test_a_cap_holds_whatever_a_server_says_that_its_answers_took(what: st
                         key=key, request_sha256="", model=reply.model, answer={}, usage=reply.usage, seconds=0.0
                     )
                 )
-        assert len(server.posted) == 3 and 0 < log.state.spent_cost.usd <= 3.5 * most
+        assert len(server.posted) == 3 and 0 < log.state.calls.spent_cost.usd <= 3.5 * most
 
 
 OFF_FORM: dict[str, dict[str, Any]] = {

@@ -206,9 +206,9 @@ def make_tables(run: RunState, plan: DataPlan = PLAN) -> tuple[PaperTable, ...]:
 
 def draw_figures(run: RunState, folder: Path, template: str) -> dict[str, str]:
     """Draw the program's figures in a folder, for the widths of a template, and return their captions."""
-    assert run.data_plan is not None
+    assert run.search.data_plan is not None
     data = build_figure_data(run, RunFolder(folder))
-    script = build_figure_script(data, run.data_plan)
+    script = build_figure_script(data, run.search.data_plan)
     assert script is not None
     (folder / "inputs").mkdir(parents=True)
     (folder / "inputs" / "decided.json").write_text(format_json(data))

@@ -161,7 +161,7 @@ async def test_an_edit_that_changes_a_claim_is_undone_and_the_others_stay(
     at = desk(tmp_path, *edits)
     await write_draft(at.bench)
     await copy_edit(at.bench)
-    drafts = at.log.state.drafts
+    drafts = at.log.state.paper.drafts
     best = select_best(drafts)
     assert best.draft.sections[-1].body == text and len(drafts) == versions and best is drafts[-1]
     assert len({str(one.draft) for one in drafts}) == 1 + (GRAMMAR in edits), "kept edits make another text"

@@ -105,7 +105,7 @@ def test_the_program_takes_less_than_half_of_a_paper_with_three_hypotheses() -> 
     tables = [one for one in erasing_study.make_tables(RUN) if one.placement == "main"]
     template = load_template("workshop")
     words = measure_floats([FigureFile("decided", Path("none"))], tables, {}, template)
-    assert len(RUN.data_plan.hypotheses if RUN.data_plan else ()) == 3
+    assert len(RUN.search.data_plan.hypotheses if RUN.search.data_plan else ()) == 3
     assert sum(words.values()) < 0.45 * count_text_words(template)
 
 

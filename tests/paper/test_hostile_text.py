@@ -93,11 +93,11 @@ def run() -> RunState:
 
 def parts_of(run: RunState) -> PaperParts:
     """Build a paper from everything in the record."""
-    assert run.data_plan is not None
+    assert run.search.data_plan is not None
     found = synthetic_paper.make_claims(run)
     made = build_result_tables(
         [one for one in found if not hasattr(one, "other")],
-        run.data_plan,
+        run.search.data_plan,
         synthetic_paper.ABLATED,
         None,
         [one for one in found if isinstance(one, ClaimDifference) and one.name == "log_loss"],

@@ -19,9 +19,9 @@ from labwright.record.claims.estimates import Claim, compute_paper_claims
 from labwright.record.events.paper_events import FiguresDrawn
 from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodesCompared
+from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.state_fields import RoleUsage
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import Arm
 from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree
@@ -205,8 +205,8 @@ def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
             update={"measurements": tuple(one.model_copy(update=same) for one in first.measurements)}
         )
         state.nodes[node.id] = node.model_copy(update={"attempts": (attempt,)})
-        state.test_measurements[node.id] = tuple(
-            one.model_copy(update=same) for one in state.test_measurements[first.id]
+        state.search.test_measurements[node.id] = tuple(
+            one.model_copy(update=same) for one in state.search.test_measurements[first.id]
         )
     claims = synthetic_paper.make_claims(state)
     assert claims and all(one.is_constant and one.n == 5 for one in claims)
@@ -232,17 +232,17 @@ def test_the_supplement_has_every_comparison_as_an_estimate_without_a_verdict():
 
 def test_costs_are_printed_or_said_to_be_unknown():
     state = synthetic_paper.make_state()
-    state.usage_by_role = {
+    state.calls.usage_by_role = {
         "code": RoleUsage(calls=3, input_tokens=1200, output_tokens=90, usd=0.5, unpriced=1),
         "write": RoleUsage(calls=1, unpriced=1),
     }
     text = render_appendix(state, [])
     assert r"for \rec{0.50} US dollars and \rec{2} calls of unknown price" in text and "caches" not in text
     assert "interrupted, or that failed" not in text
-    state.lost_costs = {3: Cost(usd=0.25), 7: Cost(usd=1.0)}
+    state.calls.lost_costs = {3: Cost(usd=0.25), 7: Cost(usd=1.0)}
     assert r"may have cost up to \rec{1.25} US dollars more" in render_appendix(state, [])
     assert r"write & \rec{1}" in whole(state)
-    state.usage_by_role["code"].cached_tokens = 800
+    state.calls.usage_by_role["code"].cached_tokens = 800
     assert r"(\rec{800} of them from the providers' caches)" in render_appendix(state, [])
 
 
@@ -398,7 +398,7 @@ def test_a_figure_outside_of_the_text_has_a_caption_that_may_be_printed(tmp_path
         FinalFigure(name=name, description=text, placement="appendix")
         for name, text in (("plain", "The loss over training."), ("typed", "The loss fell by 97 %."))
     )
-    state.figures = FiguresDrawn(figures={}, descriptions={}, arrays=(), placed=placed)
+    state.paper.figures = FiguresDrawn(figures={}, descriptions={}, arrays=(), placed=placed)
     draft = PaperDraft(title="T", abstract="A.", sections=(Section(title="Introduction", body="We ask."),))
     parts = build_paper_parts(PaperContext(state, RunFolder(tmp_path), PaperSettings()), draft)
     assert parts.draft.captions == {"plain": "The loss over training.", "typed": CAPTION_WITHOUT_DESCRIPTION}

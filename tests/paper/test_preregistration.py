@@ -26,8 +26,8 @@ from tests.paper import synthetic_paper
 
 def asked() -> RunState:
     run = synthetic_paper.make_state()
-    assert run.data_plan is not None
-    run.data_plan = run.data_plan.model_copy(
+    assert run.search.data_plan is not None
+    run.search.data_plan = run.search.data_plan.model_copy(
         update={
             "hypotheses": make_hypotheses("method", "baseline", higher=False, level="noise20"),
             "objective": "measure",
@@ -40,7 +40,7 @@ def asked() -> RunState:
 def test_the_plan_and_its_objective_are_disclosed_and_a_table_has_every_verdict() -> None:
     run = asked()
     text = render_plan_note(run)
-    assert run.plan_hash[:12] in text and "every arm at its best, never by an effect. Reason: The claim" in text
+    assert run.search.plan_hash[:12] in text and "every arm at its best, never by an effect. Reason: The claim" in text
     assert NO_PRIOR_WORK_NOTE in text and "tabular" not in text
     [table] = build_hypothesis_tables(run)
     lines = table.tabular.split("\n")
@@ -57,10 +57,10 @@ def test_the_plan_and_its_objective_are_disclosed_and_a_table_has_every_verdict(
 
 def test_the_appendix_tells_what_came_of_the_alternatives_and_of_the_rival() -> None:
     run = asked()
-    assert run.data_plan is not None
-    [one] = run.data_plan.hypotheses
+    assert run.search.data_plan is not None
+    [one] = run.search.data_plan.hypotheses
     other = one.effects[0].model_copy(update={"smallest": 9.0})
-    run.data_plan = run.data_plan.model_copy(
+    run.search.data_plan = run.search.data_plan.model_copy(
         update={"hypotheses": (one.model_copy(update={"alternatives": (one.effects[0], other)}),)}
     )
     [found], text = decide_hypotheses(run), " ".join(render_in_full(run).split())

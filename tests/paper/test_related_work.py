@@ -8,6 +8,7 @@ import pytest
 
 from labwright.models.roles.paper_writing import OutlineInputs, PaperOutline, SectionInputs
 from labwright.record.events.paper_events import PriorWorkRead, WorksFound
+from labwright.record.reducers.paper_state import PaperState
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.paper import CitationSearch, PaperDraft, Section
@@ -39,11 +40,11 @@ def test_novelty_is_unchecked_if_nothing_published_was_in_reach() -> None:
     assert is_novelty_unchecked(RunState(), alone) and not is_novelty_unchecked(RunState(), cited)
     assert not is_novelty_unchecked(RunState(), draft("")), "without such a section, any citation counts"
     down, up = searched(outages=("OpenAlex: timed out",)), searched()
-    assert is_novelty_unchecked(RunState(works_found=[down]), alone)
-    assert not is_novelty_unchecked(RunState(works_found=[down, up]), alone)
+    assert is_novelty_unchecked(RunState(paper=PaperState(works_found=[down])), alone)
+    assert not is_novelty_unchecked(RunState(paper=PaperState(works_found=[down, up])), alone)
     papers = (PriorPaper(title="p", file="p.pdf", stored="p", sha256="0"),)
-    assert not is_novelty_unchecked(RunState(prior_work=PriorWorkRead(papers=papers)), alone)
-    assert is_novelty_unchecked(RunState(prior_work=PriorWorkRead(queries=("q",))), alone)
+    assert not is_novelty_unchecked(RunState(paper=PaperState(prior_work=PriorWorkRead(papers=papers))), alone)
+    assert is_novelty_unchecked(RunState(paper=PaperState(prior_work=PriorWorkRead(queries=("q",)))), alone)
 
 
 def test_the_program_writes_the_related_work_if_no_catalogue_answered(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_the_program_writes_the_related_work_if_no_catalogue_answered(tmp_path: 
         *refused: str, papers: tuple[PriorPaper, ...] = (), sources: tuple[str, ...] = ("a", "b")
     ) -> bool:
         state.overrides["literature.sources"] = sources
-        state.prior_work = PriorWorkRead(queries=("q",), refused=refused, papers=papers)
+        state.paper.prior_work = PriorWorkRead(queries=("q",), refused=refused, papers=papers)
         return PaperContext(state, RunFolder(tmp_path), PaperSettings()).has_no_published_work
 
     down = ("'q': a cannot be reached", "'q': b cannot be reached")
@@ -86,7 +87,7 @@ async def test_the_program_writes_the_section_and_page_one_says_so(
 
     desk = Desk(tmp_path, scripted(outline=outline))
     await write_draft(desk.bench)
-    written = desk.log.state.drafts[0].draft
+    written = desk.log.state.paper.drafts[0].draft
     assert written.sections[1] == Section(title="Related work", body=UNCHECKED_NOVELTY_TEXT)
     asked = [one.inputs for one in desk.model.requests if isinstance(one.inputs, SectionInputs)]
     assert all("Related Work" not in one.asked and one.inputs.related_work_by_program for one in asked)

@@ -80,7 +80,7 @@ def called(titles: Sequence[str]) -> RunState:
         effects=(Effect(estimand="baseline@noise20 - method@noise20", smallest=0.01),),
         unit="seeds",
     )
-    run.data_plan = plan.model_copy(
+    run.search.data_plan = plan.model_copy(
         update={
             "metrics": tuple(
                 one.model_copy(update={"title": next(names), "unit": next(names)}) for one in plan.metrics
@@ -91,7 +91,7 @@ def called(titles: Sequence[str]) -> RunState:
             "hypotheses": (hypothesis,),
         }
     )
-    run.datasets = tuple(one.model_copy(update={"title": next(names)}) for one in run.datasets)
+    run.search.datasets = tuple(one.model_copy(update={"title": next(names)}) for one in run.search.datasets)
     return run
 
 
@@ -149,7 +149,7 @@ def test_an_ablation_and_data_on_which_the_method_is_behind_are_owed() -> None:
 
 def test_a_pair_that_a_hypothesis_reads_is_required_by_its_registered_key_which_the_outline_may_use() -> None:
     run = synthetic_paper.make_state()
-    assert run.data_plan is not None
+    assert run.search.data_plan is not None
     wine = "on(baseline@noise20 - method@noise20, wine)"
     one = Hypothesis(
         id="gain",
@@ -158,7 +158,7 @@ def test_a_pair_that_a_hypothesis_reads_is_required_by_its_registered_key_which_
         alternatives=(Effect(estimand=wine, smallest=0.01),),
         reason="x",
     )
-    run.data_plan = run.data_plan.model_copy(update={"hypotheses": (one,)})
+    run.search.data_plan = run.search.data_plan.model_copy(update={"hypotheses": (one,)})
     made = material(run)
     behind = [
         one.model_copy(update={"better": one.other, "mean": abs(one.mean) + 0.1})
@@ -179,7 +179,7 @@ def test_a_pair_that_a_hypothesis_reads_is_required_by_its_registered_key_which_
 
 def test_a_rival_that_no_fresh_seed_measured_is_said_to_be_so_and_leaves_its_exploratory_difference() -> None:
     run = synthetic_paper.make_state()
-    assert run.data_plan is not None
+    assert run.search.data_plan is not None
     rival = RivalExplanation(
         statement="The schedule does it.",
         estimand="mean(method - no-schedule, over=[noise20, noise40])",
@@ -194,7 +194,7 @@ def test_a_rival_that_no_fresh_seed_measured_is_said_to_be_so_and_leaves_its_exp
         rival=rival,
         reason="x",
     )
-    run.data_plan = run.data_plan.model_copy(update={"hypotheses": (one,)})
+    run.search.data_plan = run.search.data_plan.model_copy(update={"hypotheses": (one,)})
     made = material(run)
     [decided] = made.decided
     assert decided.rival is not None and decided.rival.forms == {}
@@ -218,10 +218,10 @@ def test_a_rival_that_no_fresh_seed_measured_is_said_to_be_so_and_leaves_its_exp
 
 def test_an_outcome_that_a_section_reports_in_words_needs_no_sentence_beside_the_table_that_prints_it() -> None:
     run = synthetic_paper.make_state()
-    assert run.data_plan is not None
+    assert run.search.data_plan is not None
     effect = Effect(estimand="baseline@noise20 - method@noise20", smallest=0.01)
     one = Hypothesis(id="gain", statement="x", effects=(effect,), reason="x")
-    run.data_plan = run.data_plan.model_copy(update={"hypotheses": (one,)})
+    run.search.data_plan = run.search.data_plan.model_copy(update={"hypotheses": (one,)})
     [item] = [one for one in material(run).statements if one.id == "hypothesis-gain"]
     body = r"It helped, as registered. \papertable{hypotheses}"
     text = DRAFT.model_copy(update={"sections": (Section(title="Results", body=body),)})

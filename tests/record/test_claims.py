@@ -172,7 +172,7 @@ def test_differences_are_paired_by_seed_when_a_replicate_failed() -> None:
 
 def test_without_test_predictions_the_paper_has_validation_claims() -> None:
     log = recorded([0.1, 0.2], [0.5, 0.7])
-    log.state.test_measurements.clear()
+    log.state.search.test_measurements.clear()
     assert {claim.split for claim in compute_paper_claims(log.state)} == {"validation"}
 
 

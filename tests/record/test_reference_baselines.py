@@ -21,6 +21,7 @@ from labwright.record.events.search_events import (
 from labwright.record.printed_value import print_value
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.search_state import SearchState
 from labwright.record.reference_baselines import (
     OFF_THE_SHELF_ARM,
     REFERENCE_ARM_TITLES,
@@ -63,7 +64,7 @@ def view(budget: float = 8, *, tuned: bool = True) -> StageSnapshot:
         plan=plan,
         nodes={},
         root=None,
-        reference_space=build_reference_space(RunState(data_plan=plan, datasets=(pictures,))),
+        reference_space=build_reference_space(RunState(search=SearchState(data_plan=plan, datasets=(pictures,)))),
     )
 
 

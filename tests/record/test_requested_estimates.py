@@ -22,9 +22,9 @@ GAIN = "baseline@noise20 - method@noise20"
 def make_run() -> RunState:
     """Build a run with a registered gain, whose accuracy ranges from 0 to 1."""
     run = synthetic_paper.make_state()
-    plan = run.data_plan
+    plan = run.search.data_plan
     assert plan is not None
-    run.data_plan = plan.model_copy(
+    run.search.data_plan = plan.model_copy(
         update={
             "metrics": tuple(
                 one.model_copy(update={"low": 0.0, "high": 1.0}) if one.name == "accuracy" else one
@@ -84,9 +84,11 @@ def test_what_cannot_be_computed_is_refused_in_one_line(request_: EstimateReques
 
 def test_an_arm_that_only_an_ablation_measured_is_estimated_too() -> None:
     run = make_run()
-    plan = run.data_plan
+    plan = run.search.data_plan
     assert plan is not None
-    run.data_plan = plan.model_copy(update={"arms": tuple(one for one in plan.arms if one.name != "no-schedule")})
+    run.search.data_plan = plan.model_copy(
+        update={"arms": tuple(one for one in plan.arms if one.name != "no-schedule")}
+    )
     (found,), faults = compute_requested_estimates(run, [ask("cost", "no-schedule@noise20 - method@noise20")])
     means = {one.key: one.mean for one in compute_paper_claims(run)}
     first, second = (means[f"test/digits/log_loss/{arm}@noise20"] for arm in ("no-schedule", "method"))
@@ -94,7 +96,7 @@ def test_an_arm_that_only_an_ablation_measured_is_estimated_too() -> None:
 
 
 def test_a_request_for_what_is_registered_gets_its_key() -> None:
-    plan = make_run().data_plan
+    plan = make_run().search.data_plan
     assert plan is not None
     rival = RivalExplanation(
         statement="x", estimand="baseline@noise40 - method@noise40", ours="above zero", theirs="near zero"
@@ -121,7 +123,7 @@ def test_at_most_eight_are_computed_each_name_once() -> None:
 
 def test_effects_and_shares_print_in_every_form() -> None:
     run = make_run()
-    plan = run.data_plan
+    plan = run.search.data_plan
     assert plan is not None
     effects = format_decisions(decide_hypotheses(run), plan)
     assert effects["hypothesis/gain/1.mean"].tex == "0.055" and effects["hypothesis/gain/1.n"].tex == "5"
@@ -133,7 +135,7 @@ def test_effects_and_shares_print_in_every_form() -> None:
     assert format_setups(run)["margin.gain.1"].tex == "0.02"
     assert format_setups(run)["hypothesis.gain.title"].tex == "gain"
     described = plan.arms[0].model_copy(update={"description": "The 300 of 2000 nearest, 3x3, 40 %, at 0.25, top-10."})
-    run.data_plan = plan.model_copy(update={"arms": (described, *plan.arms[1:])})
+    run.search.data_plan = plan.model_copy(update={"arms": (described, *plan.arms[1:])})
     counts = {key: value.tex for key, value in format_setups(run).items() if key.startswith("plan.")}
     assert counts == {"plan.300": "300", "plan.2000": "2000"}
 

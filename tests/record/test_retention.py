@@ -28,6 +28,7 @@ from labwright.record.events.search_events import (
 )
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.search_state import SearchState
 from labwright.record.retention import collectable, delete_unreferenced, find_deletions
 from labwright.record.run_folder import RunFolder, seal_source
 from labwright.record.schema.cell import Cell, CellOutcomeLine
@@ -74,7 +75,7 @@ def random_state(rng: random.Random) -> tuple[RunState, Named]:
                 "search": {"order": rng.choice(["arrival", "arrival", "ticket"])},
             },
         ),
-        data_plan=PLAN,
+        search=SearchState(data_plan=PLAN),
     )
     named: Named = {}
     reached = rng.randint(1, 4)
@@ -147,7 +148,7 @@ def wanted(state: RunState, named: Named) -> Iterator[tuple[str, str]]:
             yield from ((f"{who}, cell", f"cells/{line.id}/artifacts") for line in attempt.cells)
         yield from ((f"{who}, own", f"cells/{run}/artifacts") for run, (by, _) in state.cells.items() if by == name)
 
-    cited = state.read_setting("keep") == "cited" and state.released is not None and state.released.released
+    cited = state.read_setting("keep") == "cited" and state.paper.released is not None and state.paper.released.released
     paper = {
         name
         for top in [find_winner(state), *(one.id for one in find_ablation_nodes(state))]
@@ -171,7 +172,7 @@ def wanted(state: RunState, named: Named) -> Iterator[tuple[str, str]]:
         for read in named[name] & state.nodes.keys():
             yield from last(f"the source of {name}", read)
     for node in state.nodes.values():
-        if not cited and not state.stages[node.stage].is_settled:
+        if not cited and not state.search.stages[node.stage].is_settled:
             yield from last("a parent or a cell to take over", node.id)
         if node.is_finished:
             continue
@@ -190,7 +191,7 @@ def wanted(state: RunState, named: Named) -> Iterator[tuple[str, str]]:
             ("a second attempt", f"cells/{run}/checkpoints") for run, (by, _) in state.cells.items() if by == node.id
         )
     if not cited:
-        for best in {one.best for one in state.stages.values() if one.best}:
+        for best in {one.best for one in state.search.stages.values() if one.best}:
             for name in (best, *(one.id for one in find_replicates(state, best))):
                 yield from last("the best of a stage", name)
 

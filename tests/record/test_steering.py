@@ -231,7 +231,7 @@ def test_without_a_process_only_notes_and_marks_are_kept(verb: str) -> None:
 
 def test_a_node_that_was_carried_forward_is_not_closed() -> None:
     state = state_of()
-    best = state.stages["preliminary"].best
+    best = state.search.stages["preliminary"].best
     assert best is not None
     said = find_refusal(state, CommandReceived(verb="mark", mark="closed", target=best, text="r"), is_running=True)
     assert "preliminary selected" in str(said)
@@ -273,7 +273,7 @@ def test_notes_are_seen_by_later_decisions_of_their_stage_alone() -> None:
     state = state_of(
         CommandReceived(verb="note", text="now"), CommandReceived(verb="note", target="agenda", text="later")
     )
-    assert state.stage == stage
+    assert state.search.stage == stage
     assert state.list_notes(k, stage) == () and state.list_notes(k + 1, stage) == ("now",)
     assert state.list_notes(k + 1, "agenda") == ("later",) and state.list_notes(k + 1, "ablation") == ()
 
@@ -300,7 +300,7 @@ def test_any_command_folds_after_any_prefix() -> None:
 
 def test_what_was_ablated_from_a_suspect_node_is_suspect_with_it() -> None:
     story = make_sample()
-    best = story.state.stages["preliminary"].best
+    best = story.state.search.stages["preliminary"].best
     child = story.add_node("ablation", "ablate", best)
     mended, other = story.add_node("ablation", "debug", child), story.add_node("ablation", "ablate", "n0002")
     state = state_of(CommandReceived(verb="mark", target=best or "", text="leaks"), story=story)

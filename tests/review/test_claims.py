@@ -15,6 +15,7 @@ from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import Claim, compute_claims
 from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs
 from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.search_state import SearchState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.claims import ReadClaim, ReadSentence, SentenceReading
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec
@@ -117,7 +118,7 @@ def make_record(*, confirmed: bool = True, more: tuple[Hypothesis, ...] = ()) ->
         ReplicateValues(seed, f"r{seed}", {(one.dataset, one.condition, one.name): one.value for one in found})
         for seed, found in measured.items()
     ]
-    state = RunState(data_plan=plan, nodes={one.id: one for one in nodes.values()})
+    state = RunState(search=SearchState(data_plan=plan), nodes={one.id: one for one in nodes.values()})
     return ClaimRecord(
         plan=plan,
         decisions=decide_from_runs(plan, runs, confirmed=confirmed),

@@ -157,9 +157,9 @@ class SearchWorld:
 
     def take_look(self, look: int) -> None:
         """Record a look that decides nothing, or everything from the look `conclusive_look` on."""
-        lock, nodes = self.log.state.current_lock, list_look_replicates(self.log.state, look)
+        lock, nodes = self.log.state.search.current_lock, list_look_replicates(self.log.state, look)
         assert lock is not None
-        if len(self.log.state.looks) > look:
+        if len(self.log.state.search.looks) > look:
             return
         conclusive = self.conclusive_look is not None and look >= self.conclusive_look
         limit = explain_sampling_end(
@@ -226,7 +226,7 @@ class SearchWorld:
             CellsRequired(node=node, cells=tuple(cells), keys=keys, code=dict.fromkeys(("baseline", "method"), code))
         )
         for cell, key in zip(cells, keys, strict=True):
-            setting = self.log.state.find_setting(cell.arm, cell.trial)
+            setting = self.log.state.search.find_setting(cell.arm, cell.trial)
             value = (
                 self.compute_value(cell.arm, setting) if self.by_setting or action.kind == "trial" else values[cell.arm]
             )
@@ -290,7 +290,7 @@ async def run_search(
         check_room=check_room,
     )
     for stage in stages:
-        if log.state.stages[stage].is_settled:
+        if log.state.search.stages[stage].is_settled:
             continue
         end = await scheduler.run(stage, limits)
         assert end is not None and isinstance(end.action, EndStage)
@@ -300,7 +300,7 @@ async def run_search(
             StageWinnerChosen(stage=stage, best=view.best_node.id if view.best_node else None, ended=end.action.reason)
         )
         lock()
-        if not any(one.best for one in log.state.stages.values()):
+        if not any(one.best for one in log.state.search.stages.values()):
             return
 
 

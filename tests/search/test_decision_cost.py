@@ -87,7 +87,9 @@ def test_what_is_kept_from_one_decision_to_the_next_is_what_would_be_computed_an
     found: list[object] = []
     for event in events:
         apply_event(state, event)
-        found.append((collect_trial_results(state), compute_efforts(state)) if state.data_plan is not None else None)
+        found.append(
+            (collect_trial_results(state), compute_efforts(state)) if state.search.data_plan is not None else None
+        )
     for number in range(len(events), 2, -max(1, len(events) // 40)):
         fresh = fold_events((event, 0.0) for event in events[:number])
         assert (collect_trial_results(fresh), compute_efforts(fresh)) == found[number - 1]

@@ -63,7 +63,7 @@ def test_once_all_are_closed_the_agenda_ends(policy: str) -> None:
     log, _ = run_whole_search(world=DecliningAll, agenda=AGENDA, policy=policy, window=1, num_workers=1, buggy=0.0)
     assert items(log) == ["one", "two"]
     assert end_of(log, "agenda") == "no experiment has an idea left to try"
-    assert log.state.stages["agenda"].best == log.state.stages["tuning"].best
+    assert log.state.search.stages["agenda"].best == log.state.search.stages["tuning"].best
 
 
 def test_with_several_at_once_no_item_is_asked_about_while_the_answer_is_out() -> None:

@@ -46,10 +46,10 @@ def search_for(seconds: float, objective: str, order: str) -> tuple[SearchWorld,
 def test_confirmation_is_complete_where_exploration_has_to_stop(seconds: float, objective: str, order: str) -> None:
     world, _ = search_for(seconds, objective, order)
     state = world.log.state
-    lock = state.current_lock
-    assert lock is not None and state.looks, "a look was reached"
-    assert len(state.looks[-1].seeds) >= min(lock.n, lock.looks[0])
-    stopped = [one.limit_reason for one in state.stages.values() if one.limit_reason is not None]
+    lock = state.search.current_lock
+    assert lock is not None and state.search.looks, "a look was reached"
+    assert len(state.search.looks[-1].seeds) >= min(lock.n, lock.looks[0])
+    stopped = [one.limit_reason for one in state.search.stages.values() if one.limit_reason is not None]
     assert stopped and all("set aside for" in reason for reason in stopped)
     assert state.limit_reason is None, "nothing that was started had to be cut"
     fresh = [one for one in state.nodes.values() if one.seed >= FRESH_SEED_OFFSET and one.parent == lock.winner]
@@ -59,10 +59,10 @@ def test_confirmation_is_complete_where_exploration_has_to_stop(seconds: float, 
 def test_no_planning_seed_runs_where_time_ended_tuning_and_all_affordable_seeds_are_planned() -> None:
     world, given = search_for(300.0, "measure", "arrival")
     state = world.log.state
-    assert "set aside for" in (state.stages["tuning"].limit_reason or "")
+    assert "set aside for" in (state.search.stages["tuning"].limit_reason or "")
     planning = [one for one in state.nodes.values() if one.kind == "replicate" and one.seed < FRESH_SEED_OFFSET]
     assert not planning
-    lock = state.current_lock
+    lock = state.search.current_lock
     assert lock is not None and not lock.wanted and given.count_seeds("agenda") < lock.n < given.max_seeds
     assert "there is time for" in lock.why and lock.looks[2] <= lock.n, "three looks fit"
 

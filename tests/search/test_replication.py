@@ -32,7 +32,7 @@ def test_ablated_variants_that_worked_are_all_replicated() -> None:
         buggy=0.0, agenda=StageLimits(nodes=4, num_seeds=3), ablation=StageLimits(nodes=2, num_seeds=3)
     )
     state = log.state
-    best = state.stages["ablation"].best
+    best = state.search.stages["ablation"].best
     targets = [node.id for node in state.list_stage_nodes("ablation") if node.kind == "ablate"] + [best]
     for target in targets:
         replicates = [n for n in state.nodes.values() if n.kind == "replicate" and n.parent == target]
@@ -100,12 +100,16 @@ def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(
         agenda=StageLimits(nodes=3, num_seeds=5),
     )
     state = log.state
-    assert state.current_lock is not None and state.current_lock.winner == state.stages["agenda"].best
-    assert state.current_lock.seeds == tuple(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + count))
+    assert (
+        state.search.current_lock is not None and state.search.current_lock.winner == state.search.stages["agenda"].best
+    )
+    assert state.search.current_lock.seeds == tuple(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + count))
     pilot = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "tuning"]
     assert pilot and all(one.seed < FRESH_SEED_OFFSET for one in pilot)
     if world is Loud:
-        assert state.current_lock.wanted["gain"] > 20 and "search.max_seeds is 20" in state.current_lock.why
+        assert (
+            state.search.current_lock.wanted["gain"] > 20 and "search.max_seeds is 20" in state.search.current_lock.why
+        )
 
 
 def test_no_slot_waits_for_a_look_but_at_most_one_look_runs_ahead() -> None:
@@ -121,7 +125,7 @@ def test_no_slot_waits_for_a_look_but_at_most_one_look_runs_ahead() -> None:
         tuning=StageLimits(nodes=4, num_seeds=5),
         agenda=StageLimits(nodes=3, num_seeds=5),
     )
-    lock = log.state.current_lock
+    lock = log.state.search.current_lock
     assert lock is not None and lock.n == 30 and lock.looks[:3] == (15, 22, 30) and world.places_used == 4
     started = list[int]()
     before_look = list[int]()
@@ -147,13 +151,15 @@ def test_looks_read_the_first_fresh_seeds_and_end_by_a_decision_or_a_limit(
         buggy=0.0, world=world, plan=DECIDED, max_seeds=20, order=order, agenda=StageLimits(nodes=3, num_seeds=5)
     )
     state = log.state
-    assert state.current_lock is not None and state.current_lock.looks[:5] == (5, 8, 10, 15, 20)
-    assert [len(one.seeds) for one in state.looks] == sizes
-    assert all(one.seeds == tuple(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + len(one.seeds))) for one in state.looks)
-    assert state.looks[-1].ends == (
+    assert state.search.current_lock is not None and state.search.current_lock.looks[:5] == (5, 8, 10, 15, 20)
+    assert [len(one.seeds) for one in state.search.looks] == sizes
+    assert all(
+        one.seeds == tuple(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + len(one.seeds))) for one in state.search.looks
+    )
+    assert state.search.looks[-1].ends == (
         "decided" if world is Early else "the next look takes 29 seeds, and search.max_seeds is 20"
     )
-    fresh = find_trusted_replicates(state, state.current_lock.winner)
+    fresh = find_trusted_replicates(state, state.search.current_lock.winner)
     assert len(fresh) == sizes[-1], "claims rest on the fresh ones, and none runs that no look reads"
     looked_at = 0
     for event in log.events:  # a seed runs only after the look before it
@@ -161,7 +167,10 @@ def test_looks_read_the_first_fresh_seeds_and_end_by_a_decision_or_a_limit(
             looked_at = event.look + 1
         elif isinstance(event, DecisionMade) and isinstance(event.action, ExpandTree):
             ordinal = event.action.seed - FRESH_SEED_OFFSET
-            assert event.action.parent != state.current_lock.winner or ordinal < state.current_lock.looks[looked_at]
+            assert (
+                event.action.parent != state.search.current_lock.winner
+                or ordinal < state.search.current_lock.looks[looked_at]
+            )
 
 
 @pytest.mark.slow
@@ -175,7 +184,7 @@ def test_looks_give_one_tree_in_ticket_order_and_survive_a_kill(objective: str) 
         return run_whole_search(buggy=0.0, world=Early, plan=plan, timing=timing, **changes)[0]
 
     whole = search(0, 2)
-    assert len(whole.state.looks) == 2
+    assert len(whole.state.search.looks) == 2
     assert all(comparable_tree(search(timing, places)) == comparable_tree(whole) for timing, places in ((1, 1), (2, 4)))
     looks = [k for k, event in enumerate(whole.events) if isinstance(event, LookTaken)]
     for cut in (place + step for place in looks for step in (-1, 0, 1)):
@@ -183,15 +192,19 @@ def test_looks_give_one_tree_in_ticket_order_and_survive_a_kill(objective: str) 
         world = Early(log, buggy=0.0)
         world.settings = given
         virtual_time.run(run_search(log, world, given))
-        assert [one.model_dump() for one in log.state.looks] == [one.model_dump() for one in whole.state.looks]
+        assert [one.model_dump() for one in log.state.search.looks] == [
+            one.model_dump() for one in whole.state.search.looks
+        ]
         assert comparable_tree(log) == comparable_tree(whole)
 
 
 def test_few_seeds_are_read_by_one_look() -> None:
     log, _ = run_whole_search(buggy=0.0, world=Quiet, plan=DECIDED, num_seeds=3, max_seeds=6)
     state = log.state
-    assert state.current_lock is not None and state.current_lock.looks == (6,)
-    assert [len(one.seeds) for one in state.looks] == [6] and state.looks[0].ends == "the table of looks ends"
+    assert state.search.current_lock is not None and state.search.current_lock.looks == (6,)
+    assert [len(one.seeds) for one in state.search.looks] == [6] and state.search.looks[
+        0
+    ].ends == "the table of looks ends"
 
 
 @pytest.mark.parametrize(("objective", "stage"), [("improve", "agenda"), ("measure", "tuning")])
@@ -211,7 +224,9 @@ def test_the_lock_follows_the_last_stage_that_selects_and_comes_before_any_fresh
         and event.action.seed >= FRESH_SEED_OFFSET
     ]
     assert begun and min(begun) > locked
-    assert log.state.current_lock is not None and log.state.current_lock.plan == log.state.plan_hash
+    assert (
+        log.state.search.current_lock is not None and log.state.search.current_lock.plan == log.state.search.plan_hash
+    )
     if objective == "measure":
         later = [
             event.action
@@ -219,7 +234,9 @@ def test_the_lock_follows_the_last_stage_that_selects_and_comes_before_any_fresh
             if isinstance(event, DecisionMade) and isinstance(event.action, ExpandTree)
         ]
         assert all(one.seed >= FRESH_SEED_OFFSET for one in later[:2]), "the claim comes before exploration"
-        assert log.state.stages["agenda"].best == log.state.current_lock.winner, "nothing is selected afterwards"
+        assert log.state.search.stages["agenda"].best == log.state.search.current_lock.winner, (
+            "nothing is selected afterwards"
+        )
 
 
 def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
@@ -227,7 +244,7 @@ def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
     log, _ = run_whole_search(buggy=0.0, world=Loud, plan=DECIDED, order="arrival", max_seeds=20, tuning=pilot)
     state = log.state
     given = make_settings(order="arrival", max_seeds=20, num_workers=2, tuning=pilot)
-    state.locks.clear()
+    state.search.locks.clear()
     short, longer = (build_lock(state, given, affordable=seeds) for seeds in (6, 15))
     assert short is not None and short.n == 6 and "there is time for 6" in short.why and short.looks == (6,)
     tight, ample = (build_lock(state, given, affordable=15, with_controls=seeds) for seeds in (9, 40))
@@ -282,11 +299,11 @@ def test_a_fresh_seed_that_was_cut_short_is_owed_again_and_one_that_failed_is_re
         max_seeds=20,
     )
     state = log.state
-    assert state.current_lock is not None and state.current_lock.n == 5
+    assert state.search.current_lock is not None and state.search.current_lock.n == 5
     fresh = [
         one
         for one in state.nodes.values()
-        if one.kind == "replicate" and one.parent == state.current_lock.winner and one.seed >= FRESH_SEED_OFFSET
+        if one.kind == "replicate" and one.parent == state.search.current_lock.winner and one.seed >= FRESH_SEED_OFFSET
     ]
     assert Counter(one.seed - FRESH_SEED_OFFSET for one in fresh) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1}
     assert {one.seed - FRESH_SEED_OFFSET for one in fresh if one.status == "good"} == {0, 1, 2, 4, 6}, (
@@ -298,7 +315,7 @@ def test_a_fresh_seed_that_was_cut_short_is_owed_again_and_one_that_failed_is_re
     )
     cut = next(one for one in fresh if one.seed == FRESH_SEED_OFFSET + 1 and one.status == "cancelled")
     before = build_snapshot(state, "ablation", VisibleDecisions(through=cut.decision), before=cut.decision + 1)
-    target = state.nodes[state.current_lock.winner]
+    target = state.nodes[state.search.current_lock.winner]
     assert find_lacking_seeds(before, target, [FRESH_SEED_OFFSET + 1]) == (FRESH_SEED_OFFSET + 1,)
     assert (
         find_lacking_seeds(
@@ -320,9 +337,9 @@ def test_what_divergence_may_cost_asks_for_many_seeds_where_worst_values_count()
         }
     )
     log, _ = run_whole_search(buggy=0.0, world=Quiet, plan=worst, max_seeds=20, tuning=StageLimits(num_seeds=5))
-    assert log.state.current_lock is not None and log.state.current_lock.n == 20
+    assert log.state.search.current_lock is not None and log.state.search.current_lock.n == 20
     rate = 0.05 / 2 / 1.1  # half of the smallest effect, of the 1.1 that it costs
-    assert log.state.current_lock.wanted["gain"] == pytest.approx(math.log(0.025) / math.log(1 - rate), rel=0.02)
+    assert log.state.search.current_lock.wanted["gain"] == pytest.approx(math.log(0.025) / math.log(1 - rate), rel=0.02)
 
 
 def test_ablations_have_the_seeds_of_what_they_are_compared_with() -> None:
@@ -358,7 +375,7 @@ def test_a_summary_comes_after_all_replicates_and_their_aggregate() -> None:
     for k, decided in state.decisions.items():
         for stage in ("preliminary", "tuning", "agenda"):
             if decided.action == build_summary_task(stage):
-                best = state.stages[stage].best
+                best = state.search.stages[stage].best
                 due = [
                     one
                     for one in state.nodes.values()
@@ -379,7 +396,7 @@ def test_the_best_draft_is_not_replicated_and_only_the_confirmation_is_drawn_tog
     log, _ = run_whole_search(buggy=0.0, num_seeds=5, tuning=StageLimits(nodes=4))
     state = log.state
     replicates = [one for one in state.nodes.values() if one.kind == "replicate" and one.seed < FRESH_SEED_OFFSET]
-    tuned, first = state.stages["tuning"].best, FINALIST_SEED_OFFSET
+    tuned, first = state.search.stages["tuning"].best, FINALIST_SEED_OFFSET
     assert [(one.parent, one.seed) for one in replicates if one.stage == "tuning"] == [
         (tuned, seed) for seed in range(first, first + NUM_PLANNING_SEEDS)
     ], "with the seeds of the finalists, whose measurements they reuse"
@@ -432,7 +449,7 @@ def test_a_gain_that_seeds_hide_is_found_by_pairs_of_runs_with_one_seed(order: s
         buggy=0.0, world=Shared, plan=UNTUNED, num_seeds=3, order=order, agenda=StageLimits(nodes=3, num_seeds=5)
     )
     state = log.state
-    best = state.nodes[state.stages["agenda"].best or ""]
+    best = state.nodes[state.search.stages["agenda"].best or ""]
     assert best.kind == "improve", "the prototype was kept for being cheaper"
     reruns = [
         one
@@ -458,4 +475,4 @@ def test_what_pairs_leave_open_too_goes_to_the_earlier_node_and_few_are_run_agai
         for one in state.nodes.values()
         if one.kind == "replicate" and one.stage == "agenda" and one.seed < FRESH_SEED_OFFSET
     ]
-    assert len({one.parent for one in reruns}) <= 3 and state.stages["agenda"].best is not None
+    assert len({one.parent for one in reruns}) <= 3 and state.search.stages["agenda"].best is not None

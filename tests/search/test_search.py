@@ -109,7 +109,7 @@ def test_the_search_ends_and_debugs_no_deeper_than_allowed(seed: int, buggy: flo
     assert all(view.count_debug_depth(node) <= depth for node in log.state.nodes.values())
     assert all(node.is_finished for node in log.state.nodes.values())
     if buggy == 1.0:
-        assert log.state.stages["preliminary"].best is None
+        assert log.state.search.stages["preliminary"].best is None
 
 
 def test_an_identical_failure_is_not_tried_a_third_time() -> None:

@@ -93,7 +93,7 @@ def test_a_pause_takes_nothing_of_the_time_of_a_stage(hold: bool, limited: bool)
             log.append(CommandReceived(verb="resume"))
             signals.resume()
         await task
-        return log.state.stages["preliminary"].limit_reason is not None
+        return log.state.search.stages["preliminary"].limit_reason is not None
 
     assert virtual_time.run(timed()) is limited
 
@@ -192,7 +192,7 @@ def built_on(log: MemoryLog, node: str) -> list[int]:
 @pytest.mark.parametrize("mark", ["suspect", "closed"])
 def test_nothing_more_is_built_on_a_marked_node_and_the_stage_settles_on_another(mark: str) -> None:
     plain, _ = run_whole_search(seed=4, buggy=0.2)
-    best = plain.state.stages["preliminary"].best
+    best = plain.state.search.stages["preliminary"].best
     assert best is not None
 
     def choose(log: MemoryLog) -> Event | None:  # in ticket order it is the same tree up to here
@@ -205,7 +205,7 @@ def test_nothing_more_is_built_on_a_marked_node_and_the_stage_settles_on_another
     [at] = [one.after_decision for one in log.state.user_commands]
     node = log.state.user_commands[0].command.target
     assert not [k for k in built_on(log, node) if k > at]
-    assert log.state.stages["preliminary"].best not in (node, None)
+    assert log.state.search.stages["preliminary"].best not in (node, None)
     end = log.state.find_stage_end("preliminary")
     assert end is not None
     view = build_snapshot(log.state, "preliminary", end.seen, before=end.k, settings=make_settings())
@@ -224,22 +224,22 @@ def test_a_buggy_node_that_is_closed_is_not_debugged() -> None:
 
 def test_where_the_best_of_a_settled_stage_is_suspect_it_settles_on_the_next_best() -> None:
     def choose(log: MemoryLog) -> Event | None:
-        best, first = log.state.stages["tuning"].best, log.state.stages["preliminary"].best
+        best, first = log.state.search.stages["tuning"].best, log.state.search.stages["preliminary"].best
         return CommandReceived(verb="mark", target=best, text="no") if best is not None and best != first else None
 
     log = marked_run(choose, seed=0)
     mark = log.state.user_commands[0]
-    known = log.state.stages["tuning"]
+    known = log.state.search.stages["tuning"]
     bests = [one.best for _, one in known.settlements]
     assert bests[0] == mark.command.target and len(set(bests)) == len(bests) > 1 and known.best is not None
     assert not [k for k in built_on(log, mark.command.target) if k > mark.after_decision]
-    assert all(log.state.stages[name].is_settled for name in STAGES)
-    assert mark.command.target not in [log.state.stages[name].best for name in STAGES]
+    assert all(log.state.search.stages[name].is_settled for name in STAGES)
+    assert mark.command.target not in [log.state.search.stages[name].best for name in STAGES]
 
 
 def test_where_all_that_was_carried_forward_is_suspect_the_stages_end() -> None:
     def choose(log: MemoryLog) -> Event | None:
-        best = log.state.stages["preliminary"].best
+        best = log.state.search.stages["preliminary"].best
         later = next(
             (
                 n.id
@@ -277,8 +277,8 @@ def test_where_all_that_was_carried_forward_is_suspect_the_stages_end() -> None:
             )
 
     virtual_time.run(stages())
-    assert "there is no node to build on" in str(log.state.stages["ablation"].end_reason)
-    assert log.state.stages["ablation"].best is None
+    assert "there is no node to build on" in str(log.state.search.stages["ablation"].end_reason)
+    assert log.state.search.stages["ablation"].best is None
 
 
 def test_a_decision_looks_the_same_after_a_mark_that_came_later() -> None:

@@ -197,7 +197,7 @@ def test_the_best_are_tried_again_with_other_seeds_before_one_is_chosen(monkeypa
     )
     lucky, steady = known["method"][0], known["method"][1]
     pair = (lucky.model_copy(update={"values": {"digits": 0.0}, "seeds": 1}), steady.model_copy(update={"seeds": 3}))
-    assert find_best(pair, log.state.data_plan or PLAN) == pair[1], "what was tried with more seeds goes first"
+    assert find_best(pair, log.state.search.data_plan or PLAN) == pair[1], "what was tried with more seeds goes first"
 
 
 def test_a_later_stage_tries_nothing_again_where_no_code_changed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,7 +154,7 @@ class World:
             self.log.append(DecisionMade(k=k, action=RunTask(task=task)))
             self.log.append(TaskDone(k=k))
         for node in nodes_to_score(self.state):
-            if node.id in self.state.test_measurements:  # by a look
+            if node.id in self.state.search.test_measurements:  # by a look
                 continue
             arms = tuple(dict.fromkeys(one.condition for one in node.measurements))
             self.log.append(SealedTestScored(node=node.id, measurements=scores(node.seed, arms)))
@@ -295,7 +295,7 @@ def test_planned_ablations_are_taken_up_in_order_once_each_and_then_the_stage_en
     world = World(tmp_path, Model(ablation_plan=planning("no-mean", "no-weight", "no-grand"))).searched()
     state = world.state
     assert taken_up(state) == ["no-mean", "no-weight", "no-grand"]
-    assert state.stages["ablation"].end_reason == "every planned ablation was tried"
+    assert state.search.stages["ablation"].end_reason == "every planned ablation was tried"
     assert [(one.outcome, one.arms, one.replicates) for one in collect_ablation_results(state)] == [
         ("measured", (name,), 2) for name in ("no-mean", "no-weight", "no-grand")
     ]
@@ -303,7 +303,7 @@ def test_planned_ablations_are_taken_up_in_order_once_each_and_then_the_stage_en
     assert [one.ablation.name for one in asked if one.ablation] == ["no-mean", "no-weight", "no-grand"]
     assert len(world.model.inputs["ablation_plan"]) == 1
     inputs = world.model.inputs["ablation_plan"][0]
-    assert inputs.most == 4 and inputs.method.id == state.stages["agenda"].best
+    assert inputs.most == 4 and inputs.method.id == state.search.stages["agenda"].best
     assert "lab.submit" in inputs.method.experiment
 
 
@@ -351,7 +351,7 @@ def test_duplicates_foreign_metrics_and_silent_risks_are_shown_to_the_planner_on
     assert any(one.startswith("'shrunk' is an arm that every experiment measures") for one in second.complaints)
     assert second.complaints[-1].startswith("risk factor 1 needs")
     assert taken_up(world.state) == ["no-mean"], "what can be used is used"
-    assert world.state.planned_ablations is not None and world.state.planned_ablations.risks == (
+    assert world.state.search.planned_ablations is not None and world.state.search.planned_ablations.risks == (
         "Few classes (the planner gave no reason)",
     )
 
@@ -377,7 +377,7 @@ def test_what_was_not_measured_is_no_surprise(tmp_path: Path) -> None:
     complaint = "surprise: 'nowhere' was not measured; measured conditions: plain, shrunk"
     assert (first.complaints, second.complaints) == ((), (complaint,))
     assert taken_up(world.state) == ["no-mean", "no-weight"]
-    assert world.state.planned_ablations is not None and world.state.planned_ablations.surprise is None
+    assert world.state.search.planned_ablations is not None and world.state.search.planned_ablations.surprise is None
     assert find_surprise_fault(surprise, (make_ablation("no-mean"),), {"nowhere"}) == (
         "surprise: its control 'no-weight' is no usable ablation of your plan: name one of them"
     )
@@ -388,16 +388,16 @@ def test_without_a_usable_plan_the_stage_takes_up_the_risks_and_the_record_says_
         raise ModelOutputInvalid("it answered in prose")
 
     state = World(tmp_path, Model(ablation_plan=plan)).searched().state
-    assert state.planned_ablations is not None and "it answered in prose" in state.planned_ablations.why
+    assert state.search.planned_ablations is not None and "it answered in prose" in state.search.planned_ablations.why
     items = {
         one.action.item
         for one in state.decisions.values()
         if isinstance(one.action, ExpandTree) and one.action.kind == "ablate"
     }
-    assert items == {"Few classes"} and state.stages["ablation"].end_reason == "limit of 4 nodes"
+    assert items == {"Few classes"} and state.search.stages["ablation"].end_reason == "limit of 4 nodes"
     off = compose_settings(flags={**FLAGS, "search.planned_ablations": 0}, environment={})
     world = World(tmp_path / "off", Model(), off).searched()
-    assert world.state.planned_ablations is None and "ablation_plan" not in world.model.inputs
+    assert world.state.search.planned_ablations is None and "ablation_plan" not in world.model.inputs
 
 
 def test_too_many_are_cut_and_every_risk_has_its_line() -> None:
@@ -436,7 +436,7 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
 ) -> None:
     model = Model(missing_ablations=missing("half-weight", "no-noise"), reflect=done)
     world = at_draft(drafted_once, tmp_path, model)
-    scored = set(world.state.test_measurements)
+    scored = set(world.state.search.test_measurements)
     assert world.reviewed() and world.state.phase == "release"
     state = world.state
     late = [one for one in collect_ablation_results(state) if one.by == "reviewer"]
@@ -449,7 +449,7 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     again = [one for node in nodes for one in find_replicates(state, node.id)]
     assert all(node.parent == best and (node.stage, node.kind) == ("ablation", "ablate") for node in nodes)
     assert [one.seed for one in again] == [10_003, 10_004] * 2, "paired with the replicates of the method"
-    assert {one for one in state.test_measurements if one not in scored} == {one.id for one in (*nodes, *again)}
+    assert {one for one in state.search.test_measurements if one not in scored} == {one.id for one in (*nodes, *again)}
     kinds = [event.type for event in world.log.events]
     assert kinds.index("ablations_missed") < kinds.index("drafted", kinds.index("ablations_missed"))
     first = next(
@@ -460,7 +460,7 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     assert not any(event.type in ("proposed", "executed", "judged") for event in world.log.events[first:])
     told = world.model.inputs["reflect"][0].news
     assert len(told) == 2 and "measured, as half-weight: report it by its keys" in told[0]
-    assert state.drafts[-1].anew and state.limit_reason is None
+    assert state.paper.drafts[-1].anew and state.limit_reason is None
     assert "its test results: half-weight, no-noise" in " ".join(list_disclosures(state, []))
     disclosed = json.loads(format_disclosure(state, isolation="", text_round=0))["ablations"]
     assert len(disclosed["trials"]) == 3 and disclosed["missing"] == "The claims need them."
@@ -478,9 +478,9 @@ def test_the_reviewer_reads_values_and_what_was_done_and_asks_for_nothing_twice(
     assert second.complaints == ("'no-shrinkage' makes the same change as 'without-shrinkage'",)
     state = world.state
     assert (
-        state.missing_ablations is not None
-        and state.missing_ablations.missing == ()
-        and "Dropped: 'no-shrinkage'" in state.missing_ablations.why
+        state.search.missing_ablations is not None
+        and state.search.missing_ablations.missing == ()
+        and "Dropped: 'no-shrinkage'" in state.search.missing_ablations.why
     )
     assert "reflect" not in model.inputs and state.phase == "release", "there is nothing to tell"
 
@@ -508,8 +508,8 @@ def test_nobody_is_asked_when_it_is_off_or_the_run_is_over(
         return
     assert world.reviewed() and model.inputs == {} and world.state.phase == "release"
     assert (
-        world.state.missing_ablations is not None
-        and "no reviewer was asked: the time limit" in world.state.missing_ablations.why
+        world.state.search.missing_ablations is not None
+        and "no reviewer was asked: the time limit" in world.state.search.missing_ablations.why
     )
 
 
@@ -526,7 +526,7 @@ def test_without_time_or_budget_it_is_a_limitation_and_the_run_is_no_partial_one
     assert "was not run" in world.model.inputs["reflect"][0].news[0]
     state, flags = fold_events((event, 0.0) for event in drafted_once[1]), {**FLAGS, "models.code.max_tokens": 100_000}
     aside = build_cost_table(compose_settings(flags=flags, environment={})).compute_set_aside(state, 1, "judge")
-    room = {"budget.usd": state.spent_cost.usd + aside.usd + 1.0}  # for the reviewer, but not for code
+    room = {"budget.usd": state.calls.spent_cost.usd + aside.usd + 1.0}  # for the reviewer, but not for code
     capped = compose_settings(flags={**flags, **room}, environment={})
     world = at_draft(
         drafted_once,
@@ -586,7 +586,8 @@ def test_cut_after_any_event_it_ends_as_the_same_run_and_nothing_is_done_twice(
             assert again.reviewed()
         assert tree(again.state) == tree(whole.state), f"cut after event {cut}, {prefix[-1].type}"
         assert (
-            again.state.missing_ablations == whole.state.missing_ablations and again.state.drafts == whole.state.drafts
+            again.state.search.missing_ablations == whole.state.search.missing_ablations
+            and again.state.paper.drafts == whole.state.paper.drafts
         )
         counts = Counter(str(event.key) for event in again.log.events if event.type == "answered")
         counts += Counter(
@@ -595,7 +596,7 @@ def test_cut_after_any_event_it_ends_as_the_same_run_and_nothing_is_done_twice(
         counts += Counter(one.node for one in again.log.events if isinstance(one, SealedTestScored))
         assert max(counts.values()) == 1
         asked = sum(len(found) for found in again.model.inputs.values())
-        assert asked == len(whole.state.answers) - sum(event.type == "answered" for event in prefix)
+        assert asked == len(whole.state.calls.answers) - sum(event.type == "answered" for event in prefix)
         shutil.rmtree(root)
 
 
@@ -633,7 +634,7 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
             n.varies,
             n.source_sha256,
             n.measurements,
-            state.test_measurements.get(n.id),
+            state.search.test_measurements.get(n.id),
         )
         for n in state.nodes.values()
     ]
@@ -641,7 +642,7 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
 
 def test_an_old_record_knows_neither(tmp_path: Path) -> None:
     old = MemoryLog([RunStarted(idea=IDEA, settings={"paper": {"reflections": 1}}, seed=3, version="0", model="m")])
-    assert old.state.planned_ablations is None and old.state.missing_ablations is None
+    assert old.state.search.planned_ablations is None and old.state.search.missing_ablations is None
     assert (
         collect_ablation_results(old.state) == ()
         and AblationsPlanned().ablations == ()

@@ -215,15 +215,15 @@ def test_fifty_searches_stay_below_their_cap_and_leave_the_paper_its_share(fives
 
         def kept(event: Event, state: RunState, settings: Settings = settings) -> None:
             nonlocal most_at_once
-            most_at_once = max(most_at_once, len(state.reservations))
-            assert not over(settings, state.spent_cost), (event, state.spent_cost)
+            most_at_once = max(most_at_once, len(state.calls.reservations))
+            assert not over(settings, state.calls.spent_cost), (event, state.calls.spent_cost)
 
         log = MemoryLog(listener=kept)
         log.append(RunStarted(idea=IDEA, settings=settings.model_dump(mode="json"), seed=seed, version="0", model="m"))
         log.append(PlanPrepared(data_plan=PLAN, datasets=()))
         asyncio.run(search(bench_of(settings, tmp_path / str(seed), model, log)))
         state = log.state
-        spent = state.spent_cost
+        spent = state.calls.spent_cost
         outline = table.compute_least_cost(OUTLINE) if settings.budget.gpu_hours is None else Cost()
         assert not over(settings, spent + outline), "no outline can be asked for any more"
         if settings.budget.usd or settings.budget.tokens:
@@ -258,7 +258,7 @@ def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
     found = run.start_study(IDEA, settings, runs=tmp_path, name="capped", listener=lambda event, state: None)
     state = read_state(tmp_path / "capped")
     assert state.limit_reason is not None and "budget" in state.limit_reason
-    assert not over(settings, state.spent_cost)
+    assert not over(settings, state.calls.spent_cost)
     assert found == 3, state.process_end
     assert (tmp_path / "capped" / "paper" / "paper.pdf").stat().st_size > 10_000
 
@@ -300,7 +300,7 @@ def test_a_raised_cap_goes_on_proposing_and_what_was_cut_off_stays_spent(tmp_pat
     )
     state = more.state
     assert state.limit_reason is None and len(state.nodes) > len(first.state.nodes)
-    assert state.lost_costs[1].usd >= 1.25 and state.read_setting("budget.usd") == 500.0
+    assert state.calls.lost_costs[1].usd >= 1.25 and state.read_setting("budget.usd") == 500.0
     same = searched(settings, tmp_path, *first.events[: cut + 1], RunResumed())
     assert same.state.limit_reason is not None, "the old cap still holds"
 
@@ -309,7 +309,7 @@ def test_status_tells_spent_reserved_left_and_what_is_to_come(tmp_path: Path) ->
     settings = capped(12)
     log = searched(settings, tmp_path)
     assert settings.budget.usd is not None
-    half = (settings.budget.usd - log.state.spent_cost.usd) / 2
+    half = (settings.budget.usd - log.state.calls.spent_cost.usd) / 2
     log.append(CostReserved(k=1, name="1.0.code.9", spending=Cost(usd=half)))
     found = read_status("runs/x", [(event, 0.0) for event in log.events], None, now=0.0)
     assert found.budget is not None

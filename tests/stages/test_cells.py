@@ -213,7 +213,7 @@ async def test_an_arm_that_diverges_with_another_seed_leaves_a_replicate_good(tm
     assert {seed: one.status for seed, one in again.items()} == {0: "good", 1: "buggy", 2: "good", 3: "good"}
     assert [line.diverged for line in again[0].attempts[-1].cells] == [False, True]
     assert {one.arm for one in again[0].measurements} == {"baseline"}
-    assert [one.seeds for one in bench.state.looks] == [tuple(FRESH_SEED_OFFSET + seed for seed in (0, 2, 3))]
+    assert [one.seeds for one in bench.state.search.looks] == [tuple(FRESH_SEED_OFFSET + seed for seed in (0, 2, 3))]
     on_validation = replace(bench.state, test_measurements={}, looks=[])  # this world submits no test predictions
     [part] = decide_hypotheses(on_validation)[0].parts
     assert part.diverged == {"method": 1, "baseline": 0} and len(part.values) == 2 and len(part.left_out) == 1

@@ -158,11 +158,11 @@ async def test_a_chosen_work_is_verified_and_offered_with_its_abstract(tmp_path:
     world = World(tmp_path, catalogues, ask=asks([CALIBRATION]))
     await gather_citations(world.bench)
     state = world.log.state
-    assert world.keys == ["guo2017calibration"] and world.log.state.works_chosen[0].refused == {}
+    assert world.keys == ["guo2017calibration"] and world.log.state.paper.works_chosen[0].refused == {}
     [entry] = read_run_library(state, world.bench.folder)
     assert read_verification(entry) and entry.arxiv == "1706.04599"
     assert "agreed: title, authors, year, arXiv" in entry.fields["verified"]
-    told = build_reflect_inputs(world.bench, state.drafts, 0)
+    told = build_reflect_inputs(world.bench, state.paper.drafts, 0)
     assert [(one.key, one.sentence) for one in told.supports] == [("guo2017calibration", SENTENCE)]
     assert told.inputs.references[0].abstract == "We study something, and find that it holds."
     assert "guo2017calibration" in build_paper_context(world.bench).evidence.cites
@@ -184,7 +184,7 @@ async def test_without_a_usable_answer_no_more_is_gathered_and_it_is_told(
         )
         await gather_citations(world.bench)
         state = world.log.state
-        assert [one.key.role for one in state.unanswered_calls.values()] == [role] and world.keys == []
+        assert [one.key.role for one in state.calls.unanswered_calls.values()] == [role] and world.keys == []
         assert state.is_task_done("cite")
 
 
@@ -200,7 +200,7 @@ async def test_a_retracted_or_unknown_choice_is_refused_and_said(tmp_path: Path,
 
     world = World(tmp_path, catalogues, ask=asks([MARGINS]), select=select)
     await gather_citations(world.bench)
-    assert world.keys == [] and world.log.state.works_chosen[0].refused == {
+    assert world.keys == [] and world.log.state.paper.works_chosen[0].refused == {
         "Miracle Cure of Overfitting by Tea": "it is retracted",
         "work 99": "there is no such work or search",
         "work 1": "there is no such work or search",
@@ -225,7 +225,7 @@ async def test_rounds_and_queries_are_bounded_and_must_name_a_sentence(
     world = World(tmp_path, catalogues, ask=ask, citation_rounds=2)
     monkeypatch.setattr(citations, "MAX_CITATION_QUERIES", 2)
     await gather_citations(world.bench)
-    assert [[one.query for one in found.searches] for found in world.log.state.works_found] == [
+    assert [[one.query for one in found.searches] for found in world.log.state.paper.works_found] == [
         ["margins 0", "survey of margins"],
         ["margins 2", "trees 2"],
     ]
@@ -238,14 +238,14 @@ async def test_a_work_that_the_library_has_is_not_taken_twice(tmp_path: Path, ca
     await check_library(world.bench)
     await gather_citations(world.bench)
     assert world.keys == ["guo", "muller"]
-    assert [one.key for one in world.log.state.works_chosen[0].supports] == ["guo"]
+    assert [one.key for one in world.log.state.paper.works_chosen[0].supports] == ["guo"]
 
 
 async def test_without_a_network_nothing_changes_and_it_is_said(tmp_path: Path) -> None:
     with Catalogues(WORLD, dict.fromkeys(CATALOGUE_NAMES, fail_unavailable)) as nowhere:
         world = World(tmp_path / "down", nowhere, ask=asks([CALIBRATION]))
         await gather_citations(world.bench)
-    [found] = world.log.state.works_found
+    [found] = world.log.state.paper.works_found
     assert len(found.searches[0].outages) == 4 and not found.works and not world.inputs(CiteSelectInputs)
     assert world.log.state.phase == "reflect"
     offline = World(tmp_path / "none", None, ask=asks([CALIBRATION]))
@@ -265,8 +265,8 @@ async def test_cut_off_anywhere_no_call_and_no_finished_search_is_made_again(
     if kept > 1:
         catalogues.world.works.insert(0, catalogues.world.works[5])  # the catalogues' answers change meanwhile
     await gather_citations(left.bench)
-    assert list(left.log.state.answers) == list(whole.log.state.answers)
-    assert left.log.state.works_chosen == whole.log.state.works_chosen and left.log.state.phase == "reflect"
+    assert list(left.log.state.calls.answers) == list(whole.log.state.calls.answers)
+    assert left.log.state.paper.works_chosen == whole.log.state.paper.works_chosen and left.log.state.phase == "reflect"
     answered = sum(isinstance(one, CallAnswered) for one in whole.log.events[: marks[kept - 1]])
     assert len(left.model.requests) == len(whole.model.requests) - answered
 
@@ -285,8 +285,8 @@ async def test_of_a_given_library_only_what_is_true_may_be_cited(tmp_path: Path,
     world.bench.folder.library.write_text(format_bibtex((*TRUE_ENTRIES[:3], *FALSE_ENTRIES[:3])))
     await check_library(world.bench)
     await check_library(world.bench)
-    assert world.keys == ["guo", "muller", "smote"] and world.log.state.library is not None
-    assert [bool(one.why) for one in world.log.state.library.entries] == [False] * 3 + [True] * 3
+    assert world.keys == ["guo", "muller", "smote"] and world.log.state.paper.library is not None
+    assert [bool(one.why) for one in world.log.state.paper.library.entries] == [False] * 3 + [True] * 3
     offline = World(tmp_path / "none", None, ask=asks())
     offline.bench.folder.library.write_text(
         format_bibtex((*read_run_library(world.log.state, world.bench.folder), *TRUE_ENTRIES[3:5]))

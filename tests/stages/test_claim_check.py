@@ -79,8 +79,8 @@ async def finish(desk: Desk) -> PaperReleased:
     await write_draft(desk.bench)
     await reflect(desk.bench)
     await release_paper(desk.bench)
-    assert desk.log.state.released is not None
-    return desk.log.state.released
+    assert desk.log.state.paper.released is not None
+    return desk.log.state.paper.released
 
 
 def requests(desk: Desk, role: str) -> list[ClaimReaderInputs]:
@@ -115,10 +115,10 @@ async def test_an_overclaim_goes_to_the_reflector_and_is_cut_at_release(tmp_path
     await finish(desk)
     [line] = [one for one in seen[0] if "safe default" in one]
     assert line.startswith("[claim] section 'Conclusion': 'Smoothing is a safe default.': read as generality")
-    best = select_best(desk.log.state.drafts)
+    best = select_best(desk.log.state.paper.drafts)
     assert best.draft.sections[-1].body == "It is open. That is all." and best.anew
     assert [one for one in best.edits if one.endswith(CUT_NOTE)]
-    assert not desk.log.state.claims_read[best.round].violations
+    assert not desk.log.state.paper.claims_read[best.round].violations
     last = [one.text for one in list_asked(requests(desk, "claim_reader")[-1])]
     assert last == ["That is all."], "what follows a cut is read again"
 
@@ -130,7 +130,7 @@ async def test_an_overclaim_in_title_or_abstract_leaves_a_draft(tmp_path: Path, 
     desk = Desk(tmp_path, scripted(sections=written("We ask. It is a safe default.", "It ends."), read=reading(said)))
     ended = await finish(desk)
     assert not ended.released and any(one.startswith(f"[claim] {where}: ") for one in ended.reasons)
-    assert select_best(desk.log.state.drafts).draft.abstract == "We ask. It is a safe default."
+    assert select_best(desk.log.state.paper.drafts).draft.abstract == "We ask. It is a safe default."
 
 
 @pytest.mark.slow
@@ -147,10 +147,10 @@ async def test_a_sentence_without_a_usable_reading_is_asked_once_more_and_then_b
     ended = await finish(desk)
     assert not ended.released
     assert "1 sentences have no usable reading, the first 'It ends here.': write again" in ended.reasons
-    assert [one.unread for one in desk.log.state.claims_read.values()][-1] == 1
+    assert [one.unread for one in desk.log.state.paper.claims_read.values()][-1] == 1
     asked = [[one.text for one in list_asked(inputs)] for inputs in requests(desk, "claim_reader")]
     assert asked[1] == ["It ends here."]
-    assert select_best(desk.log.state.drafts).draft.sections[-1].body == "It ends here.", "it is not cut"
+    assert select_best(desk.log.state.paper.drafts).draft.sections[-1].body == "It ends here.", "it is not cut"
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ async def test_a_point_is_made_in_words_of_the_writer_or_added_by_the_program(
     ended = await finish(desk)
     assert not any("settings-x" in line for line in ended.reasons)
     assert any("settings may explain it" in line for line in complaints[0]) != stated
-    texts = " ".join(one.body for one in select_best(desk.log.state.drafts).draft.sections)
+    texts = " ".join(one.body for one in select_best(desk.log.state.paper.drafts).draft.sections)
     assert (BY_PROGRAM in texts) != stated and own in texts
 
 

@@ -57,7 +57,7 @@ class Scripted(StageRunner):
     async def _perform(self, decided: DecisionMade, freed: ReleaseSlot) -> None:
         if not isinstance(decided.action, ExpandTree):
             await asyncio.sleep(1.0)
-            if decided.action == ABLATION_PLAN_TASK and self.context.state.planned_ablations is None:
+            if decided.action == ABLATION_PLAN_TASK and self.context.state.search.planned_ablations is None:
                 self.context.recorder.append(AblationsPlanned(ablations=PLANNED))
             await super()._perform(decided, freed)
             return
@@ -98,10 +98,10 @@ class Run:
         """Go through the stages as `agent.state_machine` does; False where the run was asked to stop."""
         research = Scripted(self.bench(), SearchWorld(self.log, buggy=0.2, delay=lambda k: 1.0 + k % 5))
         try:
-            while (stage := self.log.state.stage) is not None:
+            while (stage := self.log.state.search.stage) is not None:
                 if not await research.run_stage(stage):
                     return False
-                assert self.log.state.stage != stage, f"{stage} ended without completing its phase"
+                assert self.log.state.search.stage != stage, f"{stage} ended without completing its phase"
             return True
         finally:
             await research.close()
@@ -109,7 +109,7 @@ class Run:
     def ask(self, verb: str, rng: Random) -> None:
         """Ask for something of some node, as `agent.run_commands` takes it."""
         state = self.log.state
-        bests = [one.best for one in state.stages.values() if one.best]
+        bests = [one.best for one in state.search.stages.values() if one.best]
         target = rng.choice(bests if bests and rng.random() < 0.5 else [*state.nodes, "n9999"])
         mark = "closed" if verb == "close" else "suspect"
         verb = "mark" if verb in ("close", "suspect") else verb
@@ -165,15 +165,15 @@ def holds(run: Run) -> None:
             one.id for one in state.nodes.values() if one.parent == node and one.decision > mark.after_decision + 1
         ]
         if mark.after_decision < last.k - 1:
-            assert node not in [state.stages[stage].best for stage in STAGES], "it settled on another"
+            assert node not in [state.search.stages[stage].best for stage in STAGES], "it settled on another"
     for stage in STAGES[:-1]:
-        known, best = state.stages[stage], state.nodes.get(state.stages[stage].best or "")
+        known, best = state.search.stages[stage], state.nodes.get(state.search.stages[stage].best or "")
         assert max(known.reports) > known.settlements[-1][0], "reported on what it settled on"
         if best is not None and stage != "preliminary" and not any(why.startswith(MARK_PREFIX) for why in best.suspect):
             seeds = {one.seed for one in state.nodes.values() if one.kind == "replicate" and one.parent == best.id}
-            assert state.started is not None and state.current_lock is not None
+            assert state.started is not None and state.search.current_lock is not None
             first = state.started.seed + FINALIST_SEED_OFFSET
-            assert seeds >= {*(state.current_lock.seeds if stage == "agenda" else (first, first + 1))}
+            assert seeds >= {*(state.search.current_lock.seeds if stage == "agenda" else (first, first + 1))}
 
 
 VERBS = ("suspect", "suspect", "suspect", "close", "kill", "note", "pause", "resume", "stop", "kill -9")
@@ -212,7 +212,7 @@ def test_a_stage_whose_best_is_marked_settles_on_the_next_best_which_is_replicat
 
     async def marked() -> str:
         task = asyncio.ensure_future(run.work())
-        known = run.log.state.stages["tuning"]
+        known = run.log.state.search.stages["tuning"]
         while not (known.reports if report == "after" else known.is_settled):
             await asyncio.sleep(0.5)
         assert known.best is not None
@@ -222,7 +222,7 @@ def test_a_stage_whose_best_is_marked_settles_on_the_next_best_which_is_replicat
 
     first = virtual_time.run(marked())
     state = run.log.state
-    known = state.stages["tuning"]
+    known = state.search.stages["tuning"]
     assert [one.best for _, one in known.settlements] == [first, known.best] and known.best not in (None, first)
     assert f"it had selected {first}, which is suspect: {MARK_PREFIX}it leaks" in known.reasons[0]
     assert len(known.reports) == (2 if report == "after" else 1)

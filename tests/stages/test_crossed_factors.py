@@ -146,7 +146,7 @@ def test_a_run_measures_what_is_not_left_out_and_prints_formulas_by_name(tmp_pat
     state = ran(tmp_path, crossed_model(), settings)
     assert state.process_end is not None, "it ended"
     node = state.nodes[find_winner(state) or ""]
-    tests = state.test_measurements[node.id]
+    tests = state.search.test_measurements[node.id]
     assert {one.condition for one in tests if one.name == "log_loss"} == {
         f"{arm}@{level}"
         for arm in ("plain", "shrunk", "moved")
@@ -161,7 +161,7 @@ def test_a_run_measures_what_is_not_left_out_and_prints_formulas_by_name(tmp_pat
     folder = tmp_path / "own"
     with np.load(folder / "data" / "labels" / "farms.npz") as labels:
         assert labels["test_meta"].shape == (48, 1)
-    assert state.data_plan is not None
+    assert state.search.data_plan is not None
     report = audit_run(folder)
     assert not report.findings, report.findings
     results = (folder / "paper" / "results.tex").read_text()

@@ -129,40 +129,40 @@ async def test_only_what_changed_is_looked_at_again(tmp_path: Path, compiled: Co
     assert main.lint == ("a long title",) and beside.caption == "Another one." and main.caption == "The main one."
     assert [one.where for one in main.mentions] == ["Results"] and len(beside.mentions) == 1
     assert all(image.data.startswith(b"\x89PNG") for image in request.images)
-    seen = story.log.state.figure_reviews[0]
+    seen = story.log.state.paper.figure_reviews[0]
     assert seen.looked and [one.name for one in seen.reviews] == ["main", "beside"] and not seen.reviews[0].caption.ok
 
     await assessed(bench, compiled, 1, abstract="Shorter.")  # another text, the same figures
-    assert len(model.requests) == 1 and story.log.state.figure_reviews[1].reviews == seen.reviews
+    assert len(model.requests) == 1 and story.log.state.paper.figure_reviews[1].reviews == seen.reviews
 
     await assessed(bench, compiled, 2, captions={"main": "It rises."})
     last = model.requests[-1].inputs
     assert isinstance(last, FigureReviewInputs) and len(model.requests) == 2
     assert [one.name for one in last.figures] == ["main"] and [one.name for one in last.others] == ["beside"]
-    assert [one.name for one in story.log.state.figure_reviews[2].reviews] == ["main", "beside"]
+    assert [one.name for one in story.log.state.paper.figure_reviews[2].reviews] == ["main", "beside"]
 
-    await review_paper_figures(bench, story.log.state.drafts[-1])  # the same round again: nothing is asked
+    await review_paper_figures(bench, story.log.state.paper.drafts[-1])  # the same round again: nothing is asked
     assert len(model.requests) == 2
 
 
 async def test_nobody_looks_with_a_model_that_takes_no_pictures(tmp_path: Path, compiled: Compiled) -> None:
     story, bench = begun(tmp_path, Blind(lambda _: PaperFigureReviews()))
     await assessed(bench, compiled)
-    seen = story.log.state.figure_reviews[0]
+    seen = story.log.state.paper.figure_reviews[0]
     assert (seen.looked, seen.why, seen.reviews) == (False, NO_VISION_REASON, ())
-    assert len(await crop_figures(build_paper_context(bench), story.log.state.drafts[0])) == 2
+    assert len(await crop_figures(build_paper_context(bench), story.log.state.paper.drafts[0])) == 2
 
 
 async def test_without_a_usable_review_nobody_looked_and_the_draft_goes_on(tmp_path: Path, compiled: Compiled) -> None:
     story, bench = begun(tmp_path, ScriptedModel(lambda _: Reflection(done=True)))
     await assessed(bench, compiled)
-    seen = story.log.state.figure_reviews[0]
+    seen = story.log.state.paper.figure_reviews[0]
     assert (seen.looked, seen.why) == (False, "the model gave no usable review")
-    assert [one.key.role for one in story.log.state.unanswered_calls.values()] == ["figure_review"]
+    assert [one.key.role for one in story.log.state.calls.unanswered_calls.values()] == ["figure_review"]
 
 
 async def test_a_model_that_saw_nothing_is_believed(tmp_path: Path, compiled: Compiled) -> None:
     model = ScriptedModel.from_role_functions(figure_review=lambda _: PaperFigureReviews(looked=False))
     story, bench = begun(tmp_path, model)
     await assessed(bench, compiled)
-    assert not story.log.state.figure_reviews[0].looked and story.log.state.figure_reviews[0].reviews == ()
+    assert not story.log.state.paper.figure_reviews[0].looked and story.log.state.paper.figure_reviews[0].reviews == ()

@@ -139,8 +139,8 @@ def finished(folder: Path) -> Story:
 
 
 def made(story: Story) -> FiguresDrawn:
-    assert story.log.state.figures is not None
-    return story.log.state.figures
+    assert story.log.state.paper.figures is not None
+    return story.log.state.paper.figures
 
 
 async def test_what_failed_is_asked_for_again_and_what_worked_stays(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ async def test_a_figure_that_we_stumble_over_is_asked_for_again(
     )  # no figure is known to bring it about
     await draw_figures(bench)
     assert "LookupError: a fault of ours" in asked[1].complaints[0]
-    assert bench.state.figures is not None and list(bench.state.figures.descriptions) == ["one"]
+    assert bench.state.paper.figures is not None and list(bench.state.paper.figures.descriptions) == ["one"]
 
 
 async def test_a_figure_that_never_works_is_left_out_and_said_so(tmp_path: Path) -> None:

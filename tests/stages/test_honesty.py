@@ -98,10 +98,12 @@ async def test_the_winner_is_probed_once_and_what_does_not_move_is_out(tmp_path:
     await agenda(bench)
     await probe_winners(bench)
     await probe_winners(bench)
-    probes = [(one.probe, one.outcome) for one in bench.state.probes]
+    probes = [(one.probe, one.outcome) for one in bench.state.search.probes]
     assert probes[:2] == [("seed", "unclear"), ("labels", "unclear")] and not [j for j in jobs if j.entry == PROBE_FILE]
     assert probes[2:] == [("rows", "unclear")] * (len(probes) - 2)
-    assert [one.verdict for one in bench.state.code_readings] == ["not read"] * len(bench.state.code_readings)
+    assert [one.verdict for one in bench.state.search.code_readings] == ["not read"] * len(
+        bench.state.search.code_readings
+    )
     assert "does not read labels" in render_incidents(bench.state)
 
 
@@ -149,12 +151,12 @@ def doubt(line: int, quote: str) -> CodeDoubt:
 
 async def test_two_readings_that_agree_make_a_node_suspect(tmp_path: Path) -> None:
     bench = await read_with(reading(doubt(1, STANDING)), tmp_path)
-    first = bench.state.code_readings[0]
+    first = bench.state.search.code_readings[0]
     assert (first.verdict, len(first.doubts), first.dropped, first.second) == ("dishonest", 1, 0, "dishonest")
     node = bench.state.nodes[first.node]
     assert node.suspect and [(one.kind, one.line) for one in node.findings] == [("read: made up", 1)]
     assert find_winner(bench.state) != first.node and "It is typed" in render_incidents(bench.state)
-    assert bench.state.code_readings[1].node == find_winner(bench.state), "what takes its place is read, too"
+    assert bench.state.search.code_readings[1].node == find_winner(bench.state), "what takes its place is read, too"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ async def test_two_readings_that_agree_make_a_node_suspect(tmp_path: Path) -> No
 )
 async def test_a_second_reading_that_does_not_agree_leaves_the_node(tmp_path: Path, again: CodeReading) -> None:
     bench = await read_with(reading(doubt(1, STANDING), again=again), tmp_path)
-    first = bench.state.code_readings[0]
+    first = bench.state.search.code_readings[0]
     assert first.verdict == "dishonest" and first.second in ("honest", "doubtful")
     assert not bench.state.nodes[first.node].suspect and find_winner(bench.state) == first.node
     assert "It is typed" in render_incidents(bench.state), "it is disclosed"
@@ -183,9 +185,9 @@ async def test_a_second_reading_that_does_not_agree_leaves_the_node(tmp_path: Pa
 
 async def test_a_resumed_run_reads_no_code_again(tmp_path: Path) -> None:
     bench = await read_with(reading(doubt(1, STANDING), again=CodeReading(verdict="honest")), tmp_path)
-    readings = list(bench.state.code_readings)
+    readings = list(bench.state.search.code_readings)
     await probe_winners(bench)
-    assert bench.state.code_readings == readings
+    assert bench.state.search.code_readings == readings
 
 
 async def test_a_program_without_code_is_not_read(tmp_path: Path) -> None:
@@ -196,12 +198,12 @@ async def test_a_program_without_code_is_not_read(tmp_path: Path) -> None:
         return program_or_plots(request)
 
     bench = await read_with(model, tmp_path)
-    assert {one.verdict for one in bench.state.code_readings} == {"not read"}
+    assert {one.verdict for one in bench.state.search.code_readings} == {"not read"}
 
 
 async def test_doubts_that_do_not_stand_at_their_lines_are_dropped_and_counted(tmp_path: Path) -> None:
     bench = await read_with(reading(doubt(1, "rng.normal()"), doubt(999, STANDING)), tmp_path)
-    first = bench.state.code_readings[0]
+    first = bench.state.search.code_readings[0]
     assert (first.verdict, first.doubts, first.dropped) == ("doubtful", (), 2)
     assert not bench.state.nodes[first.node].suspect and "doubts dropped" in render_incidents(bench.state)
 
@@ -226,7 +228,9 @@ async def test_where_every_best_is_suspect_the_run_ends_without_a_paper_and_says
         bench.recorder.append(CommandReceived(verb="mark", target=best, text="typed numbers"))
     with pytest.raises(NoWorkingNodeError, match=r"every stage is suspect.*typed numbers"):
         await score_tests(bench)
-    assert not bench.state.test_measurements  # agent.run makes exit 4 of it, "paper not released", with this reason
+    assert (
+        not bench.state.search.test_measurements
+    )  # agent.run makes exit 4 of it, "paper not released", with this reason
 
 
 def test_the_cells_that_are_probed_are_chosen_with_those_that_they_read() -> None:
@@ -242,7 +246,7 @@ def test_the_search_leaves_gpu_time_for_the_probe_and_the_fresh_seeds() -> None:
         ModelSettings(), SearchSettings(), PaperSettings(), node_seconds=100.0, gpus=lambda: 2, grace_seconds=10.0
     )
     state, fresh = RunState(), SearchSettings().count_seeds("agenda")
-    state.data_plan = PLAN
+    state.search.data_plan = PLAN
     state.nodes["n0001"] = Node(
         id="n0001", parent=None, decision=1, stage="preliminary", kind="draft", seed=0, status="good"
     )

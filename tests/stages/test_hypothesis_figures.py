@@ -11,6 +11,7 @@ import pytest
 
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.search_state import SearchState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis
@@ -23,7 +24,7 @@ from tests.paper import synthetic_paper
 
 def asked() -> RunState:
     run = synthetic_paper.make_state()
-    assert run.data_plan is not None
+    assert run.search.data_plan is not None
     over = Hypothesis(
         id="grows",
         statement="It grows.",
@@ -34,7 +35,7 @@ def asked() -> RunState:
             Effect(estimand="mean(baseline - method, over=[noise20, noise40])", smallest=0.02),
         ),
     )
-    run.data_plan = run.data_plan.model_copy(
+    run.search.data_plan = run.search.data_plan.model_copy(
         update={"hypotheses": (*make_hypotheses("method", "baseline", higher=False, level="noise20"), over)}
     )
     return run
@@ -82,13 +83,13 @@ def test_differences_and_curves_are_those_of_the_record(tmp_path: Path) -> None:
 
 def test_without_hypotheses_there_is_no_margin_and_without_values_nothing_to_draw(tmp_path: Path) -> None:
     run = synthetic_paper.make_state()
-    assert run.data_plan is not None
-    script = build_figure_script(build_figure_data(run, RunFolder(tmp_path)), run.data_plan)
+    assert run.search.data_plan is not None
+    script = build_figure_script(build_figure_data(run, RunFolder(tmp_path)), run.search.data_plan)
     assert script is not None
     [part] = script.figures
     assert "Improvement in log loss over cross-entropy" in part.description and "margin" not in part.description
-    bare = RunState(data_plan=run.data_plan)
-    assert build_figure_script(build_figure_data(bare, RunFolder(tmp_path)), run.data_plan) is None
+    bare = RunState(search=SearchState(data_plan=run.search.data_plan))
+    assert build_figure_script(build_figure_data(bare, RunFolder(tmp_path)), run.search.data_plan) is None
 
 
 @pytest.mark.parametrize(
@@ -105,10 +106,10 @@ def test_a_margin_is_drawn_if_the_effect_is_a_difference_from_the_baseline(
     claim: ClaimForm, estimand: str, margins: list[float], tmp_path: Path
 ) -> None:
     run = synthetic_paper.make_state()
-    assert run.data_plan is not None
+    assert run.search.data_plan is not None
     [one] = make_hypotheses("method", "baseline", higher=False, level="noise20")
     one = one.model_copy(update={"effects": (Effect(estimand=estimand, smallest=0.02, claim=claim),)})
-    run.data_plan = run.data_plan.model_copy(update={"hypotheses": (one,)})
+    run.search.data_plan = run.search.data_plan.model_copy(update={"hypotheses": (one,)})
     data = build_figure_data(run, RunFolder(tmp_path))
     assert data["differences"][0]["margins"] == margins
 
@@ -118,8 +119,8 @@ def test_every_figure_is_drawn_by_the_program(tmp_path: Path) -> None:
     run, folder = asked(), RunFolder(tmp_path / "run")
     with_curves(run, folder)
     data = build_figure_data(run, folder)
-    assert run.data_plan is not None
-    script = build_figure_script(data, run.data_plan)
+    assert run.search.data_plan is not None
+    script = build_figure_script(data, run.search.data_plan)
     assert script is not None
     assert [one.name for one in script.figures] == ["decided", "validation-curves"]
     (tmp_path / "inputs").mkdir()

@@ -90,8 +90,8 @@ async def judged(root: Path, backend: Backend, *, paper: PaperSettings | None = 
 
 
 def judgement_in(state: RunState) -> Judgement:
-    assert state.judged is not None and state.judged.judgement is not None
-    return state.judged.judgement
+    assert state.paper.judged is not None and state.paper.judged.judgement is not None
+    return state.paper.judged.judgement
 
 
 async def test_a_judgement_is_recorded_written_and_listed_with_its_hash(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ async def test_a_judgement_is_recorded_written_and_listed_with_its_hash(tmp_path
     assert (report, hash_file(report)) in list(list_recorded_files(state, RunFolder(tmp_path / "run")))
     listed = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert listed["review/judge.json"] == hash_file(report) and "paper/paper.tex" in listed
-    assert state.usage_by_role["judge"].calls == 1 and state.is_task_done("judge")
+    assert state.calls.usage_by_role["judge"].calls == 1 and state.is_task_done("judge")
 
 
 async def test_the_judge_is_shown_the_paper_and_the_facts_of_the_record(tmp_path: Path) -> None:
@@ -138,7 +138,11 @@ async def test_the_offline_model_gives_a_heuristic_that_says_so_everywhere(tmp_p
 )
 async def test_a_model_that_fails_leaves_a_reason_and_the_release(tmp_path: Path, error: Exception) -> None:
     state = await judged(finished_run.write_run(tmp_path / "run"), failing(error))
-    assert state.judged == PaperJudged(why=str(error)) and state.released is not None and state.released.released
+    assert (
+        state.paper.judged == PaperJudged(why=str(error))
+        and state.paper.released is not None
+        and state.paper.released.released
+    )
     assert not list((tmp_path / "run" / "review").iterdir()), "nothing stands for a judgement that there is not"
 
 
@@ -151,10 +155,10 @@ async def test_a_paper_that_is_gone_or_a_judge_that_is_off_are_reasons_too(tmp_p
     root = finished_run.write_run(tmp_path / "gone")
     (root / "paper" / "paper.tex").unlink()
     gone = await judged(root, reader())
-    assert gone.judged is not None and "No such file" in gone.judged.why
+    assert gone.paper.judged is not None and "No such file" in gone.paper.judged.why
     model = reader()
     off = await judged(finished_run.write_run(tmp_path / "off"), model, paper=PaperSettings(judge=False))
-    assert off.judged == PaperJudged(why="judging is disabled (paper.judge)") and not model.requests
+    assert off.paper.judged == PaperJudged(why="judging is disabled (paper.judge)") and not model.requests
 
 
 async def test_killed_anywhere_in_the_step_and_resumed_it_asks_once_and_ends_alike(tmp_path: Path) -> None:
@@ -182,7 +186,7 @@ async def test_a_resume_with_the_answer_kept_renders_the_same_question(tmp_path:
     root = finished_run.write_run(tmp_path / "run")
     before = read_state(root)
     after = await judged(root, reader())
-    assert after.total_usage.calls == before.total_usage.calls + 2
+    assert after.calls.total_usage.calls == before.calls.total_usage.calls + 2
     assert collect_record_facts(after, synthetic_paper.DRAFT) == collect_record_facts(before, synthetic_paper.DRAFT)
     claims = synthetic_paper.make_claims(before)
     assert render_appendix(after, claims) == render_appendix(before, claims), (

@@ -70,17 +70,17 @@ async def test_sampling_ends_with_the_time_set_aside_and_goes_on_with_more(tmp_p
     research = StageRunner(context)
     assert await research.run_stage("agenda")
     state = context.state
-    assert state.current_lock is not None and state.current_lock.looks[:5] == (5, 8, 10, 15, 20)
-    assert state.hours is not None and (state.hours.seeds, state.hours.seed_seconds) == (5, 2.0)
+    assert state.search.current_lock is not None and state.search.current_lock.looks[:5] == (5, 8, 10, 15, 20)
+    assert state.search.hours is not None and (state.search.hours.seeds, state.search.hours.seed_seconds) == (5, 2.0)
     clock.left = 31.0  # 24 of them for the paper and scoring: time for three more seeds
     assert await research.run_follow_ups("ablation")
-    assert [len(one.seeds) for one in state.looks] == [5, 8, 10]
-    assert state.looks[-1].ends == "the next look takes 5 more seeds, and there is time for 3"
+    assert [len(one.seeds) for one in state.search.looks] == [5, 8, 10]
+    assert state.search.looks[-1].ends == "the next look takes 5 more seeds, and there is time for 3"
     clock.left = 200.0  # as after `resume --time-limit`
     assert await research.run_stage("ablation")
     await research.close()
-    assert [len(one.seeds) for one in state.looks] == [5, 8, 10, 15, 20]
-    assert state.looks[-1].ends == "the next look takes 29 seeds, and search.max_seeds is 20"
+    assert [len(one.seeds) for one in state.search.looks] == [5, 8, 10, 15, 20]
+    assert state.search.looks[-1].ends == "the next look takes 29 seeds, and search.max_seeds is 20"
     fresh = [one for one in state.nodes.values() if one.kind == "replicate" and one.seed >= FRESH_SEED_OFFSET]
     assert [one.seed - FRESH_SEED_OFFSET for one in fresh] == [*range(20)], "no seed runs that no look reads"
-    assert state.test_measurements.keys() == {one.id for one in fresh}, "each was scored"
+    assert state.search.test_measurements.keys() == {one.id for one in fresh}, "each was scored"

@@ -170,7 +170,7 @@ async def test_sections_are_written_in_groups_the_abstract_with_the_last(tmp_pat
     assert tuple(title for one in asked for title in one.asked) == TITLES
     assert [one.abstract for one in asked] == [*[False] * (calls - 1), True]
     assert [len(one.written) for one in asked] == [len(one) for one in (TITLES[:k] for k in range(0, 4, size or 4))]
-    [drafted] = desk.log.state.drafts
+    [drafted] = desk.log.state.paper.drafts
     titles = (TITLES[0], "Related work", *TITLES[1:])
     assert [one.title for one in drafted.draft.sections] == list(titles) and drafted.draft.abstract == "We ask."
     assert drafted.draft.captions == {"loss": "The loss."} and any("12" in one for one in drafted.violations)
@@ -210,9 +210,9 @@ async def test_a_section_that_was_not_written_is_empty_and_may_be_rewritten(tmp_
     )
     desk = Desk(tmp_path, scripted(answers_of(mends, Reflection(done=True)), sections=lazy))
     await write_draft(desk.bench)
-    assert "section 'Method' is empty: write it" in desk.log.state.drafts[0].complaints
+    assert "section 'Method' is empty: write it" in desk.log.state.paper.drafts[0].complaints
     await reflect(desk.bench)
-    after = desk.log.state.drafts[1]
+    after = desk.log.state.paper.drafts[1]
     assert after.draft.sections[2].body == "What was done." and after.complaints == ()
     assert after.refused == ("Introduction, as a whole: it may not be rewritten as a whole: edit its passages",)
 
@@ -233,14 +233,14 @@ async def test_without_room_for_the_writer_the_program_reports_what_is_recorded(
     model = scripted()
     desk = Desk(tmp_path, Broke(lambda _: Reflection(done=True)), sections_per_call=1)
     await write_draft(desk.bench)
-    [version] = desk.log.state.drafts
+    [version] = desk.log.state.paper.drafts
     assert [one.title for one in version.draft.sections] == [*written, "Recorded results"]
     assert version.left_out == () and version.complaints[1:] == ()
     assert not [one for one in version.violations if "12" not in one], "what the program wrote is bound"
     body = version.draft.sections[-1].body
     assert r"\papertable{" in body and r"\paperfigure{loss}" in body
     await write_draft(desk.bench)
-    assert len(desk.log.state.drafts) == 1
+    assert len(desk.log.state.paper.drafts) == 1
 
 
 @pytest.mark.parametrize(
@@ -263,8 +263,8 @@ async def test_cut_off_after_any_call_no_call_is_made_again(tmp_path: Path, answ
     await write_draft(left.bench)
     await reflect(left.bench)
     assert left.roles() == whole.roles()[answered:]
-    assert left.log.state.drafts == whole.log.state.drafts
-    assert left.log.state.answers.keys() == whole.log.state.answers.keys()
+    assert left.log.state.paper.drafts == whole.log.state.paper.drafts
+    assert left.log.state.calls.answers.keys() == whole.log.state.calls.answers.keys()
 
 
 def _until(log: MemoryLog, answered: int) -> Iterator[Event]:
@@ -296,8 +296,8 @@ async def test_a_round_that_makes_it_worse_is_taken_back_and_the_next_is_told(tm
     assert "13" in told.edits[0] and [one.outcome for one in third.tried][1] == "kept"
     prompts = [one.prompt.user for one in desk.model.requests if one.role.name == "reflect"]
     assert "reverted because it made the draft worse" in prompts[1]
-    last = desk.log.state.drafts[-1]
-    assert last.done and last == select_best(desk.log.state.drafts) and last.round == 2 and last.violations == ()
+    last = desk.log.state.paper.drafts[-1]
+    assert last.done and last == select_best(desk.log.state.paper.drafts) and last.round == 2 and last.violations == ()
 
 
 async def test_edits_that_cannot_be_made_are_told_and_two_idle_rounds_end_it(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ async def test_edits_that_cannot_be_made_are_told_and_two_idle_rounds_end_it(tmp
     assert len(asked) == 2 and asked[1].tried[0].outcome == "nothing changed"
     assert len(asked[1].tried[0].refused) == 2 and "does not occur" in asked[1].tried[0].refused[1]
     assert "never written" in desk.model.requests[-1].prompt.user
-    assert [one.draft for one in desk.log.state.drafts] == [asked[0].draft] * 4
+    assert [one.draft for one in desk.log.state.paper.drafts] == [asked[0].draft] * 4
 
 
 async def test_edits_that_loop_are_ended(tmp_path: Path) -> None:
@@ -335,13 +335,13 @@ async def test_rounds_are_bounded_and_none_may_be_wanted(tmp_path: Path) -> None
     fresh = (edit("On method.", "On method!"), edit("On method!", "On methods."), edit("On methods.", "On it."))
     assert len(await reflected(Desk(tmp_path / "a", scripted(answers_of(*fresh)), reflections=2))) == 2
     none = Desk(tmp_path / "b", scripted(answers_of(*fresh)), reflections=0)
-    assert await reflected(none) == [] and none.log.state.drafts[-1].done
+    assert await reflected(none) == [] and none.log.state.paper.drafts[-1].done
 
 
 async def test_what_was_run_since_is_told_to_the_reflector(tmp_path: Path) -> None:
     desk = Desk(tmp_path, scripted())
     await write_draft(desk.bench)
-    inputs = build_reflect_inputs(desk.bench, desk.log.state.drafts, 0, results=("without-warmup ran",))
+    inputs = build_reflect_inputs(desk.bench, desk.log.state.paper.drafts, 0, results=("without-warmup ran",))
     assert (
         inputs.news == ("without-warmup ran",)
         and inputs.lengths
@@ -370,7 +370,7 @@ async def test_of_a_round_that_is_too_long_the_edits_that_add_most_are_undone(
     )
     desk = Desk(tmp_path, scripted(answers_of(both, Reflection(done=True)), sections=conclude))
     await reflected(desk)
-    best = select_best(desk.log.state.drafts)
+    best = select_best(desk.log.state.paper.drafts)
     assert best.over == 0 and best.draft.sections[-1].body == "It is open. That is all of it."
     assert any("undone, since the text would exceed its page limit" in one for one in best.refused)
 

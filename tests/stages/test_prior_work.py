@@ -147,7 +147,7 @@ def test_what_two_papers_use_is_sent_back_once_then_printed_as_omitted(tmp_path:
     given(tmp_path)
     study = Study(tmp_path, PLAN)
     plan = study.prepared()
-    prior = study.log.state.prior_work
+    prior = study.log.state.paper.prior_work
     assert prior is not None and not prior.is_unread
     assert [(one.title, [use.name for use in one.uses], one.dropped) for one in prior.papers] == [
         ("Shrinkage of lat", ["Wine", "nearest centroid"], 2),
@@ -185,7 +185,7 @@ def test_full_texts_are_fetched_kept_and_not_asked_for_again(tmp_path: Path) -> 
         catalogues.world.texts = {"2101.00001": path.read_bytes()}
         study = Study(tmp_path, PLAN, literature=catalogues.settings())
         study.prepared()
-        prior = study.log.state.prior_work
+        prior = study.log.state.paper.prior_work
         assert prior is not None and [one.title for one in prior.papers] == ["Shrinkage of old"]
         assert prior.papers[0].stored.startswith("context/prior/01_")
         assert prior.papers[0].file.endswith("2101.00001.pdf")
@@ -195,7 +195,7 @@ def test_full_texts_are_fetched_kept_and_not_asked_for_again(tmp_path: Path) -> 
         begun = [one for one in study.log.events if not isinstance(one, type(study.log.events[-1]))][:-2]
         again = Study(tmp_path, PLAN, literature=catalogues.settings(), events=tuple(begun))
         again.prepared()
-        assert again.log.state.prior_work == prior and len(catalogues.world.asked) == asked
+        assert again.log.state.paper.prior_work == prior and len(catalogues.world.asked) == asked
         assert again.roles() == [], "every answer is in the log"
 
 
@@ -207,7 +207,7 @@ def test_without_a_network_prior_work_is_unread_and_the_run_goes_on(
     with Catalogues(faults=dict.fromkeys(CATALOGUE_NAMES, fault)) as catalogues:
         study = Study(tmp_path, PLAN, literature=catalogues.settings())
         assert study.prepared() == PLAN
-    prior = study.log.state.prior_work
+    prior = study.log.state.paper.prior_work
     assert prior is not None and prior.is_unread and prior.refused
 
 
@@ -248,25 +248,27 @@ def test_a_design_that_does_not_fit_once_measured_is_reduced_once_by_amendments(
     study.prepared()
     bench = replace(study.bench, seconds_left=lambda: 400.0)
     fit_design(bench)
-    assert study.log.state.amendments == [], "nothing was measured yet"
+    assert study.log.state.search.amendments == [], "nothing was measured yet"
 
     def read_times(_: object) -> CellTimes:
         return CellTimes({}, 60.0)
 
     monkeypatch.setattr("labwright.stages.design_reduction.read_cell_times", read_times)
     fit_design(replace(bench, search=bench.search.model_copy(update={"order": "ticket"})))
-    assert study.log.state.amendments == [], "measured time decides nothing in ticket order"
+    assert study.log.state.search.amendments == [], "measured time decides nothing in ticket order"
     fit_design(bench)
-    first, second = study.log.state.amendments
+    first, second = study.log.state.search.amendments
     assert (first.number, second.number) == (1, 2)
     assert first.why.startswith("dataset wine was left out")
     assert second.why.startswith("the reference models were left out")
     state = study.log.state
-    assert state.data_plan is not None
-    assert [use.name for use in state.data_plan.datasets] == [one.name for one in state.datasets] == ["iris"]
-    assert state.data_plan.untested[-1] == "the dataset wine (too little time)"
+    assert state.search.data_plan is not None
+    assert (
+        [use.name for use in state.search.data_plan.datasets] == [one.name for one in state.search.datasets] == ["iris"]
+    )
+    assert state.search.data_plan.untested[-1] == "the dataset wine (too little time)"
     fit_design(bench)
-    assert len(study.log.state.amendments) == 2
+    assert len(study.log.state.search.amendments) == 2
 
 
 # --- the review ------------------------------------------------------------------------------------------------------
@@ -298,8 +300,8 @@ FIRST, SECOND = (
 def test_no_finding_costs_one_call_and_changes_nothing(tmp_path: Path) -> None:
     study = Study(tmp_path, PLAN)
     assert study.prepared() == PLAN and study.roles() == ["plan", "protocol_review"]
-    protocol = study.log.state.protocol_review
-    assert protocol is not None and protocol.findings == () and study.log.state.amendments == []
+    protocol = study.log.state.search.protocol_review
+    assert protocol is not None and protocol.findings == () and study.log.state.search.amendments == []
     assert protocol.message == "no findings on the plan by scripted"
 
 
@@ -309,9 +311,9 @@ def test_findings_are_answered_by_amendment_one_and_what_is_held_is_open(tmp_pat
     plan = study.prepared()
     assert plan.untested == ("other data",) and type(plan) is DataPlan
     assert study.asked[1].findings == (FINDING, FINDING) and study.asked[1].before == PLAN
-    [amendment] = study.log.state.amendments
+    [amendment] = study.log.state.search.amendments
     assert amendment.number == 1 and amendment.data_plan == plan and amendment.by == "protocol review"
-    protocol = study.log.state.protocol_review
+    protocol = study.log.state.search.protocol_review
     assert protocol is not None and protocol.reviewed == PLAN
     assert [(one.changed, one.open) for one in protocol.findings] == [(True, ""), (False, "It is no answer.")]
     assert protocol.message == "2 findings on the plan by scripted, 1 open; the plan was amended"
@@ -333,7 +335,7 @@ def test_what_is_not_answered_is_open_and_no_finding_ends_the_run(
 ) -> None:
     study = Study(tmp_path, PLAN, *plans, protocol_review=review(FINDING, FINDING))
     assert study.prepared() == PLAN
-    protocol = study.log.state.protocol_review
+    protocol = study.log.state.search.protocol_review
     assert protocol is not None and [one.open for one in protocol.findings] == open_
     assert len(study.roles()) == calls and protocol.amendment is None
 
@@ -341,9 +343,9 @@ def test_what_is_not_answered_is_open_and_no_finding_ends_the_run(
 def test_a_reviewer_without_a_usable_answer_leaves_the_plan(tmp_path: Path) -> None:
     study = Study(tmp_path, PLAN, protocol_review=review(FINDING.model_copy(update={"where": "arms[nobody]"})))
     assert study.prepared() == PLAN
-    protocol = study.log.state.protocol_review
+    protocol = study.log.state.search.protocol_review
     assert protocol is not None and protocol.message == "the plan was not reviewed: the reviewer gave no usable answer"
-    [lost] = study.log.state.unanswered_calls.values()
+    [lost] = study.log.state.calls.unanswered_calls.values()
     assert "the plan has no field 'arms[nobody]'" in lost.why
 
 
@@ -370,7 +372,8 @@ def test_a_preparation_cut_off_anywhere_comes_to_the_same(tmp_path: Path, often:
         assert again.prepared() == plan
         state = again.log.state
         assert (
-            state.protocol_review == whole.log.state.protocol_review and state.prior_work == whole.log.state.prior_work
+            state.search.protocol_review == whole.log.state.search.protocol_review
+            and state.paper.prior_work == whole.log.state.paper.prior_work
         )
         assert len(again.log.events) == len(events), "nothing is recorded twice"
         assert len(again.model.requests) == asked - sum(isinstance(one, CallAnswered) for one in events[:end])

@@ -473,7 +473,7 @@ def test_a_comparison_is_answered_once_and_recorded(
     story = Story(tmp_path, compare=answer)
     decided = close_call(story)
     asyncio.run(compare_nodes(story.bench, decided))
-    found = story.log.state.comparisons["n0001", "n0005"]
+    found = story.log.state.search.comparisons["n0001", "n0005"]
     assert (found.k, found.better, found.reasons) == (decided.k, node, "B reads its constant.")
     [inputs] = asked
     assert (inputs.a.id, inputs.b.id, inputs.b.varies) == ("n0001", "n0005", "v5")
@@ -488,7 +488,7 @@ def test_a_model_without_a_usable_answer_finds_neither(tmp_path: Path) -> None:
 
     story = Story(tmp_path, compare=answer)
     asyncio.run(compare_nodes(story.bench, close_call(story)))
-    found = story.log.state.comparisons["n0001", "n0005"]
+    found = story.log.state.search.comparisons["n0001", "n0005"]
     assert found.better is None and found.reasons == "the model gave no usable answer: no JSON"
 
 

@@ -157,7 +157,7 @@ async def test_a_report_has_the_branch_the_failures_and_only_keys_that_were_show
     story.log.append(StageWinnerChosen(stage="tuning", best=best, ended="limit"))
     await summarise_stage(story.bench, story.bench.models.make_client(99, 0), "preliminary")
     await summarise_stage(story.bench, story.bench.models.make_client(100, 0), "tuning")
-    first, second = (story.log.state.stages[name].summary for name in ("preliminary", "tuning"))
+    first, second = (story.log.state.search.stages[name].summary for name in ("preliminary", "tuning"))
     assert first is not None and second is not None
     assert len(first.numbers) == 2 and set(first.numbers) <= set(shown) and first.numbers[0].startswith("diff/")
     assert first.failures == (f"{broken} (draft, v1): shape, mat1 and mat2; fixed by {root}",)
@@ -179,7 +179,7 @@ async def test_of_a_stage_in_which_nothing_was_tried_no_model_is_asked(tmp_path:
         StageWinnerChosen(stage="tuning", best=root, ended="nothing can be tuned: no arm has hyperparameters")
     )
     await summarise_stage(story.bench, story.bench.models.make_client(99, 0), "tuning")
-    written = story.log.state.stages["tuning"].summary
+    written = story.log.state.search.stages["tuning"].summary
     assert written is not None and root in written.found and "this stage tried nothing" in written.tried
 
 
@@ -204,4 +204,4 @@ def test_prompts_show_a_widened_range_next_to_the_planned_one() -> None:
     )
     said = "rate 0.01 (0.001 to 1, log); planned 0.001 to 0.1, widened since the best of mixup lay at its edge"
     assert [str(one) for one in build_effective_plan(log.state).space] == [said]
-    assert build_effective_plan(log.state, before=1) == log.state.data_plan
+    assert build_effective_plan(log.state, before=1) == log.state.search.data_plan

@@ -79,11 +79,11 @@ def run_of(root: Path, probabilities: Probabilities, *, score: bool = True) -> t
     folder.create_folders()
     truth = np.random.default_rng(0).integers(0, CLASSES, size=EXAMPLES)
     np.savez(folder.labels / "digits.npz", test_y=truth, meta=np.array(json.dumps({"classes": CLASSES})))
-    assert log.state.data_plan is not None
+    assert log.state.search.data_plan is not None
     facts = DatasetFacts(
         name="digits", source="made", features=2, classes=CLASSES, sizes={"test": EXAMPLES}, fingerprint="ab", seed=0
     )
-    log.append(PlanPrepared(data_plan=log.state.data_plan, datasets=(facts,)))
+    log.append(PlanPrepared(data_plan=log.state.search.data_plan, datasets=(facts,)))
     log.append(DecisionMade(k=1, action=ExpandTree(stage="agenda", kind="improve", seed=0)))
     log.append(NodeJudged(node="n0001", status="good"))
     for k in range(2, 7):
@@ -186,7 +186,7 @@ def test_what_seeds_share_of_the_examples_is_their_covariance(tmp_path: Path) ->
 
 def test_an_effect_of_a_hypothesis_varies_as_the_difference_that_it_is(tmp_path: Path) -> None:
     log, folder = run_of(tmp_path, helps)
-    plan = log.state.data_plan
+    plan = log.state.search.data_plan
     assert plan is not None
     gain = make_hypotheses("method", "baseline", higher=False, smallest=0.1)[0]
     log.append(
@@ -194,7 +194,7 @@ def test_an_effect_of_a_hypothesis_varies_as_the_difference_that_it_is(tmp_path:
             data_plan=plan.model_copy(
                 update={"hypotheses": (gain, gain.model_copy(update={"id": "alone", "unit": "seeds"}))}
             ),
-            datasets=log.state.datasets,
+            datasets=log.state.search.datasets,
         )
     )
     by_key = {one.key: one for one in resample_differences(log.state, folder)}
@@ -223,11 +223,11 @@ def test_whole_clusters_are_drawn_and_without_their_column_the_interval_is_over_
     gain = make_hypotheses("method", "baseline", higher=False, smallest=0.1)[0]
     by_farm = gain.model_copy(update={"id": "farms", "unit": "seeds and clusters", "cluster": "farm"})
     astray = by_farm.model_copy(update={"id": "astray", "cluster": "county"})
-    assert log.state.data_plan is not None
+    assert log.state.search.data_plan is not None
     log.append(
         PlanPrepared(
-            datasets=log.state.datasets,
-            data_plan=log.state.data_plan.model_copy(update={"hypotheses": (gain, by_farm, astray)}),
+            datasets=log.state.search.datasets,
+            data_plan=log.state.search.data_plan.model_copy(update={"hypotheses": (gain, by_farm, astray)}),
         )
     )
     found = resample_differences(log.state, folder)
@@ -264,9 +264,11 @@ def test_what_clusters_of_unlike_size_are_worth_is_told_and_four_decide_nothing(
         test_meta=farms[:, None],
         meta=np.array(json.dumps({"classes": CLASSES, "meta": {"farm": sorted(set(farms))}})),
     )
-    log.append(PlanPrepared(datasets=log.state.datasets, data_plan=PLAN.model_copy(update={"hypotheses": (gain,)})))
+    log.append(
+        PlanPrepared(datasets=log.state.search.datasets, data_plan=PLAN.model_copy(update={"hypotheses": (gain,)}))
+    )
     log.append(SealedTestResampled(found=resample_differences(log.state, folder)))
-    over = log.state.resampled_intervals["hypothesis/gain/0"]
+    over = log.state.search.resampled_intervals["hypothesis/gain/0"]
     assert over.worth == pytest.approx(120**2 / sum(size**2 for size in sizes)) and over.clusters == 4
     [one] = decide_hypotheses(log.state)
     assert (one.verdict, one.parts[0].why) == ("open", "4 clusters, at least 5 needed")
@@ -334,11 +336,11 @@ def test_a_cell_that_diverged_neither_ends_resampling_nor_hides_the_spread(
 
 def test_fresh_seeds_confirm_and_a_branch_after_the_test_was_scored_decides_nothing(tmp_path: Path) -> None:
     log, _ = run_of(tmp_path, helps)
-    assert log.state.data_plan is not None
+    assert log.state.search.data_plan is not None
     log.append(
         PlanPrepared(
-            datasets=log.state.datasets,
-            data_plan=log.state.data_plan.model_copy(
+            datasets=log.state.search.datasets,
+            data_plan=log.state.search.data_plan.model_copy(
                 update={"hypotheses": make_hypotheses("method", "baseline", higher=False, smallest=0.1)}
             ),
         )
@@ -346,7 +348,7 @@ def test_fresh_seeds_confirm_and_a_branch_after_the_test_was_scored_decides_noth
     assert not decide_hypotheses(log.state)[0].confirmed, "nothing was locked"
     log.append(
         ConfirmationLocked(
-            plan=log.state.plan_hash, amendments=0, winner="n0001", source="0", n=5, seeds=(2, 3, 4, 5, 6)
+            plan=log.state.search.plan_hash, amendments=0, winner="n0001", source="0", n=5, seeds=(2, 3, 4, 5, 6)
         )
     )
     assert decide_hypotheses(log.state)[0].confirmed
@@ -357,16 +359,17 @@ def test_fresh_seeds_confirm_and_a_branch_after_the_test_was_scored_decides_noth
 
 def test_each_look_reads_its_first_seeds_and_the_smallest_p_over_weight_counts(tmp_path: Path) -> None:
     log, folder = run_of(tmp_path, helps)
-    assert log.state.data_plan is not None
+    assert log.state.search.data_plan is not None
     gain = make_hypotheses("method", "baseline", higher=False, smallest=0.1)[0]
     log.append(
         PlanPrepared(
-            datasets=log.state.datasets, data_plan=log.state.data_plan.model_copy(update={"hypotheses": (gain,)})
+            datasets=log.state.search.datasets,
+            data_plan=log.state.search.data_plan.model_copy(update={"hypotheses": (gain,)}),
         )
     )
     log.append(
         ConfirmationLocked(
-            plan=log.state.plan_hash,
+            plan=log.state.search.plan_hash,
             amendments=0,
             winner="n0001",
             source="0",
@@ -384,7 +387,7 @@ def test_each_look_reads_its_first_seeds_and_the_smallest_p_over_weight_counts(t
     log.append(LookTaken(look=1, seeds=(2, 3, 4, 5, 6), ends="the claim is decided"))
     [second] = decide_hypotheses(log.state)
     assert second.look == 1 and second.n == 5 and second.parts[0].optimistic and second.verdict == "supported"
-    alone = replace(log.state, looks=[], locks=[(0, log.state.locks[-1][1].model_copy(update={"looks": ()}))])
+    alone = replace(log.state, looks=[], locks=[(0, log.state.search.locks[-1][1].model_copy(update={"looks": ()}))])
     assert first.p is not None and second.p is not None
     p_of_second = decide_hypotheses(alone)[0].p
     assert p_of_second is not None and second.p == pytest.approx(min(first.p, p_of_second / 0.25))
@@ -418,8 +421,8 @@ def test_one_lucky_example_that_carries_a_difference_keeps_it_from_being_called(
 @pytest.mark.parametrize("grade", ["logged", "evaluated"])
 def test_values_that_we_did_not_compute_have_a_reason_instead(tmp_path: Path, grade: str) -> None:
     log, folder = run_of(tmp_path, helps)
-    for node, measured in log.state.test_measurements.items():
-        log.state.test_measurements[node] = tuple(one.model_copy(update={"grade": grade}) for one in measured)
+    for node, measured in log.state.search.test_measurements.items():
+        log.state.search.test_measurements[node] = tuple(one.model_copy(update={"grade": grade}) for one in measured)
     found = resample_differences(log.state, folder)
     assert found and {(one.low, one.high, one.reason) for one in found} == {(None, None, NOT_COMPUTED_REASON)}
 
@@ -457,27 +460,29 @@ async def test_it_is_done_once_right_after_scoring_and_not_again_when_taken_up(t
         models=Models(ScriptedModel.from_role_functions(), log, ModelSettings(), lambda: 0.0),
     )
     await score_tests(bench)
-    assert len(log.state.test_measurements) == 5 and {one.draws for one in log.state.resampled_intervals.values()} == {
-        MAX_DRAWS
-    }
+    assert len(log.state.search.test_measurements) == 5 and {
+        one.draws for one in log.state.search.resampled_intervals.values()
+    } == {MAX_DRAWS}
     assert compute_differences(log.state, compute_test_claims(log.state))[0].examples
     log.state.finished_decisions.discard(8)  # as after a kill between the last event and the end of the work
-    found, events = log.state.resampled_intervals, log.state.event_count
+    found, events = log.state.search.resampled_intervals, log.state.event_count
     await score_tests(bench)
-    assert log.state.resampled_intervals is found and log.state.event_count == events + 1
+    assert log.state.search.resampled_intervals is found and log.state.event_count == events + 1
 
 
 async def test_a_fresh_seed_that_diverged_ends_neither_scoring_nor_what_takes_it_up(tmp_path: Path) -> None:
     """A sixth replicate, whose method diverged in the only cell that it has, and a seventh that was cut short."""
     log, folder = run_of(tmp_path, helps, score=False)
-    assert log.state.data_plan is not None
+    assert log.state.search.data_plan is not None
     log.append(
         PlanPrepared(
-            datasets=log.state.datasets,
-            data_plan=log.state.data_plan.model_copy(
+            datasets=log.state.search.datasets,
+            data_plan=log.state.search.data_plan.model_copy(
                 update={
                     "hypotheses": make_hypotheses("method", "baseline", higher=False, smallest=0.1),
-                    "metrics": tuple(one.model_copy(update={"worst": 16.0}) for one in log.state.data_plan.metrics),
+                    "metrics": tuple(
+                        one.model_copy(update={"worst": 16.0}) for one in log.state.search.data_plan.metrics
+                    ),
                 }
             ),
         )

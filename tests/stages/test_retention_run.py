@@ -140,7 +140,7 @@ def best(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with killed_before_deletion():
         begun(runs)
     state = read_state(runs / "run")
-    assert read_events(runs / "run" / "events.jsonl")[-1][0].type == "collected" and state.stage is not None, (
+    assert read_events(runs / "run" / "events.jsonl")[-1][0].type == "collected" and state.search.stage is not None, (
         "mid-search"
     )
     assert state.deleted_folders and all((runs / "run" / one).is_dir() for one in state.deleted_folders)
@@ -154,7 +154,7 @@ def test_of_stages_that_are_over_what_is_built_on_or_read_stays(best: Path, caps
     assert set().union(*read.values()) <= kept and any(read.values()), "what a source names is there"
     top = find_winner(state) or ""
     assert {top, *(one.id for one in find_replicates(state, top))} <= kept
-    assert {one.best for one in state.stages.values()} <= kept
+    assert {one.best for one in state.search.stages.values()} <= kept
     assert main(["status", str(best)]) == 0
     assert f"{len(state.deleted_folders)} folders of unreferenced checkpoints and artifacts" in capsys.readouterr().out
     reader = next(node for node, names in read.items() if names and state.nodes[node].status == "good")

@@ -179,10 +179,10 @@ async def test_a_wrong_set_up_goes_to_the_reflector_and_is_cut_at_release(tmp_pa
     assert line.startswith(
         "[claim] section 'Conclusion': 'All arms were tuned.': 'arms were tuned' is not what was done"
     )
-    best = select_best(desk.log.state.drafts)
+    best = select_best(desk.log.state.paper.drafts)
     assert best.draft.sections[-1].body == "It is open. That is all."
     assert [one for one in best.edits if one.endswith(CUT_NOTE)]
-    assert not desk.log.state.claims_read[best.round].violations
+    assert not desk.log.state.paper.claims_read[best.round].violations
 
 
 @pytest.mark.slow
@@ -193,7 +193,7 @@ async def test_a_wrong_set_up_in_the_abstract_leaves_a_draft(tmp_path: Path) -> 
     assert not ended.released and any(
         one.startswith("[claim] abstract: 'All arms were tuned.'") for one in ended.reasons
     )
-    assert select_best(desk.log.state.drafts).draft.abstract == "We ask. All arms were tuned."
+    assert select_best(desk.log.state.paper.drafts).draft.abstract == "We ask. All arms were tuned."
 
 
 @pytest.mark.slow
@@ -217,7 +217,9 @@ async def test_without_a_usable_comparison_there_is_no_release(tmp_path: Path) -
     desk = Desk(tmp_path, scripted(compare=answer))
     await write_draft(desk.bench)
     await release_paper(desk.bench)
-    released = desk.log.state.released
+    released = desk.log.state.paper.released
     assert released is not None and not released.released
     assert any("have no usable reading" in one for one in released.reasons)
-    assert "On method." in [one.body for one in select_best(desk.log.state.drafts).draft.sections], "nothing is cut"
+    assert "On method." in [one.body for one in select_best(desk.log.state.paper.drafts).draft.sections], (
+        "nothing is cut"
+    )

@@ -86,7 +86,7 @@ def outcomes(bench: RunContext) -> Counter[tuple[str, str]]:
 
 
 def looks(bench: RunContext) -> list[CallKey]:
-    return [key for key in bench.state.answers if key.role == "vision"]
+    return [key for key in bench.state.calls.answers if key.role == "vision"]
 
 
 async def test_a_cell_that_three_nodes_owe_at_once_is_measured_by_one(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_a_run_that_was_cut_goes_on_and_measures_each_cell_once(tmp_path: 
     ran.clear()
     nodes = await searched(bench)
     assert [one.status for one in nodes] == ["good"] * 3 and len(ran) + committed == len(bench.state.cells) == 4
-    assert len(looks(bench)) == 1 and not bench.state.superseded_answers and not bench.state.changed_prompts
+    assert len(looks(bench)) == 1 and not bench.state.calls.superseded_answers and not bench.state.calls.changed_prompts
     assert fold_events((event, 0.0) for event in _events(bench)).nodes == bench.state.nodes
 
 

@@ -57,12 +57,14 @@ def test_the_facts_have_plan_tuning_settings_metrics_and_seeds() -> None:
 
 def test_the_facts_have_the_notes_of_the_plan_and_the_seeds_of_each_arm() -> None:
     state = synthetic_paper.make_state()
-    assert state.data_plan is not None
-    state.data_plan = state.data_plan.model_copy(update={"notes": "A pilot on another split informed the precision."})
+    assert state.search.data_plan is not None
+    state.search.data_plan = state.search.data_plan.model_copy(
+        update={"notes": "A pilot on another split informed the precision."}
+    )
     text = list_facts(state)
     assert "the code is what was done): A pilot on another split informed the precision." in text
     assert "that the search looked at: 5 (cross-entropy; label smoothing; without the schedule)." in text
-    state.looks = [LookTaken(look=0, seeds=(1, 2, 3, 4, 5), ends="no time is left for another look")]
+    state.search.looks = [LookTaken(look=0, seeds=(1, 2, 3, 4, 5), ends="no time is left for another look")]
     assert "on test data: after 5 seeds. Sampling ended: no time is left for another look.\n" in list_facts(state)
     claims = [
         one.model_copy(update={"values": one.values[:3]}) if one.arm == "no-schedule" else one

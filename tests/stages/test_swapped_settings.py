@@ -128,7 +128,7 @@ async def test_each_fresh_seed_measures_both_arms_at_the_setting_of_the_other(tm
     assert [line.cell.condition for line in fresh[1].attempts[-1].cells] == [*ran]
     others = [one for one in state.nodes.values() if one not in fresh]
     assert not any(line.cell.setting_of for one in others for last in one.attempts for line in last.cells)
-    assert [len(one.seeds) for one in state.looks] == [5], "and no look waits for it"
+    assert [len(one.seeds) for one in state.search.looks] == [5], "and no look waits for it"
 
 
 async def test_arms_with_one_setting_have_no_controls(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ async def test_the_controls_are_exploratory_differences_and_rows_of_a_table(tmp_
     for node in state.nodes.values():
         if node.seed >= FRESH_SEED_OFFSET:
             tests = tuple(one.model_copy(update={"split": "test"}) for one in node.measurements)
-            state.test_measurements[node.id] = tests
+            state.search.test_measurements[node.id] = tests
     claims = compute_paper_claims(state)
     found = {(one.condition, one.other): one for one in compute_differences(state, claims)}
     assert [*found] == [("method", "baseline"), ("baseline-at-method", "method"), ("method-at-baseline", "baseline")]

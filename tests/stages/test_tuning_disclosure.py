@@ -43,8 +43,8 @@ def plain(text: str) -> str:
 def anchored(value: float) -> tuple[RunState, PaperClaims]:
     """The run whose tuning stands, with this value published of its baseline."""
     state = make_tuning_run(stale=False).state
-    assert state.data_plan is not None
-    state.data_plan = state.data_plan.model_copy(
+    assert state.search.data_plan is not None
+    state.search.data_plan = state.search.data_plan.model_copy(
         update={
             "anchors": (
                 PublishedAnchor(
@@ -143,7 +143,7 @@ def test_the_disclosure_has_every_trial_and_plain_scripts_say_that_nothing_was_t
 @pytest.mark.slow
 @pytest.mark.bench  # a test of a whole run typesets such a paper too
 def test_tables_curves_and_sentences_are_typeset_and_tied(tmp_path: Path) -> None:
-    assert STALE.data_plan is not None
+    assert STALE.search.data_plan is not None
     body = r"\papertable{main} " + list_disclosures(STALE, CLAIMS.means)[2]
     parts = synthetic_paper.make_short_paper(tmp_path, body)
     evidence = replace(
@@ -152,7 +152,7 @@ def test_tables_curves_and_sentences_are_typeset_and_tied(tmp_path: Path) -> Non
         setups=format_setups(STALE),
         names=(),
         tables=frozenset({"main"}),
-        plan=STALE.data_plan,
+        plan=STALE.search.data_plan,
     )
     made = asyncio.run(
         assess_paper(
@@ -160,7 +160,7 @@ def test_tables_curves_and_sentences_are_typeset_and_tied(tmp_path: Path) -> Non
                 parts,
                 evidence=evidence,
                 supplement=whole_of(STALE, CLAIMS.all_claims),
-                tables=build_result_tables(CLAIMS.means, STALE.data_plan, differences=CLAIMS.differences),
+                tables=build_result_tables(CLAIMS.means, STALE.search.data_plan, differences=CLAIMS.differences),
             ),
             load_template("conference"),
             tmp_path / "paper",

@@ -157,7 +157,7 @@ async def test_wherever_a_kill_comes_after_a_note_the_same_prompts_are_asked(tmp
             await asyncio.sleep(0.01)
     bench.recorder.append(CommandReceived(verb="note", text=NOTE, file="1.json"))  # while the first node runs
     assert [node.decision for node in await task] == [4, 5]
-    answers = len(bench.state.answers)
+    answers = len(bench.state.calls.answers)
     assert [one.notes for one in model.code] == [(), (NOTE,)]
     rows = read_rows(whole / "events.jsonl")
     kinds = [json.loads(body)["type"] for _, body in rows]
@@ -166,7 +166,7 @@ async def test_wherever_a_kill_comes_after_a_note_the_same_prompts_are_asked(tmp
         shutil.copytree(whole, folder)
         write_rows(folder / "events.jsonl", "run", rows[:length])
         again = EventLog(folder / "events.jsonl")
-        committed, model = len(again.state.answers), Model()
+        committed, model = len(again.state.calls.answers), Model()
         await agenda(
             RunContext(
                 recorder=again,
@@ -178,5 +178,5 @@ async def test_wherever_a_kill_comes_after_a_note_the_same_prompts_are_asked(tmp
                 node_seconds=60.0,
             )
         )
-        assert len(again.state.answers) == answers and answers - committed == len(model.requests)
+        assert len(again.state.calls.answers) == answers and answers - committed == len(model.requests)
         again.close()

@@ -182,7 +182,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
 def test_a_csv_goes_from_the_flag_to_the_experiments(tmp_path: Path) -> None:
     model = OnOther("farms")
     state = ran(tmp_path, model, own_table(tmp_path), until=one_works)
-    [facts] = state.datasets
+    [facts] = state.search.datasets
     assert (facts.source, facts.task, facts.target, facts.split_rule) == (
         "csv:farms.csv",
         "classification",
@@ -257,4 +257,4 @@ def test_a_file_that_changes_before_it_is_cut_is_refused(tmp_path: Path) -> None
     settings = compose_settings(flags=LEAST | {"data": [f"farms={table},target=good,drop=farm"]}, environment={})
     with pytest.raises(DatasetError, match=r"data 'farms' \(farms.csv\): it changed since the run began \(sha256 "):
         ran(tmp_path, Meddling("farms"), settings)
-    assert read_state(tmp_path / "own").data_plan is None
+    assert read_state(tmp_path / "own").search.data_plan is None

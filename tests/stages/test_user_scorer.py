@@ -110,11 +110,11 @@ def test_policies_are_measured_by_the_scorer_that_the_flag_names(tmp_path: Path)
     assert {"episode_return", "steps"} < set(model.planned[0].metrics)
     assert "five chances" in next(one for one in model.planned[0].catalogue if one.name == "grid").scorer
     assert "five chances" in model.coded[0].facts[0].scorer
-    [scorer] = state.scorers
+    [scorer] = state.search.scorers
     assert (tmp_path / "own" / "data" / "scorers" / "grid.py").read_text() == WALK and scorer.takes == "artifact"
     found = [one for node in state.nodes.values() for one in node.measurements]
     assert {one.name for one in found} == {"episode_return", "steps"} and {one.split for one in found} == {"validation"}
-    assert {one.grade for one in found} <= {"evaluated", "computed"} and not state.test_measurements
+    assert {one.grade for one in found} <= {"evaluated", "computed"} and not state.search.test_measurements
 
 
 @pytest.mark.bench
@@ -123,15 +123,15 @@ def test_policies_are_measured_by_the_scorer_that_the_flag_names(tmp_path: Path)
 def test_policies_go_from_the_flag_to_the_paper(tmp_path: Path) -> None:
     state = ran(tmp_path, Walker(), with_scorer(tmp_path))
     assert state.process_end is not None and state.process_end.exit_code == 0, state.process_end
-    tests = [one for found in state.test_measurements.values() for one in found]
-    assert tests and {one.name for one in tests} == {"episode_return", "steps"} and not state.scoring_failures
+    tests = [one for found in state.search.test_measurements.values() for one in found]
+    assert tests and {one.name for one in tests} == {"episode_return", "steps"} and not state.search.scoring_failures
     assert {one.grade for one in tests} <= {"evaluated", "computed"}
     appendix = (tmp_path / "own" / "paper" / "appendix.tex").read_text()
     assert "Scorer of grid" in appendix and str(tmp_path) not in appendix
     report = audit_run(tmp_path / "own")
     assert not report.findings, report.findings
     assert report.counts["values of frozen scorers"] >= len(tests)
-    _changed(tmp_path / "own", *[name for name, found in state.test_measurements.items() if found][:2])
+    _changed(tmp_path / "own", *[name for name, found in state.search.test_measurements.items() if found][:2])
 
 
 def _changed(run: Path, first: str, second: str) -> None:

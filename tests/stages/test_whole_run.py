@@ -91,7 +91,7 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
             n.varies,
             n.source_sha256,
             n.measurements,
-            state.test_measurements.get(n.id),
+            state.search.test_measurements.get(n.id),
         )
         for n in state.nodes.values()
     ]
@@ -112,7 +112,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is N
 def test_models_are_told_the_rate_of_the_machine_and_plots_have_validation_scores(whole: Path) -> None:
     state = read_state(whole)
     assert state.rate is not None and state.rate.product_seconds is not None and state.rate.at_once == 2
-    answers = {one.key.role: one for one in state.answers.values()}
+    answers = {one.key.role: one for one in state.calls.answers.values()}
     for role in ("plan", "code", "ablation_plan"):
         kept = find_prompt(whole, answers[role])
         assert kept is not None and kept.asked is not None
@@ -151,11 +151,11 @@ def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
 def test_the_ladder_ran_beside_the_search_with_the_seeds_of_the_replicates(whole: Path) -> None:
     state = read_state(whole)
     first, *others = [one for one in state.nodes.values() if one.kind == "rung"]
-    assert first.status == "good" and not first.measurements and first.id not in state.test_measurements
+    assert first.status == "good" and not first.measurements and first.id not in state.search.test_measurements
     assert [one.seed for one in others] == [
         one.seed for one in find_trusted_replicates(state, find_winner(state) or "")
     ]
-    assert {one.condition for node in others for one in state.test_measurements[node.id]} == {
+    assert {one.condition for node in others for one in state.search.test_measurements[node.id]} == {
         "trivial",
         "off-the-shelf",
     }
@@ -172,15 +172,17 @@ def test_the_test_set_is_scored_once_after_the_search(whole: Path) -> None:
     searched = max(i for i, kind in enumerate(kinds) if kind in ("judged", "summarised"))
     state = read_state(whole)
     early = [event.node for event in events[:searched] if event.type == "unsealed"]
-    assert [state.nodes[name].seed for name in early] == [*state.looks[-1].seeds], "during the search only for looks"
+    assert [state.nodes[name].seed for name in early] == [*state.search.looks[-1].seeds], (
+        "during the search only for looks"
+    )
     assert all(one.split != "test" for node in state.nodes.values() for one in node.measurements)
     assert {claim.condition for claim in compute_test_claims(state)} == {"plain", "shrunk", "without-shrinkage"}
 
 
 def test_the_reflector_mended_what_the_binder_refused(whole: Path) -> None:
     state = read_state(whole)
-    assert any("12.5" in violation for violation in state.drafts[0].violations)
-    assert state.released is not None and state.released.released
+    assert any("12.5" in violation for violation in state.paper.drafts[0].violations)
+    assert state.paper.released is not None and state.paper.released.released
     assert (whole / "paper" / "paper.pdf").stat().st_size > 10_000
 
 
@@ -231,7 +233,7 @@ def test_an_audit_finds_nothing_and_then_what_was_altered(whole: Path, tmp_path:
 
 
 def test_every_question_was_kept_as_it_was_asked(whole: Path) -> None:
-    answers = read_state(whole).answers.values()
+    answers = read_state(whole).calls.answers.values()
     assert not_kept(whole) == [] and len(answers) > 30
     assert {one.name for one in (whole / "prompts").iterdir()} == {f"{one.request_sha256}.json.gz" for one in answers}
 
@@ -241,7 +243,7 @@ def test_an_aggregate_is_drawn_after_the_script_that_was_accepted_not_the_first_
     redrawn = {node.id for node in state.nodes.values() if len(node.plottings) > 1}
     asked = [
         kept.asked.user
-        for answered in state.answers.values()
+        for answered in state.calls.answers.values()
         if answered.key.role == "plot"
         and state.nodes[format_node_id(answered.key.decision)].kind == "aggregate"
         and state.nodes[format_node_id(answered.key.decision)].parent in redrawn
@@ -253,7 +255,7 @@ def test_an_aggregate_is_drawn_after_the_script_that_was_accepted_not_the_first_
 
 def not_kept(run: Path) -> list[str]:
     """The calls whose question is not there as the record has it."""
-    found = {str(key): find_prompt(run, one) for key, one in read_state(run).answers.items()}
+    found = {str(key): find_prompt(run, one) for key, one in read_state(run).calls.answers.items()}
     return [key for key, kept in found.items() if kept is None or kept.asked is None or kept.changed]
 
 
@@ -270,7 +272,7 @@ def test_everything_that_was_tried_is_disclosed_and_listed(whole: Path) -> None:
         ("log_loss", True),
         ("accuracy", False),
     }
-    assert [one["best"] for one in told["stages"]] == [state.stages[one["stage"]].best for one in told["stages"]]
+    assert [one["best"] for one in told["stages"]] == [state.search.stages[one["stage"]].best for one in told["stages"]]
     assert told["reported"] == find_winner(state) and "judge" not in {one["role"] for one in told["cost"]}
     assert told["machines"][0]["packages"]["numpy"] and told["isolation"] == list(state.isolations)
     assert sum(one["released"] for one in told["drafts"]) == 1
@@ -292,7 +294,7 @@ def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) ->
     assert kinds[-7:] == ["work_done", "decided", "answered", "answered", "assessed", "work_done", "ended"], (
         "it was read for passages that address a judge, then judged"
     )
-    assessed = read_state(whole).judged
+    assessed = read_state(whole).paper.judged
     assert assessed is not None and assessed.judgement is not None, assessed
     assert [(one.dimension, one.quoted) for one in assessed.judgement.scores] == [
         ("clarity", True),
@@ -313,7 +315,7 @@ def test_cut_off_before_the_judge_and_resumed_it_is_judged_and_released_as_befor
     assert read_state(run).phase == "judge"
     assert resume(run) == 0 and resume(run) == 0
     state = read_state(run)
-    assert state.phase == "done" and state.judged == read_state(whole).judged
+    assert state.phase == "done" and state.paper.judged == read_state(whole).paper.judged
     assert audit_run(run).findings == []
 
 
@@ -348,11 +350,11 @@ def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tm
         state = read_state(run)
         attempts = [(node.id, attempt.number) for node in state.nodes.values() for attempt in node.attempts]
         assert len(attempts) == len(set(attempts)) and finished <= set(attempts)
-        assert answered <= {str(key) for key in state.answers} and not_kept(run) == []
-        finished, answered = set(attempts), {str(key) for key in state.answers}
+        assert answered <= {str(key) for key in state.calls.answers} and not_kept(run) == []
+        finished, answered = set(attempts), {str(key) for key in state.calls.answers}
     assert child.returncode == 0
     assert tree(state) == tree(read_state(whole))
-    assert state.drafts[-1].draft == read_state(whole).drafts[-1].draft
+    assert state.paper.drafts[-1].draft == read_state(whole).paper.drafts[-1].draft
 
 
 def test_what_the_calls_of_the_run_share_comes_first(whole: Path) -> None:
@@ -363,8 +365,8 @@ def test_what_the_calls_of_the_run_share_comes_first(whole: Path) -> None:
     }
     assert not lost and {role: len(found) for role, found in systems.items()} == dict.fromkeys(systems, 1)
     state = read_state(whole)
-    assert state.data_plan is not None
-    for roles, last in ((STUDY, state.datasets[-1].source), (DRAWN, state.data_plan.arms[-1].name)):
+    assert state.search.data_plan is not None
+    for roles, last in ((STUDY, state.search.datasets[-1].source), (DRAWN, state.search.data_plan.arms[-1].name)):
         texts = [call.sent_text for call in calls if call.asked.role in roles]
         assert len(texts) > 3 and last in common(texts) and len(common(texts)) > 900
 
