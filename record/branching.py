@@ -57,7 +57,7 @@ def cut_log(events: Sequence[tuple[Event, float]], point: str) -> LogPrefix:
         raise BranchPointError("it has no data plan yet, so it cannot be branched: start a new run instead")
     number = _count_before_stage(events, state, point) if point in STAGES else _count_after_node(events, state, point)
     cut = fold_events(events[:number])
-    if cut.stage is None:
+    if cut.search.stage is None:
         raise BranchPointError(
             f"{point} was made after the search, when a draft of the paper existed: branch from a "
             f"stage ({', '.join(STAGES)}) or a node of the search"

@@ -294,8 +294,8 @@ class RepositoryAblation:
         value, baseline = read_value(run, arm.metric), self._first_baseline
         if value is None or baseline is None:
             return self._record_gate(name, way, arm, "failed", run.failure.message if run.failure else ""), None
-        baseline = self.context.state.repository.baseline
-        is_repeatable = baseline is not None and baseline.same_seed == "same digits"
+        check = self.context.state.repository.baseline
+        is_repeatable = check is not None and check.same_seed == "same digits"
         gate = classify_patch_run(baseline, value, reached=self._is_reached(mutation), repeatable=is_repeatable)
         effect = compute_effect(self.setup.command.direction, [baseline], [value]).mean
         if (
