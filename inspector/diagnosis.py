@@ -1,4 +1,4 @@
-"""Explain why a run is in its current state, as a single value printed by `scientist why` (JSON: docs/command-line.md).
+"""Explain why a run is in its current state, as a part of its status (`inspector.status`).
 
 Uses only the log. The next action comes from the search policy (`agent.next_steps`).
 """
@@ -6,25 +6,19 @@ Uses only the log. The next action comes from the search policy (`agent.next_ste
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from labwright.inspector.cell_text import format_remaining
-from labwright.inspector.findings import list_effects
 from labwright.inspector.safe_text import to_plain, to_plain_lines
-from labwright.inspector.status import RunCondition, find_condition, format_pause, format_unusual_answers
-from labwright.inspector.tree import BranchPoint, list_branch_points
 from labwright.record.cell_status import compute_node_cells, count_cells
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import compute_validation_claims
-from labwright.record.events import Event
-from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import format_key
 from labwright.record.schema.decisions import CompareNodes, RunTask
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.nodes import PHASES, ErrorClass, Failure, Node, NodeKind, NodeStep, Phase
+from labwright.record.schema.nodes import PHASES, ErrorClass, Failure, Node, NodeKind, NodeStep
 
 TRACEBACK_LINES = 12
 MAX_EXAMPLES = 5
@@ -77,36 +71,20 @@ class NextSteps:
 
 
 class RunDiagnosis(FrozenModel):
-    """The full diagnosis (see docs/command-line.md)."""
+    """Why a run is in its state; part of `RunStatus` (JSON: docs/command-line.md)."""
 
-    run: str
-    condition: RunCondition
-    process: str | None
-    phase: Phase
     slots: tuple[SlotState, ...]
     waiting: tuple[WaitingNode, ...]
     work: tuple[str, ...]
-    paused: str = ""
-    answers: tuple[str, ...] = ()
-    ancestry: tuple[BranchPoint, ...] = ()
     errors: tuple[ErrorCount, ...]
     best: str | None
     comparisons: tuple[ClaimDifference, ...]
     next: tuple[str, ...]
 
 
-def diagnose_run(
-    run: str, events: Sequence[tuple[Event, float]], process: str | None, *, next_steps: NextSteps, now: float
-) -> RunDiagnosis:
+def diagnose_run(state: RunState, process: str | None, *, next_steps: NextSteps, now: float) -> RunDiagnosis:
     """Diagnose a run. `process` names the process of the run, if any; `now` is in seconds since the epoch."""
-    state = fold_events(events)
-    condition = find_condition(state, process)
-    running = condition == "running"
     return RunDiagnosis(
-        run=run,
-        condition=condition,
-        process=process,
-        phase=state.phase,
         work=tuple(
             action.task if isinstance(action, RunTask) else f"comparison of {action.a} and {action.b}"
             for k, decided in state.decisions.items()
@@ -119,22 +97,17 @@ def diagnose_run(
                 node=node.id,
                 stage=node.stage,
                 kind=node.kind,
-                step=node.step if running else "interrupted",
+                step=node.step if process else "interrupted",
                 since=round(max(0.0, now - state.step_since[node.id]), 1),
-                detail=_describe_detail(node, state) if running else "started; resume continues it",
+                detail=_describe_detail(node, state) if process else "started; resume continues it",
             )
             for node in state.nodes.values()
             if not node.is_finished
         ),
-        ancestry=list_branch_points(state),
-        paused=format_pause(state, now) if running else "",
-        answers=format_unusual_answers(state),
-        slots=describe_slots(state, next_steps) if running else (),
+        slots=describe_slots(state, next_steps) if process else (),
         errors=count_errors(state),
         best=next_steps.best,
-        comparisons=compute_baseline_differences(state, next_steps.best)
-        if state.kind == "paper"
-        else tuple(one.difference for one in list_effects(state)),
+        comparisons=compute_baseline_differences(state, next_steps.best),
         next=next_steps.actions,
     )
 

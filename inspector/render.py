@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
 
 from labwright.inspector.cell_text import format_cells, format_remaining, format_tuning
+from labwright.inspector.diagnosis import ErrorCount, RunDiagnosis
 from labwright.inspector.safe_text import (
     format_cached,
     format_count,
@@ -20,12 +21,15 @@ from labwright.inspector.safe_text import (
 )
 from labwright.inspector.status import BudgetUsage, LlmUsage, PhaseSpending, RemainingEstimate, RunStatus
 from labwright.inspector.tree import CloseCall, NodeRow, RunTree, StageRows, TreeMetric, format_branch_point
+from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
 from labwright.record.hours import PhaseHours
 from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind, NodeStatus
 
+MAX_LINES = 24
+"""Maximum number of lines of a list in a status."""
 MAX_INDENT_DEPTH = 8
 """Maximum depth that is indented; chains of improvements may be deeper."""
 
@@ -192,6 +196,8 @@ def format_status(status: RunStatus) -> list[Text]:
         lines.append(_format_pair("paused", status.paused))
     lines.append(_format_pair("phase", status.phase))
     lines.append(_format_pair("next", status.next))
+    if status.diagnosis is not None:
+        lines += _format_diagnosis(status.diagnosis, is_running=status.process is not None)
     lines += [_format_pair(name, shorten(text, 400)) for name, text in status.findings]
     lines += [_format_pair("effects" * (not at), one) for at, one in enumerate(status.effects)]
     lines += [_format_pair("commands", shorten(one, 120)) for one in status.steering]
@@ -269,6 +275,53 @@ def format_status(status: RunStatus) -> list[Text]:
     elif status.no_judgement:
         lines.append(_format_pair("judge", f"not judged: {shorten(status.no_judgement, 200)}"))
     return lines + [Text(f"  {one.at[11:19]}  {one.text}", style="dim") for one in status.last_events]
+
+
+def _format_diagnosis(found: RunDiagnosis, *, is_running: bool) -> Iterator[Text]:
+    """Format what happens next, what is unfinished, the errors, and the method's differences to the baseline."""
+    doing = "waiting for the model, or processing its answer" if is_running else "started; resume continues it"
+    for title, lines, limit in (
+        ("steps", [f"{number}. {to_plain(one)}" for number, one in enumerate(found.next, 1)], MAX_LINES),
+        ("slots", [f"{one.number}: {to_plain(one.why)}" for one in found.slots], MAX_LINES),
+        (
+            "unfinished",
+            [
+                f"{one.node} {one.kind} {one.step}: {to_plain(one.detail)} (for {format_duration(one.since)})"
+                for one in found.waiting
+            ]
+            + [
+                f"{to_plain(one)}: {'scoring test predictions' if one.startswith('look ') else doing}"
+                for one in found.work
+            ],
+            MAX_LINES,
+        ),
+        ("errors", [line for one in found.errors for line in _format_error(one)], None),
+        (
+            "baseline",
+            [f"{found.best} on validation:"] * bool(found.comparisons)
+            + [to_plain(_format_comparison(one)) for one in found.comparisons],
+            MAX_LINES,
+        ),
+    ):
+        shown = lines[:limit]
+        yield from (_format_pair(title * (not at), line) for at, line in enumerate(shown))
+        if len(lines) > len(shown):
+            yield _format_pair("", f"... and {len(lines) - len(shown)} more")
+
+
+def _format_error(one: ErrorCount) -> list[str]:
+    nodes = ", ".join(one.nodes) + (", ..." if one.count > len(one.nodes) else "")
+    fixed = "" if one.kind == "killed" else f"; {one.fixed} fixed by debugging"  # nodes killed by the user have no bug
+    return [f"{one.kind} {one.count} ({nodes}{fixed}): {one.message}", *(f"    {line}" for line in one.example)]
+
+
+def _format_comparison(one: ClaimDifference) -> str:
+    line = f"{one.dataset} {one.condition} - {one.other}: {one.name} {one.mean:+.4g}"
+    if one.sd is not None and one.low is not None and one.high is not None:
+        line += f" (sd {one.sd:.3g}, 95 % interval [{one.low:+.4g}, {one.high:+.4g}], n = {one.n})"
+    elif one.n == 1:
+        line += " (one seed: the noise is unknown)"
+    return f"{line}  {one.basis_text if one.n == 1 or one.sd is not None else 'identical for every seed'}"
 
 
 BAR_WIDTH = 20

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from labwright.inspector.diagnosis import RunDiagnosis
 from labwright.inspector.event_text import describe_event, format_command
 from labwright.inspector.findings import format_effect, list_effects, list_findings
 from labwright.inspector.safe_text import format_countdown, shorten, to_plain
@@ -187,6 +188,7 @@ class RunStatus(FrozenModel):
     judgement: Judgement | None = None
     no_judgement: str = ""
     last_events: tuple[EventLine, ...]
+    diagnosis: RunDiagnosis | None = Field(default=None, description="why it is in its state; null if not requested")
 
 
 def read_status(

@@ -268,5 +268,5 @@ def raise_if_repeated(state: RunState, failure: Failure | None) -> None:
     if failure is not None and len(nodes) >= MAX_NODES_PER_FAULT:
         raise RepeatedFaultError(
             f"internal error: the same exception occurred on nodes {', '.join(nodes)}: {failure.ours}; the record has "
-            "the tracebacks ('scientist why RUN'); the run can be resumed, preferably with a version that fixes it"
+            "the tracebacks ('scientist status RUN'); the run can be resumed, preferably with a version that fixes it"
         )

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 LARGEST = 6_000_000
 """Size limit of all examples in a git pack, in bytes."""
-LOOKS = (("status",), ("tree",), ("why",), ("logs",), ("status", "--json"), ("tree", "--json"))
+LOOKS = (("status",), ("tree",), ("logs",), ("status", "--json"), ("tree", "--json"))
 
 
 @pytest.fixture(scope="module")

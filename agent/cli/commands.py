@@ -322,7 +322,8 @@ class Amend(CliCommand, to=app, work="agent.cli.control:run_control_command"):
 
 
 class Status(CliCommand, to=app, work="agent.cli.status:show_status"):
-    """Show the state of a run. Includes phase, nodes, cost, time, recent events and next steps."""
+    """Show the state of a run and the reasons for it. Includes phase, nodes, cost, time, recent events, what workers
+    wait for, errors, baseline differences and next steps."""
 
     run: RunArgument
     json: JsonOption = False
@@ -347,14 +348,6 @@ class Logs(CliCommand, to=app, work="agent.cli.status:show_logs"):
         False
     )
     last: Annotated[int | None, Option("--last", "-n", min=0, help="Show only the last N lines; default: all.")] = None
-    json: JsonOption = False
-
-
-class Why(CliCommand, to=app, work="agent.cli.status:show_diagnosis"):
-    """Show why a run is in its current state. Includes what workers wait for, errors, baseline differences and next
-    steps."""
-
-    run: RunArgument
     json: JsonOption = False
 
 

@@ -1,11 +1,10 @@
-"""`scientist status`, `tree`, `logs`, `view` and `why`: read a record without changing anything."""
+"""`scientist status`, `tree`, `logs` and `view`: read a record without changing anything."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from json import dumps
 from pathlib import Path
@@ -13,20 +12,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from labwright.agent.cli.commands import Logs, Status, Tree, View, Why
+from labwright.agent.cli.commands import Logs, Status, Tree, View
 from labwright.agent.cli.errors import DONE, ignoring_closed_output
-from labwright.agent.cli.output import format_json, format_line, print_result, take_first
+from labwright.agent.cli.output import format_json
 from labwright.agent.next_steps import estimate_remaining, find_next_steps
-from labwright.inspector.diagnosis import ErrorCount, RunDiagnosis, diagnose_run
+from labwright.inspector.diagnosis import diagnose_run
 from labwright.inspector.live_view import is_ascii, watch_run
 from labwright.inspector.logs import PrintedLine, read_logs
 from labwright.inspector.render import format_status, format_tree, print_lines
-from labwright.inspector.safe_text import format_duration, to_plain
 from labwright.inspector.status import read_status
 from labwright.inspector.tail import find_process
-from labwright.inspector.tree import build_tree, format_branch_point
+from labwright.inspector.tree import build_tree
 from labwright.record.campaign import RUNS_FOLDER, is_campaign
-from labwright.record.claims.differences import ClaimDifference
 from labwright.record.errors import UsageError
 from labwright.record.events import Event
 from labwright.record.log_reader import RecordError, drop_unreleased_rewrite, is_run, read_events
@@ -34,9 +31,6 @@ from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.zips import is_zip, open_run_folder, refuse_zip
-
-MAX_COMPARISONS = 24
-MAX_WAITING = 16
 
 
 def read_run_events(path: Path) -> list[tuple[Event, float]]:
@@ -76,9 +70,14 @@ def show_status(args: Status) -> int:
 
         return campaign.show_campaign(args.run, json=args.json)
     folder = open_run_folder(args.run)
-    events = read_run_events(folder)
-    found = read_status(str(args.run), events, find_process(folder), now=time.time(), last=8, folder=folder)
-    found = found.model_copy(update={"remaining": estimate_remaining(fold_events(events))})
+    events, process, now = read_run_events(folder), find_process(folder), time.time()
+    state = fold_events(events)
+    found = read_status(str(args.run), events, process, now=now, last=8, folder=folder).model_copy(
+        update={
+            "remaining": estimate_remaining(state),
+            "diagnosis": diagnose_run(state, process, next_steps=find_next_steps(state), now=now),
+        }
+    )
     if args.json:
         print(format_json(found))
     else:
@@ -155,76 +154,3 @@ def serve_page(args: View) -> int:
         estimate=lambda state: (estimate_remaining(state), find_next_steps(state)),
     )
     return DONE
-
-
-# --- why ------------------------------------------------------------------------------------------------------------
-
-
-def show_diagnosis(args: Why) -> int:
-    folder = open_run_folder(args.run)
-    events = read_run_events(folder)
-    found = diagnose_run(
-        str(args.run), events, find_process(folder), next_steps=find_next_steps(fold_events(events)), now=time.time()
-    )
-    print_result(found, format_diagnosis(found), json=args.json)
-    return DONE
-
-
-def format_diagnosis(found: RunDiagnosis) -> Iterator[Text]:
-    """Format the diagnosis as text."""
-    who = f"running ({to_plain(found.process)})" if found.process else f"{found.condition}, no process"
-    yield Text(f"{to_plain(found.run)}: ", style="bold") + Text(f"{who}, phase {found.phase}", style="not bold")
-    yield from (Text(format_branch_point(one), style="dim") for one in found.ancestry)
-    if found.paused:
-        yield format_line(f"paused: {found.paused}", "bold yellow")
-    doing = "waiting for the model, or processing its answer" if found.process else "started; resume continues it"
-    best = f" ({found.best}, validation)" if found.best else ""
-    waiting = [
-        Text.assemble(
-            (f"{one.node} {one.kind} ", "bold"),
-            f"{one.step}: {to_plain(one.detail)} (for {format_duration(one.since)})",
-        )
-        for one in found.waiting
-    ]
-    for title, body in (
-        ("answers", [format_line(one) for one in found.answers]),
-        ("slots", [format_line(f"{one.number}: {one.why}") for one in found.slots]),
-        ("unfinished", take_first(waiting, MAX_WAITING)),
-        (
-            "under way" if found.process else "unfinished steps",
-            [
-                format_line(f"{one}: {'scoring test predictions' if one.startswith('look ') else doing}")
-                for one in found.work
-            ],
-        ),
-        ("errors", [text for one in found.errors for text in _format_error(one)] or [Text("none", style="dim")]),
-        (
-            f"baseline difference{best}",
-            take_first([_format_comparison(one) for one in found.comparisons], MAX_COMPARISONS)
-            or [Text("no working node to compare yet", style="dim")],
-        ),
-        ("next", [format_line(f"{number}. {one}") for number, one in enumerate(found.next, 1)]),
-    ):
-        if body:
-            yield Text(title, style="cyan")
-            yield from (Text("  ") + text for text in body)
-
-
-def _format_error(one: ErrorCount) -> list[Text]:
-    nodes = ", ".join(one.nodes) + (", ..." if one.count > len(one.nodes) else "")
-    head = Text(f"{one.kind} {one.count}", style="red")
-    fixed = "" if one.kind == "killed" else f"; {one.fixed} fixed by debugging"  # nodes killed by the user have no bug
-    head.append(f" ({nodes}{fixed}): {one.message}", style="default")
-    return [head, *(Text(f"    {line}", style="dim") for line in one.example)]
-
-
-def _format_comparison(one: ClaimDifference) -> Text:
-    line = Text(f"{to_plain(one.dataset)} {to_plain(one.condition)} - {to_plain(one.other)}: ")
-    line.append(f"{to_plain(one.name)} {one.mean:+.4g}", style="bold")
-    if one.sd is not None and one.low is not None and one.high is not None:
-        line.append(f" (sd {one.sd:.3g}, 95 % interval [{one.low:+.4g}, {one.high:+.4g}], n = {one.n})")
-    elif one.n == 1:
-        line.append(" (one seed: the noise is unknown)")
-    known = one.n == 1 or one.sd is not None
-    line.append(f"  {one.basis_text if known else 'identical for every seed'}", style="yellow")
-    return line

@@ -29,17 +29,17 @@ from docs.pictures.browser import (
 )
 from docs.pictures.moving import as_if_now
 from docs.pictures.terminal import draw
-from labwright.agent.cli.status import format_diagnosis
 from labwright.agent.next_steps import find_next_steps
 from labwright.inspector.diagnosis import diagnose_run
 from labwright.inspector.event_text import describe_event
 from labwright.inspector.live_view import build_frame, format_frame
-from labwright.inspector.render import format_tree
+from labwright.inspector.render import format_status, format_tree
+from labwright.inspector.status import build_status
 from labwright.inspector.tree import build_tree
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.log_reader import read_events, read_state
-from labwright.record.reducers.event_fold import apply_event, fold_events
+from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 from labwright.record.zips import open_run_folder
 
@@ -91,8 +91,9 @@ def _terminal(run: Path, begun: Log) -> None:
         format_frame(build_frame(state, tuple(latest[-3:])), state.active_seconds, 32, now=last, show_all=True),
         HERE / "watch.png",
     )
-    found = diagnose_run("RUN", begun, "process 4711", next_steps=find_next_steps(fold_events(begun)), now=last)
-    draw("scientist why RUN", list(format_diagnosis(found)), HERE / "why.png")
+    found = diagnose_run(state, "process 4711", next_steps=find_next_steps(state), now=last)
+    status = build_status("RUN", state, (), "process 4711", now=last).model_copy(update={"diagnosis": found})
+    draw("scientist status RUN", format_status(status), HERE / "status.png")
 
 
 def _joined(files: list[Path], target: Path, colours: int) -> None:

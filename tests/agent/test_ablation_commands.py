@@ -47,7 +47,7 @@ def test_a_limit_ends_it_a_higher_one_lets_it_go_on_and_every_command_reads_it(
     assert main(["resume", "out"]) == 0, "nothing is left to do"
     assert len(read_state(Path("out")).cells) == len(runs)
     capsys.readouterr()
-    for command in (["status"], ["why"], ["tree"], ["audit"]):
+    for command in (["status"], ["tree"], ["audit"]):
         assert main([*command, "out"]) == 0
     shown = capsys.readouterr().out
     assert "most important tilt" in shown and "without tilt: +0.6" in shown and "clean: 0 unbound" in shown

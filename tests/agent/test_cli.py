@@ -70,7 +70,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_looking_at_a_run_loads_nothing_heavy(tmp_path: Path) -> None:
     folder = str(written(tmp_path / "calm", make_sample()))
-    every = "; ".join(f"assert main([{command!r}, {folder!r}]) == 0" for command in ("tree", "status", "why"))
+    every = "; ".join(f"assert main([{command!r}, {folder!r}]) == 0" for command in ("tree", "status"))
     assert loaded(every) == "[]"
 
 

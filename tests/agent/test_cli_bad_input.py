@@ -183,7 +183,7 @@ def test_a_runs_folder_that_cannot_be_written_to(place: Path, capsys: pytest.Cap
     assert "is not writable" in refused(capsys, "run", "--idea", "idea.json", "--runs", "/proc/runs")
 
 
-@pytest.mark.parametrize("command", ["status", "tree", "stop", "resume", "why", "reproduce"])
+@pytest.mark.parametrize("command", ["status", "tree", "stop", "resume", "reproduce"])
 def test_a_folder_that_is_no_run(place: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     (place / "empty").mkdir()
     (place / "broken").mkdir()

@@ -9,9 +9,10 @@ from random import Random
 import pytest
 
 from labwright.agent.cli import main
-from labwright.agent.cli.status import format_diagnosis
 from labwright.agent.next_steps import find_next_steps
 from labwright.inspector.diagnosis import NextSteps, RunDiagnosis, count_errors, diagnose_run, extract_own_traceback
+from labwright.inspector.render import format_status
+from labwright.inspector.status import read_status
 from labwright.record.events.paper_events import PaperReleased
 from labwright.record.events.run_events import ProcessEnded, RunResumed
 from labwright.record.events.search_events import (
@@ -44,7 +45,12 @@ def story() -> EventStory:
 
 def why(one: EventStory, process: str | None = WORKING, **changes: object) -> RunDiagnosis:
     ahead = NextSteps(workers=2, **changes)  # pyright: ignore[reportArgumentType]
-    return diagnose_run("runs/calm", one.events, process, next_steps=ahead, now=BEGAN + len(one.events) + 9)
+    return diagnose_run(one.state, process, next_steps=ahead, now=BEGAN + len(one.events) + 9)
+
+
+def shown(one: EventStory, process: str | None = WORKING) -> str:
+    status = read_status("runs/calm", one.events, process, now=BEGAN)
+    return "\n".join(line.plain for line in format_status(status.model_copy(update={"diagnosis": why(one, process)})))
 
 
 def step(one: EventStory, node: str) -> str:
@@ -114,7 +120,7 @@ def test_nobody_works_on_it() -> None:
     one = story()
     one.add_node("preliminary", "draft")
     found = why(one, None)
-    assert found.condition == "interrupted" and found.slots == ()
+    assert found.slots == ()
     assert [one.step for one in found.waiting] == ["interrupted"]
 
 
@@ -132,7 +138,7 @@ def test_what_a_person_ended_is_not_counted_as_to_be_mended() -> None:
     one.add(
         NodeJudged(node=node, status="cancelled", failure=Failure(kind="killed", message="ended by a person: slow"))
     )
-    text = "\n".join(line.plain for line in format_diagnosis(why(one)))
+    text = shown(one)
     assert f"killed 1 ({node}): ended by a person: slow" in text and "shape 1 (n0001; 1 fixed by debugging)" in text
 
 
@@ -246,10 +252,8 @@ def test_comparisons_and_reports_are_under_way_until_they_are_answered() -> None
         DecisionMade(k=5, action=build_summary_task("preliminary")),
     )
     assert why(one).work == ("comparison of n0001 and n0002", "summary of preliminary")
-    assert "  summary of preliminary: waiting for the model" in "\n".join(
-        line.plain for line in format_diagnosis(why(one))
-    )
-    left = "\n".join(line.plain for line in format_diagnosis(why(one, None)))
+    assert "  summary of preliminary: waiting for the model" in shown(one)
+    left = shown(one, None)
     assert "  summary of preliminary: started; resume continues it" in left and "waiting" not in left
     one.add(NodesCompared(k=4, a="n0001", b="n0002", better=None), TaskDone(k=5))
     assert why(one).work == ()
@@ -294,7 +298,8 @@ def test_every_prefix_of_a_log_can_be_asked(tmp_path: Path) -> None:
     for length in range(len(whole.events) + 1):
         events = whole.events[:length]
         for process in (None, WORKING):
-            diagnose_run("r", events, process, next_steps=find_next_steps(fold_events(events)), now=BEGAN + 1000)
+            state = fold_events(events)
+            diagnose_run(state, process, next_steps=find_next_steps(state), now=BEGAN + 1000)
 
 
 def test_hostile_text_does_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -303,27 +308,12 @@ def test_hostile_text_does_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.
     one.add(NodeJudged(node=one.add_node("tuning", "tune"), status="buggy", failure=failure))
     folder = written(tmp_path / "calm", one)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    assert main(["why", str(folder)]) == 0
+    assert main(["status", str(folder)]) == 0
     out = capsys.readouterr().out
-    assert "baseline difference" in out and "next" in out and "[bold red]" in out
+    assert "on validation:" in out and "next" in out and "[bold red]" in out
     assert not any(sign in out for sign in ("\x1b", "\x07", "\x00", "\u202e", "\x9b"))
-    assert main(["why", str(folder), "--json"]) == 0
+    assert main(["status", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {
-        "run",
-        "condition",
-        "process",
-        "phase",
-        "slots",
-        "waiting",
-        "work",
-        "errors",
-        "best",
-        "comparisons",
-        "next",
-        "paused",
-        "ancestry",
-        "answers",
-    }
+    assert set(found["diagnosis"]) == {"slots", "waiting", "work", "errors", "best", "comparisons", "next"}
     after = {path: path.stat().st_mtime_ns for path in before}
     assert after == before, "it only looks"

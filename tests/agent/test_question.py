@@ -281,7 +281,7 @@ def test_it_is_a_run_for_every_command(author: Author, tmp_path: Path, capsys: p
     assert asked("ask.toml") == 0
     folder = tmp_path / "runs" / "q"
     capsys.readouterr()
-    for words in (["status"], ["why"], ["tree"], ["logs"], ["audit"], ["resume"]):
+    for words in (["status"], ["tree"], ["logs"], ["audit"], ["resume"]):
         assert main([*words, str(folder)]) == 0, words
     shown = capsys.readouterr().out
     assert "question    Does a larger spread raise the distance?" in shown

@@ -251,8 +251,6 @@ def test_status_tree_and_why_show_what_was_asked(tmp_path: Path, capsys: pytest.
             "command ignored: stop: too late; and 6 more",
         ):
             assert words in out, words
-        assert main(["why", str(folder)]) == 0
-        assert "paused: by ada (lunch)" in capsys.readouterr().out
     assert main(["tree", str(folder)]) == 0
     assert "closed: dull" in capsys.readouterr().out
 

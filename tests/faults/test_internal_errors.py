@@ -57,8 +57,8 @@ def test_the_same_traceback_in_three_nodes_is_exit_1_and_can_be_resumed(
     stumbled = [one for one in state.nodes.values() if one.failure is not None and one.failure.ours]
     assert len(stumbled) >= 3 and all("in stumbles" in one.failure.traceback for one in stumbled if one.failure)
     events = len(read_events(Path("runs/r/events.jsonl")))
-    assert main(["why", "runs/r", "--json"]) == 0
-    assert "LookupError" in json.dumps(json.loads(capsys.readouterr().out)["errors"])
+    assert main(["status", "runs/r", "--json"]) == 0
+    assert "LookupError" in json.dumps(json.loads(capsys.readouterr().out)["diagnosis"]["errors"])
     command("resume", "runs/r", "--time-limit", "1s")  # the mended program goes on; what is left of the search is cut
     assert len(read_events(Path("runs/r/events.jsonl"))) > events + 2
     assert not read_state(Path("runs/r")).internal_faults

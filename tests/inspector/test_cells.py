@@ -62,7 +62,7 @@ def test_tree_live_view_and_why_tell_what_a_running_node_has_left() -> None:
     frame = [line.plain for line in format_frame(build_frame(story.state), 1.0, 30)]
     assert any(LEFT in line for line in frame)
     assert any("preliminary 2/5  [######....] cells 8/13" in line for line in frame)
-    why = diagnose_run("runs/calm", story.events, "process 7 on here", next_steps=NextSteps(), now=BEGAN + 100)
+    why = diagnose_run(story.state, "process 7 on here", next_steps=NextSteps(), now=BEGAN + 100)
     assert [one.detail for one in why.waiting] == [f"running its code, seed 1, {LEFT}"]
     assert why.slots[0].why == f"n0003: running its code, seed 1, {LEFT}"
 

@@ -102,7 +102,7 @@ def test_frames_of_the_recorded_run_agree_with_its_other_views(whole: Any) -> No
     assert whole.nodes["seconds"].sum() == pytest.approx(sum(row.seconds for row in rows.values()))
     assert len(whole.cells) == sum(len(owed.cells) for owed in state.required_cells.values())
     tests = whole.measurements[whole.measurements["split"] == "test"]
-    assert len(tests) == sum(len(every) for every in state.test_measurements.values()) > 0
+    assert len(tests) == sum(len(every) for every in state.search.test_measurements.values()) > 0
 
 
 def test_claims_are_those_of_the_paper(whole: Any) -> None:

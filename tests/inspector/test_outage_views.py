@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from labwright.inspector.diagnosis import NextSteps, diagnose_run
 from labwright.inspector.event_text import describe_event
 from labwright.inspector.live_view import build_frame, format_frame
 from labwright.inspector.render import format_status
@@ -25,13 +24,12 @@ def story(*more: ProviderOutage | ProviderRecovered | RunResumed) -> EventStory:
     return found
 
 
-def test_status_why_and_the_live_view_count_down() -> None:
+def test_status_and_the_live_view_count_down() -> None:
     events = story(PAUSED).events
     status = read_status("runs/calm", events, "process 1", now=NOW)
     until = datetime.fromtimestamp(PAUSED.until)
     assert "(in 3m12s): m: a quota is used up" in status.paused and f"{until:%H:%M}" in status.paused
     assert any("paused" in line.plain and "3m12s" in line.plain for line in format_status(status))
-    assert diagnose_run("r", events, "process 1", next_steps=NextSteps(), now=NOW).paused == status.paused
     frame = build_frame(fold_events(events))
     shown = [[line.plain for line in format_frame(frame, 1.0, 20, now=now)] for now in (NOW, NOW + 60)]
     assert any("(in 3m12s): m: a quota is used up" in line for line in shown[0])

@@ -18,7 +18,7 @@ from labwright.record.errors import UsageError
 from labwright.record.zips import open_run_folder
 from tests.recorded_run import RECORDED, recorded_run
 
-READ = (["status"], ["tree"], ["logs", "-n", "3"], ["why"], ["tree", "--json"])
+READ = (["status"], ["tree"], ["logs", "-n", "3"], ["tree", "--json"])
 
 
 def _zip(path: Path, *members: tuple[str | zipfile.ZipInfo, bytes], compression: int = zipfile.ZIP_DEFLATED) -> Path:
