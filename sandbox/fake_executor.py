@@ -159,7 +159,8 @@ class FakeExecutor:
         if delay <= 0:
             return
         try:
-            await asyncio.wait_for(self._closed.wait(), timeout=delay)
+            async with asyncio.timeout(delay):
+                await self._closed.wait()
         except TimeoutError:
             return
         raise ExecutorError("the executor was closed while the job ran")

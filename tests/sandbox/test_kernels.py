@@ -148,6 +148,21 @@ async def test_cancelling_kills_the_kernel(bench: KernelBench) -> None:
     assert (await bench.run("print('the place is free again')\n")).stdout_tail == "the place is free again\n"
 
 
+async def test_a_start_that_is_cancelled_as_the_kernel_answers_is_cancelled(
+    bench: KernelBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cancel_and_answer(*_: object) -> dict[str, Any]:
+        starting.cancel()
+        return {}
+
+    monkeypatch.setattr(Kernel, "wait_for_reply", cancel_and_answer)
+    kernel = Kernel(tmp_path, config=bench.executor.config)
+    starting = asyncio.create_task(kernel.start())
+    await asyncio.wait({starting})
+    kernel.kill()
+    assert starting.cancelled()
+
+
 async def test_closing_ends_what_runs(bench: KernelBench) -> None:
     task = asyncio.create_task(bench.run("import time\nopen('begun', 'w').close()\ntime.sleep(60)\n"))
     await asyncio.to_thread(holds_eventually, lambda: any(bench.folder.rglob("begun")), 20.0)
