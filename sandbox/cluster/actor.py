@@ -27,6 +27,7 @@ from labwright.sandbox.cluster.sent_folders import SentFolder, receive_folder, s
 from labwright.sandbox.content_store import ContentStore, default_store_root, link_or_copy
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.file_clock import read_file_time
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.isolation.scratch import ScratchFolder, remove_stale
 from labwright.sandbox.job import CellStarted, Event
 from labwright.sandbox.llm_gateway import LlmGateway
@@ -148,6 +149,7 @@ class MachineActor:
         `SandboxError`, `OSError`."""
         monitor.WATCH_SECONDS = watch_seconds
         self._settings = settings = adapt_settings(settings)
+        await asyncio.to_thread(inspect_interpreter, settings.python)  # once, not in each slot: it starts a process
         self._receiving = asyncio.Lock()
         self._store = ContentStore(settings.store or default_store_root())
         home = default_store_root().with_name("actors") / socket.gethostname()
