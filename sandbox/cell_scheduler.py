@@ -610,7 +610,11 @@ class CellStream:
         self._events = asyncio.Queue[Event | None]()
         self._committed, self._accepted = asyncio.Event(), asyncio.Event()
         self.schedule = CellSchedule(
-            self.job, memory_gb=self.memory_gb, slots=1 if self.job.alone else self.slots, emit=self._events.put_nowait
+            self.job,
+            asyncio.get_running_loop().time,
+            memory_gb=self.memory_gb,
+            slots=1 if self.job.alone else self.slots,
+            emit=self._events.put_nowait,
         )
 
     async def __aenter__(self) -> Self:

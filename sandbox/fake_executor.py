@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -105,11 +104,12 @@ class FakeExecutor:
         else:
             delay, result = self._cell(job, cell)
             result = result.model_copy(update={"seconds": result.seconds or delay})
-        taken, began = min(delay, order.limit), time.monotonic()
+        taken, clock = min(delay, order.limit), asyncio.get_running_loop().time
+        began = clock()
         seconds = await self._run_watched(taken, running) if job.watched else None
         if not job.watched:
             await self._pause(taken)
-        progress = ExecutionProgress(time.monotonic() - began, 0.0, ended=True) if job.watched else None
+        progress = ExecutionProgress(clock() - began, 0.0, ended=True) if job.watched else None
         if running.stop_reason is not None and running.stop_reason.done() and seconds is not None:
             failure = Failure(kind="hopeless", message=running.stop_reason.result())
             result = CellResult(cell=cell, seconds=seconds, failure=failure)
@@ -159,7 +159,8 @@ class FakeExecutor:
         if delay <= 0:
             return
         try:
-            await asyncio.wait_for(self._closed.wait(), timeout=delay)
+            async with asyncio.timeout(delay):
+                await self._closed.wait()
         except TimeoutError:
             return
         raise ExecutorError("the executor was closed while the job ran")

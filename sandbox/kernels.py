@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import time
-from asyncio import timeout, to_thread, wait_for
+from asyncio import timeout, to_thread
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -231,7 +231,8 @@ class Kernel:
                 )
             request = self._client.kernel_info()
             with contextlib.suppress(TimeoutError):
-                await wait_for(self.wait_for_reply(request), 1.0)
+                async with timeout(1.0):
+                    await self.wait_for_reply(request)
                 async with timeout(_ECHO_SECONDS):
                     async for _ in self.read_messages(request):
                         pass

@@ -85,7 +85,8 @@ async def run_program(
         start_new_session=True,
     )
     try:
-        output = await asyncio.wait_for(_read_output(process), timeout)
+        async with asyncio.timeout(timeout):
+            output = await _read_output(process)
         code = process.returncode
     except TimeoutError:
         output, code = b"", None

@@ -27,6 +27,7 @@ from labwright.sandbox.cluster.sent_folders import SentFolder, receive_folder, s
 from labwright.sandbox.content_store import ContentStore, default_store_root, link_or_copy
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.file_clock import read_file_time
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.isolation.scratch import ScratchFolder, remove_stale
 from labwright.sandbox.job import CellStarted, Event
 from labwright.sandbox.llm_gateway import LlmGateway
@@ -138,6 +139,9 @@ class Slot:
 class MachineActor:
     """Runs work on its machine, in slots that the head numbers. A slot keeps its kernel until it is released."""
 
+    def __init__(self) -> None:
+        self._slots, self._released = dict[int, Slot](), set[int]()
+
     async def start(
         self, settings: SandboxSettings, slots: int, secret: tuple[Path, ...], watch_seconds: float
     ) -> None:
@@ -145,7 +149,8 @@ class MachineActor:
         `SandboxError`, `OSError`."""
         monitor.WATCH_SECONDS = watch_seconds
         self._settings = settings = adapt_settings(settings)
-        self._slots, self._receiving = dict[int, Slot](), asyncio.Lock()
+        await asyncio.to_thread(inspect_interpreter, settings.python)  # once, not in each slot: it starts a process
+        self._receiving = asyncio.Lock()
         self._store = ContentStore(settings.store or default_store_root())
         home = default_store_root().with_name("actors") / socket.gethostname()
         for folder in (self._store.root, home.parent):
@@ -162,6 +167,8 @@ class MachineActor:
 
     async def run(self, number: int, work: RemoteWork) -> AsyncGenerator[list[News]]:
         """Run work in a slot and yield its news as they come up; the last is `WorkEnded`."""
+        if number in self._released:  # Ray may swap two calls
+            return
         if (slot := self._slots.get(number)) is None:
             folder = self._folder / f"slot-{number}"
             folder.mkdir()
@@ -174,7 +181,8 @@ class MachineActor:
             with open(slot.folder / "output", encoding="utf-8", errors="replace", newline="") as printed:
                 while not task.done():
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(running.has_news.wait(), NEWS_SECONDS)
+                        async with asyncio.timeout(NEWS_SECONDS):
+                            await running.has_news.wait()
                     running.has_news.clear()
                     news, running.news = running.news, []
                     yield [*news, printed.read()]
@@ -189,7 +197,8 @@ class MachineActor:
             getattr(slot.running, method)(*arguments)
 
     async def release(self, number: int) -> None:
-        """Kill the code in a slot and its kernel. Idempotent."""
+        """Kill the code in a slot and its kernel; the slot runs nothing any more. Idempotent."""
+        self._released.add(number)
         if (slot := self._slots.pop(number, None)) is not None:
             if slot.task is not None:
                 slot.task.cancel()

@@ -145,19 +145,24 @@ class RemoteRunner(CellRunner):
         return claim
 
     async def release(self, claim: Claim, *, lost: bool = False) -> None:
-        """End what runs in a slot, then free its resources. If its machine is lost, kill the actor; the next cell there
-        starts another."""
+        """End what runs in a slot, then free its resources. If its machine is lost or does not end it in time, kill the
+        actor; the next cell there starts another."""
         ended = claim.actor.release.remote(claim.slot)
         try:
             if lost:
-                if (task := self._actors.get(claim.node)) is not None and task.done() and task.result() is claim.actor:
-                    del self._actors[claim.node]
-                import_ray().kill(claim.actor)
-            with suppress(ExecutorError):
-                await self.wait_for(ended, END_SECONDS)
+                self._kill_actor(claim)
+            await self.wait_for(ended, END_SECONDS)
+        except ExecutorError:
+            self._kill_actor(claim)
         finally:
             self._claims.discard(claim)
             import_ray().util.remove_placement_group(claim.group)
+
+    def _kill_actor(self, claim: Claim) -> None:
+        task = self._actors.get(claim.node)
+        if task is not None and task.done() and task.result() is claim.actor:
+            del self._actors[claim.node]
+        import_ray().kill(claim.actor)
 
     async def wait_for(self, ref: Any, seconds: float) -> Any:
         """Wait for an answer of an actor. Raises `WorkerLost`, `ClusterDown`, `ExecutorError`."""

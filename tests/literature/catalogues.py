@@ -57,6 +57,9 @@ class TrueWork:
 Fault = Callable[["Exchange"], bool]
 """Answers instead of a catalogue; False means the catalogue answers itself."""
 
+SLOW_SECONDS = 100.0
+"""Time that a server without an answer keeps its client waiting, in seconds."""
+
 
 @dataclass
 class CatalogueWorld:
@@ -148,7 +151,7 @@ class Catalogues:
         usual: dict[str, Any] = {
             "addresses": {name: f"{host}/{name}" for name in CATALOGUE_NAMES},
             "cache_days": 0,
-            "timeout": 5,
+            "timeout": SLOW_SECONDS,
         }
         return LiteratureSettings.model_validate(usual | changed)
 
@@ -180,7 +183,7 @@ def answer_other_form(exchange: Exchange) -> bool:
 
 
 def stay_silent(exchange: Exchange) -> bool:
-    time.sleep(3)
+    time.sleep(SLOW_SECONDS)
     exchange.close_connection = True
     return True
 
@@ -191,7 +194,7 @@ def answer_slowly(exchange: Exchange) -> bool:
     exchange.send_header("content-length", "100000")
     exchange.end_headers()
     try:
-        for _ in range(60):
+        for _ in range(int(20 * SLOW_SECONDS)):
             exchange.wfile.write(b" ")
             exchange.wfile.flush()
             time.sleep(0.05)

@@ -95,7 +95,7 @@ async def test_catalogues_that_never_answer_do_not_hold_a_folder_up(
     for name in "ab":
         pdf(tmp_path / f"{name}.pdf", "Some Title of a Paper", "Some Body")
     with Catalogues(WORLD, dict.fromkeys(CATALOGUE_NAMES, stay_silent)) as catalogues:
-        async with open_literature(catalogues.settings(timeout=2.5), CatalogueCredentials()) as literature:
+        async with open_literature(catalogues.settings(), CatalogueCredentials()) as literature:
             found = await read_papers(tmp_path, literature)
     assert found.entries == () and "a.pdf and 1 others: not looked up within 0.5 s" in found.notes[0]
 

@@ -14,6 +14,7 @@ from labwright.literature.matching import is_same_title
 from labwright.literature.settings import CATALOGUE_NAMES, CatalogueCredentials, LiteratureSettings
 from labwright.literature.works import WorkCatalogue, WorkQuery
 from tests.literature.catalogues import (
+    SLOW_SECONDS,
     Catalogues,
     Exchange,
     Fault,
@@ -60,7 +61,7 @@ def catalogues() -> Generator[Catalogues]:
 
 @pytest.fixture(params=CATALOGUE_NAMES)
 async def source(request: pytest.FixtureRequest, catalogues: Catalogues) -> AsyncGenerator[WorkCatalogue]:
-    async with CatalogueClient(catalogues.settings(timeout=0.4), SECRET) as web:
+    async with CatalogueClient(catalogues.settings(), SECRET) as web:
         yield CATALOGUE_CLASSES[request.param](web)
 
 
@@ -109,11 +110,13 @@ class TestSource:
     async def test_a_fault_is_an_error_in_time(self, source: WorkCatalogue, catalogues: Catalogues, fault: Fault):
         catalogues.world.faults[source.name] = fault
         began = time.monotonic()
-        with pytest.raises(CatalogueAnswerError, match=source.name):
-            await source.search("learning margins", 3)
-        with pytest.raises(CatalogueAnswerError, match=source.name):
-            await source.find(WorkQuery(title="learning margins", doi="10.5555/m.1", arxiv="1911.00001"))
-        assert time.monotonic() - began < 2.5, "each of the two has 0.4 s, and a slow server takes three"
+        async with CatalogueClient(catalogues.settings(timeout=0.4), SECRET) as web:
+            asked = CATALOGUE_CLASSES[source.name](web)
+            with pytest.raises(CatalogueAnswerError, match=source.name):
+                await asked.search("learning margins", 3)
+            with pytest.raises(CatalogueAnswerError, match=source.name):
+                await asked.find(WorkQuery(title="learning margins", doi="10.5555/m.1", arxiv="1911.00001"))
+        assert time.monotonic() - began < SLOW_SECONDS / 2
 
     async def test_a_server_that_is_not_there_is_an_error(self, source: WorkCatalogue):
         settings = LiteratureSettings(addresses={source.name: "http://127.0.0.1:9"}, cache_days=0)

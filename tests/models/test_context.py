@@ -212,5 +212,5 @@ async def test_a_server_that_says_its_length_a_byte_at_a_time_is_not_waited_for(
     with OpenAIServer([slow]) as server:
         backend = open_backend(ModelSettings(name="openai-chat:m", base_url=server.url))
         assert isinstance(backend, ProviderModel)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             assert await backend.find_context_tokens() is None

@@ -261,22 +261,23 @@ async def test_a_server_that_sends_requests_on_is_told_with_the_place_and_not_wa
 @pytest.mark.asyncio
 async def test_a_stalled_request_ends_at_its_limit_and_is_tried_once_more() -> None:
     began = time.monotonic()
-    error, server = await failing([stall(20)], timeout=0.3)
+    error, server = await failing([stall(200)], timeout=0.3)
     assert isinstance(error, ModelUnavailable)
     assert "no answer within 0.3 s (models.timeout)" in str(error)
     assert len(server.requests) == 2
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 100
 
 
 @pytest.mark.asyncio
 async def test_cancelling_an_answer_ends_at_once() -> None:
-    with OpenAIServer([stall(20)]) as server:
+    with OpenAIServer([stall(200)]) as server:
         task = asyncio.create_task(at(server).answer(request()))
         while not server.requests:
             await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 5)
+            async with asyncio.timeout(100):
+                await task
 
 
 @pytest.mark.asyncio

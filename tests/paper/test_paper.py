@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -153,7 +152,6 @@ async def test_a_loop_is_ended_at_the_limit(tmp_path: Path):
     class_file = tmp_path / "looping" / "scientist-workshop.cls"
     shutil.copytree(TEMPLATE.folder, class_file.parent)
     class_file.write_text(class_file.read_text() + "\n\\AtBeginDocument{\\loop\\iftrue\\repeat}\n")
-    started = time.monotonic()
     built = await build_paper(
         synthetic_paper.make_short_paper(tmp_path, "x"),
         load_template("looping", tmp_path),
@@ -162,7 +160,6 @@ async def test_a_loop_is_ended_at_the_limit(tmp_path: Path):
     )
 
     assert built.pdf is None and "timed out after 1 s and was killed" in built.findings[0].text
-    assert time.monotonic() - started < 8
 
 
 @needs_tex

@@ -154,7 +154,7 @@ def test_heartbeats_are_sent(tmp_path: Path) -> None:
     held = FolderLock(tmp_path, heartbeat_seconds=0.02)
     held.acquire()
     os.utime(tmp_path / "lock", (0, 0))
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while (tmp_path / "lock").stat().st_mtime < 1 and time.monotonic() < end:
         time.sleep(0.01)
     assert (tmp_path / "lock").stat().st_mtime > 1

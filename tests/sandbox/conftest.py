@@ -30,6 +30,9 @@ pytest.register_assert_rewrite("tests.sandbox.executor_contract")
 SETTINGS = SandboxSettings(grace=0.5, isolation="none", pool=0)
 """No sandbox and no pool, for tests that do not depend on them and run on any machine."""
 
+PATIENCE_SECONDS = 120.0
+"""Limit for what takes a moment, in seconds: a loaded machine may be slow."""
+
 
 @pytest.fixture(autouse=True)
 def frequent_polls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,13 +133,14 @@ def running_module(module: str, *words: str, ordinary: bool = False, timeout: fl
         shutil.rmtree(place, ignore_errors=True)
 
 
-def is_gone(pid: int, within: float = 3.0) -> bool:
-    """Return whether no such process is running (zombies do not count)."""
-    return holds_eventually(lambda: not _is_running(pid), within)
+def is_gone(pid: int) -> bool:
+    """Return whether no such process is running any more (zombies do not count)."""
+    return holds_eventually(lambda: not _is_running(pid))
 
 
-def holds_eventually(holds: Callable[[], bool], within: float = 3.0) -> bool:
-    until = time.monotonic() + within
+def holds_eventually(holds: Callable[[], bool]) -> bool:
+    """Wait until something holds; return False after `PATIENCE_SECONDS`."""
+    until = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         if time.monotonic() > until:
             return False

@@ -107,11 +107,11 @@ class ExecutorContract:
             asyncio.create_task(run_job(executor, make_job(tmp_path / name, SLOW), watch=_make_watch(name, running)))
             for name in "abc"
         ]
-        assert await asyncio.to_thread(holds_eventually, lambda: len(running) == 2, self.patience)
+        assert await asyncio.to_thread(holds_eventually, lambda: len(running) == 2)
         await asyncio.sleep(0.3)
         assert running == {"a", "b"}
         tasks[0].cancel()
-        assert await asyncio.to_thread(holds_eventually, lambda: "c" in running, self.patience)
+        assert await asyncio.to_thread(holds_eventually, lambda: "c" in running)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -138,7 +138,7 @@ class ExecutorContract:
         slow = asyncio.create_task(
             run_job(executor, make_job(tmp_path / "slow", SLOW), watch=_make_watch("slow", running))
         )
-        assert await asyncio.to_thread(holds_eventually, lambda: bool(running), self.patience)
+        assert await asyncio.to_thread(holds_eventually, lambda: bool(running))
         alone = asyncio.create_task(run_job(executor, replace(make_job(tmp_path / "alone", TINY), alone=True)))
         later = asyncio.create_task(run_job(executor, make_job(tmp_path / "later", TINY)))
         done, _ = await asyncio.wait({alone, later}, timeout=0.3)
@@ -158,10 +158,11 @@ class ExecutorContract:
         executor = self.make_executor(1, store)
         running: set[str] = set()
         task = asyncio.create_task(run_job(executor, make_job(tmp_path / "a", SLOW), watch=_make_watch("a", running)))
-        assert await asyncio.to_thread(holds_eventually, lambda: bool(running), self.patience)
+        assert await asyncio.to_thread(holds_eventually, lambda: bool(running))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, self.patience)
+            async with asyncio.timeout(self.patience):
+                await task
         assert (await run_job(executor, make_job(tmp_path / "b", TINY))).measurements
         await executor.close()
 

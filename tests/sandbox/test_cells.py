@@ -507,7 +507,7 @@ views, labels, place = map(Path, sys.argv[1:])
 halting(DatasetStore(views, labels, place), place, place / 'draft')"""
     command = [sys.executable, "-c", code, str(store.views), str(store.labels), str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
-        met = holds_eventually(lambda: bool(list(draft.glob("kernels/*/cells/*/checkpoints/*"))), within=60.0)
+        met = holds_eventually(lambda: bool(list(draft.glob("kernels/*/cells/*/checkpoints/*"))))
         os.killpg(process.pid, signal.SIGKILL)
     safe = rescue_checkpoints(draft)
     assert met and safe is not None

@@ -25,9 +25,10 @@ from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
 from labwright.record.untrusted_files import BadFile
 from labwright.sandbox.cluster import executor as cluster_executor
+from labwright.sandbox.cluster.actor import MachineActor, RemoteWork
 from labwright.sandbox.cluster.executor import RayExecutor, build_bundle
 from labwright.sandbox.cluster.machines import check_address, describe_conditions, describe_machine, list_machines
-from labwright.sandbox.cluster.sent_folders import receive_folder, send_folder
+from labwright.sandbox.cluster.sent_folders import SentFolder, receive_folder, send_folder
 from labwright.sandbox.content_store import compute_key
 from labwright.sandbox.errors import ClusterDown, ClusterError, ExecutorError
 from labwright.sandbox.executor import LocalExecutor
@@ -226,7 +227,31 @@ async def test_leaving_the_stream_leaves_no_process_and_the_machines_usable(
     assert outcome.failure is None
     await executor.close()
     assert not find_kernel_processes(cluster)
-    assert await asyncio.to_thread(holds_eventually, lambda: not find_actor_processes(cluster), 10.0)
+    assert await asyncio.to_thread(holds_eventually, lambda: not find_actor_processes(cluster))
+
+
+async def test_a_released_slot_runs_nothing_that_arrives_late(tmp_path: Path) -> None:
+    actor = MachineActor()
+    await actor.release(0)
+    code = CommandJob("late", tmp_path, ("python", "-V"), CommandEnvironment(SETTINGS.python), timeout=60.0)
+    work = RemoteWork(code, SentFolder([], ""), 0.0, ResourceNeeds(), alone=False, contents={})
+    assert [news async for news in actor.run(0, work)] == []
+
+
+async def test_an_actor_that_does_not_end_its_code_in_time_is_killed(
+    cluster: RayCluster, executor: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = replace(celled(tmp_path / "a", 1, 60.0), watched=True)
+    async with executor.measure(job) as stream:
+        async for _ in stream:
+            if find_kernel_processes(cluster):
+                break
+        [actor] = find_actor_processes(cluster)
+        actor.suspend()
+        monkeypatch.setattr(cluster_executor, "END_SECONDS", 0.5)
+    actor.wait(60.0)
+    monkeypatch.undo()
+    assert (await run_job(executor, celled(tmp_path / "b", 2, 0.0))).failure is None
 
 
 async def test_output_and_progress_arrive_while_a_cell_runs(executor: RayExecutor, tmp_path: Path) -> None:
@@ -378,7 +403,7 @@ def test_ray_is_started_here_without_an_address_and_ends_with_its_process() -> N
         started = psutil.Process(driver.pid).children(recursive=True)
         driver.terminate()
         assert driver.wait(60) == 128 + signal.SIGTERM
-    gone, alive = psutil.wait_procs(started, timeout=30)
+    gone, alive = psutil.wait_procs(started, timeout=120)
     assert gone and not alive
 
 

@@ -37,7 +37,7 @@ async def test_the_peak_of_the_host_counts_short_ones_and_children(store: Datase
 
     async def peak(code: str) -> float:
         outcome = await run_job(
-            executor, Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=20.0)
+            executor, Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=100.0)
         )
         assert outcome.peak_gpu_bytes is None
         return (outcome.peak_host_bytes or 0) / MB
@@ -83,7 +83,7 @@ class Machine:
 
     async def run(self, name: str, code: str) -> JobOutcome:
         job = Job(
-            name=name, folder=self.folder / name, source={"experiment.py": code}, timeout=20.0, datasets=("digits",)
+            name=name, folder=self.folder / name, source={"experiment.py": code}, timeout=100.0, datasets=("digits",)
         )
         holding = asyncio.create_task(self._hold(job.folder))
         try:
@@ -187,13 +187,13 @@ async def test_a_process_that_never_leaves_the_gpu_ends_the_run_with_its_number(
     with pytest.raises(
         ExecutorError, match=rf"still holds {make_gpus(1)[0].uuid} by process {pid}: stop it with kill -9"
     ):
-        await asyncio.wait_for(machine.run("b", TINY), 20.0)
+        await machine.run("b", TINY)
     await machine.executor.close()
 
 
 async def test_a_cancelled_job_gives_its_gpu_back(machine: Machine) -> None:
     task = asyncio.create_task(machine.run("a", "import time, pathlib\npathlib.Path('up').touch()\ntime.sleep(60)"))
-    assert await asyncio.to_thread(holds_eventually, lambda: any((machine.folder / "a").rglob("up")), 10.0)
+    assert await asyncio.to_thread(holds_eventually, lambda: any((machine.folder / "a").rglob("up")))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

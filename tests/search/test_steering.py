@@ -56,7 +56,8 @@ def test_a_stop_while_paused_ends_at_once() -> None:
         signals.pause()
         await asyncio.sleep(1.0)
         signals.stop_event.set()
-        return await asyncio.wait_for(task, 60.0)
+        async with asyncio.timeout(60.0):
+            return await task
 
     assert virtual_time.run(stopped()) is None
 

@@ -146,7 +146,8 @@ async def steered(run: Run, asked: list[tuple[float, str]], seed: int) -> None:
     asking = asyncio.ensure_future(person())
     while not over:
         with suppress(asyncio.CancelledError):
-            over = await asyncio.wait_for(task, LONGER * 10)
+            async with asyncio.timeout(LONGER * 10):
+                over = await task
         if not over:
             run.signals = RunControl()
             run.log.append(RunResumed())

@@ -83,7 +83,7 @@ def kill(bench: RunContext, node: str) -> None:
 
 
 async def until(true: list[str], name: str) -> None:
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(SLOW / 2):
         while name not in true:
             await asyncio.sleep(0.01)
 
@@ -98,7 +98,7 @@ async def test_a_node_that_runs_is_ended_and_the_search_goes_on(tmp_path: Path) 
     began = time.monotonic()
     kill(bench, "n0004")
     first, *others = await task
-    assert time.monotonic() - began < 10.0 < SLOW
+    assert time.monotonic() - began < SLOW / 2
     assert (first.id, first.status, first.attempts) == ("n0004", "cancelled", ())
     assert first.failure is not None and first.failure.kind == "killed" and "it diverges" in first.failure.message
     assert not part.exists() and len(others) == 2, "it counts as a node of the stage"
@@ -109,11 +109,11 @@ async def test_a_node_is_ended_in_a_model_call_too(tmp_path: Path) -> None:
     model, executor = Model(slow=0), executor_of()
     bench = make_late_context(tmp_path, model, executor, settings())
     task = asyncio.ensure_future(agenda(bench))
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(SLOW / 2):
         while not model.code:
             await asyncio.sleep(0.01)
     kill(bench, "n0004")
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(SLOW / 2):
         first, *others = await task
     assert (first.status, first.source_sha256, len(others)) == ("cancelled", "", 2)
     assert "n0004/1" not in executor.started
@@ -124,7 +124,7 @@ async def test_a_node_that_was_to_be_ended_when_the_program_was_killed_does_not_
     bench = make_late_context(tmp_path, Model(), executor, settings())
     bench.recorder.append(DecisionMade(k=4, action=ExpandTree(stage="agenda", kind="improve", parent="n0001", seed=0)))
     bench.recorder.append(CommandReceived(verb="kill", target="n0004", text="it diverges"))  # and here came the kill -9
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(SLOW / 2):
         first, *_ = await agenda(bench)
     assert first.status == "cancelled" and "n0004/1" not in executor.started
 
@@ -152,7 +152,7 @@ async def test_wherever_a_kill_comes_after_a_note_the_same_prompts_are_asked(tmp
     whole, model = tmp_path / "whole", Model()
     bench = make_late_context(whole, model, executor_of("n0004/1", seconds=0.5), settings(nodes=2))
     task = asyncio.ensure_future(agenda(bench))
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(SLOW / 2):
         while not model.requests:
             await asyncio.sleep(0.01)
     bench.recorder.append(CommandReceived(verb="note", text=NOTE, file="1.json"))  # while the first node runs

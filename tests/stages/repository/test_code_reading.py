@@ -343,6 +343,6 @@ def test_code_that_python_cannot_follow_is_passed_over(text: str) -> None:
 @pytest.mark.parametrize("piece", ["\n", " ", "\t\n", "\r", "A=b \n"])
 def test_a_long_document_is_read_at_once(piece: str) -> None:
     texts = {"README.md": piece * 50_000 + "\npython train.py --x\n", "train.py": ""}
-    began = time.monotonic()
+    began = time.process_time()
     assert [one.argv for one in list_candidates(texts)][:1] == [("python", "train.py", "--x")]
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
