@@ -20,8 +20,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -38,6 +36,8 @@ from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.events import Event
+from labwright.record.events.run_events import CallAnswered
+from labwright.record.events.search_events import AttemptExecuted, CellExecuted
 from labwright.record.line_store import read_stored_rows
 from labwright.record.log_reader import is_run, read_events, read_state
 from labwright.record.schema.nodes import StudyKind
@@ -189,25 +189,22 @@ class KilledStudy:
         after = self._read_log()
         if not self._read_intact().startswith(intact):
             self.faults.append("a committed line is lost")
-        known = {f"{one.node} {one.run.cell.name}" for one in before if one.type == "cell_executed"}
+        known = {f"{one.node} {one.run.cell.name}" for one in before if isinstance(one, CellExecuted)}
         started = [re.sub(r"/\d+ ", " ", line.removeprefix("cell ")) for line in notes if line.startswith("cell ")]
         self.faults += [f"committed and started again: {name}" for name in started if name in known]
         requests = Counter(line.removeprefix("request ") for line in notes if line.startswith("request "))
-        answered = Counter(one.request_sha256 for one in after[len(before) :] if one.type == "answered")
-        paid = Counter(one.request_sha256 for one in before if one.type == "answered")
+        answered = Counter(one.request_sha256 for one in after[len(before) :] if isinstance(one, CallAnswered))
+        paid = Counter(one.request_sha256 for one in before if isinstance(one, CallAnswered))
         again = sum(max(0, number - answered[sha]) for sha, number in requests.items() if sha in paid)
         self.faults += [f"{again} answers that were committed were requested again"] if again else []
 
     def list_repeated(self) -> list[str]:
         """Return runs of cells, attempts and answers that are in the log twice."""
+        events = self._read_log()
         names = [
-            f"cell {one.run.id}"
-            if one.type == "cell_executed"
-            else f"attempt {one.node}/{one.attempt.number}"
-            if one.type == "executed"
-            else f"answer {one.key}"
-            for one in self._read_log()
-            if one.type in ("cell_executed", "executed", "answered")
+            *(f"cell {one.run.id}" for one in events if isinstance(one, CellExecuted)),
+            *(f"attempt {one.node}/{one.attempt.number}" for one in events if isinstance(one, AttemptExecuted)),
+            *(f"answer {one.key}" for one in events if isinstance(one, CallAnswered)),
         ]
         return [name for name, number in Counter(names).items() if number > 1]
 
