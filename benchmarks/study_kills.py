@@ -42,6 +42,7 @@ from labwright.record.line_store import read_stored_rows
 from labwright.record.log_reader import is_run, read_events, read_state
 from labwright.record.schema.nodes import StudyKind
 from labwright.sandbox import cell_runner
+from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
 from labwright.sandbox.repository.command_cells import CommandWorker
 from tests.agent import test_question, test_repository_study
 from tests.evals.exp_set import make_repository as make_draws
@@ -121,9 +122,9 @@ def run_process(kind: str, name: str) -> int:
     run.open_backend = preflight.open_backend = partial(open_model, kind, notes)  # pyright: ignore[reportAttributeAccessIssue]
     run_cell, execute = CommandWorker.run_cell, cell_runner.execute
 
-    async def note_command(worker: CommandWorker, order: Any, running: Any) -> Any:
-        _note(notes, f"cell {worker.job.name} {order.cell.name}")
-        return await run_cell(worker, order, running)
+    async def note_command(self: CommandWorker, order: CellOrder, running: RunningCell) -> CellRunResult:
+        _note(notes, f"cell {self.job.name} {order.cell.name}")
+        return await run_cell(self, order, running)
 
     async def note_kernel(kernel: Any, script: Any, *rest: Any, **more: Any) -> Any:
         if not script.cell.is_script:
