@@ -23,7 +23,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from labwright.agent import run
 from labwright.agent.audit import audit_run
@@ -54,6 +54,8 @@ from tests.stages.small_study import IDEA, make_small_model
 KINDS = (*get_args(StudyKind), "repository")
 LIMIT_SECONDS = 600.0
 """Time limit of one process in seconds."""
+EARLY = 0.15
+"""Share of kills that may come before the first event of a process."""
 TASK = test_question.TOML.replace('protect = ["lib/*"]\n', "").replace("seeds = 2", "seeds = 4")
 ABLATE = "ablate tinyfit --metric metrics.json:test.r2 --top 1 --budget-runs 40 --workers 2 --out".split()
 
@@ -139,6 +141,13 @@ def run_process(kind: str, name: str) -> int:
 # --- kills and comparison ---------------------------------------------------------------------------------------------
 
 
+class KillMoment(NamedTuple):
+    """A process is killed so many seconds after its start, or after its first event."""
+
+    seconds: float
+    is_after_event: bool
+
+
 class KilledStudy:
     """One study under kills: what its processes did again, and what of its log was lost."""
 
@@ -147,8 +156,8 @@ class KilledStudy:
         self.kills = self.damaged = 0
         self.faults: list[str] = []
 
-    def run_process(self, seconds: float | None = None) -> int | None:
-        """Let one process work to its end, or for so many seconds; return its exit code, None if it was killed."""
+    def run_process(self, kill: KillMoment | None = None) -> int | None:
+        """Let one process work to its end, or until it is killed; return its exit code, None if it was killed."""
         rows, intact, noted = self._read_log(), self._read_intact(), len(self._read_notes())
         with self.folder.with_suffix(".out").open("ab") as out:
             process = subprocess.Popen(
@@ -161,7 +170,11 @@ class KilledStudy:
             )
         code: int | None = None
         try:
-            code = process.wait(seconds or LIMIT_SECONDS)
+            if kill is not None and kill.is_after_event:
+                size = self._read_size()
+                while self._read_size() == size and process.poll() is None:
+                    time.sleep(0.02)
+            code = process.wait(LIMIT_SECONDS if kill is None else kill.seconds)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -209,6 +222,10 @@ class KilledStudy:
         ]
         return [name for name, number in Counter(names).items() if number > 1]
 
+    def _read_size(self) -> int:
+        path = self.folder / "events.jsonl"
+        return path.stat().st_size if path.exists() else 0
+
     def _read_log(self) -> list[Event]:
         return [event for event, _ in read_events(self.folder / "events.jsonl")] if is_run(self.folder) else []
 
@@ -248,11 +265,14 @@ def measure_kills(kind: str, root: Path, *, kills: int, seed: int) -> dict[str, 
     make_inputs(kind, root)
     whole, began = KilledStudy(kind, root, "whole"), time.monotonic()
     assert whole.run_process() == 0, f"see {root}/whole.out"
-    longest, expected = 0.6 * (time.monotonic() - began), compare_results(whole.folder, kind)
+    seconds, expected = time.monotonic() - began, compare_results(whole.folder, kind)
+    active = read_state(whole.folder).active_seconds
     while (left := kills - sum(one["kills"] for one in done)) > 0:
         study, code = KilledStudy(kind, root, f"killed{len(done) + 1}"), None
         while code is None:
-            code = study.run_process(rng.uniform(0.3, longest) if study.kills < left else None)
+            early = KillMoment(rng.uniform(0.3, seconds - active), is_after_event=False)
+            later = KillMoment(rng.uniform(0.0, active / 3), is_after_event=True)
+            code = study.run_process(None if study.kills >= left else early if rng.random() < EARLY else later)
             if code is None and rng.random() < 0.5:
                 study.damage_end(rng)
         found = compare_results(study.folder, kind) if code == 0 else {}
@@ -268,7 +288,7 @@ def measure_kills(kind: str, root: Path, *, kills: int, seed: int) -> dict[str, 
             }
         )
         print(json.dumps(done[-1]), file=sys.stderr, flush=True)
-    return {"kind": kind, "seed": seed, "seconds": round(longest / 0.6, 1), "runs": done}
+    return {"kind": kind, "seed": seed, "seconds": round(seconds, 1), "runs": done}
 
 
 def main() -> int:
