@@ -39,8 +39,10 @@ from labwright.record.repository_source import ScriptResults
 from labwright.record.schema.research_question import DesignedArm, DesignedMetric, ExperimentDesign, ExperimentVariable
 from labwright.record.source_edits import WholeFile
 from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository import git
 from labwright.sandbox.repository.command_cells import read_script_results
 from labwright.sandbox.repository.environment import build_environment
+from labwright.stages import measuring
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import make_repository
 from tests.repositories import run_git
@@ -204,6 +206,23 @@ def test_of_two_identical_commands_one_starts_and_a_killed_start_is_started_agai
 
     monkeypatch.setattr(repository_setup, "build_environment", count)
     assert asked() == 0 and len(opened) == 1
+
+
+def test_what_fails_on_a_full_disk_is_no_failure_of_the_experiment(
+    author: Author, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_full(_: Path) -> bool:
+        return True
+
+    with monkeypatch.context() as full:
+        full.setattr(measuring, "is_disk_full", is_full)
+        assert asked() == 1
+    assert "is full: free disk space, then resume; n0005/1 is repeated" in capsys.readouterr().err
+    assert not read_state(tmp_path / "runs" / "q").cells
+    assert asked() == 0 and len(read_state(tmp_path / "runs" / "q").cells) == 2
+    monkeypatch.setattr(git, "is_disk_full", is_full)
+    with pytest.raises(OSError, match="No space left"):
+        git.run_git(tmp_path, ["checkout-index", "--nonsense"])
 
 
 def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(author: Author, tmp_path: Path) -> None:
