@@ -197,9 +197,7 @@ class KilledStudy:
                     file.write(bytes(end - path.stat().st_size))  # blocks that were never written
             return
         with path.open("ab") as file:
-            file.write(
-                rng.choice((b'{"crc":"00000000","at":17956', b"\0" * 4096, rng.randbytes(200).replace(b"\n", b"")))
-            )
+            file.write(rng.choice((b'{"crc":"00000000","at":17956', b"\0" * 4096, b"\xff" * 200)))
 
     def _check(self, before: list[Event], intact: bytes, notes: list[str]) -> None:
         after = self._read_log()

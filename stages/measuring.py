@@ -49,7 +49,8 @@ async def measure_job(
 ) -> JobOutcome:
     """Measure a job and return its outcome. Code that `watch` finds hopeless fails for that reason.
 
-    Raises `ExecutorError`; `RecordError` if code failed while the host's disk is full; with `has_deadline`, `TooLate` if the run's time limit has passed when the job could start.
+    Raises `ExecutorError`; `RecordError` if code failed while the run's disk is full; with `has_deadline`, `TooLate` if
+    the run's time limit has passed when the job could start.
     """
     has_started = False
     async with context.executor.measure(replace(job, watched=watch is not None)) as stream:
@@ -75,7 +76,7 @@ async def measure_job(
                     root = context.folder.root
                     if result.failure is not None and is_disk_full(root):  # not a failure of the experiment
                         raise RecordError(
-                            f"the disk of {root} is full: free disk space, then resume; {job.name} is repeated"
+                            f"No space left on device at {root}: free disk space, then resume; {job.name} is repeated"
                         )
                     event.folder = commit(result, folder)
                 case JobEnded(outcome):

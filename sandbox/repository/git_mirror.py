@@ -7,6 +7,7 @@ files are not copied; the latter two are reported (`ImportedTree.faults`).
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from labwright.record.run_folder import RunFolder
+from labwright.record.run_folder import RunFolder, is_disk_full
 from labwright.record.schema.repository import RepositoryEdit
 from labwright.record.untrusted_files import MAX_ENTRIES, BadFile, open_regular
 from labwright.sandbox.errors import RepositoryError
@@ -239,7 +240,12 @@ class GitMirror:
         Returns the folder to which the links point, which the command must be able to read.
         """
         source = self._prepare_source_checkout(tree)
-        shutil.copytree(source, folder, symlinks=True, copy_function=_copy_or_link)
+        try:
+            shutil.copytree(source, folder, symlinks=True, copy_function=_copy_or_link)
+        except shutil.Error as error:  # a list of failures, without errno
+            if is_disk_full(self.folder):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+            raise
         return source
 
     def _prepare_source_checkout(self, tree: str) -> Path:

@@ -217,7 +217,7 @@ def test_what_fails_on_a_full_disk_is_no_failure_of_the_experiment(
     with monkeypatch.context() as full:
         full.setattr(measuring, "is_disk_full", is_full)
         assert asked() == 1
-    assert "is full: free disk space, then resume; n0005/1 is repeated" in capsys.readouterr().err
+    assert "free disk space, then resume; n0005/1 is repeated" in capsys.readouterr().err
     assert not read_state(tmp_path / "runs" / "q").cells
     assert asked() == 0 and len(read_state(tmp_path / "runs" / "q").cells) == 2
     monkeypatch.setattr(git, "is_disk_full", is_full)
