@@ -245,7 +245,7 @@ def compare_results(folder: Path, kind: str) -> dict[str, object]:
         return {
             "tree": comparable_tree(state),
             "claims": compute_paper_claims(state),
-            "latex": comparable_latex(folder),
+            "latex": comparable_latex(folder, usage=False),  # prompts show times
             "released": state.released is not None and state.released.released,
         }
     if kind == "ablation":
