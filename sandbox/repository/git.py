@@ -54,7 +54,8 @@ _QUIET_VARIABLES = {
 }
 _SAFE_OPTIONS = (
     "-c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c core.untrackedCache=false "
-    "-c core.commitGraph=false -c protocol.file.allow=always"
+    "-c core.commitGraph=false -c core.fsync=objects,reference "
+    "-c protocol.file.allow=always"
 ).split()
 
 

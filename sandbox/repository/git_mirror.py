@@ -146,6 +146,8 @@ class GitMirror:
         for line in filter(None, self._git("ls-tree", "-r", "-l", "-z", tree).split("\0")):
             entry, _, path = line.partition("\t")
             mode, kind, blob, size = entry.split()
+            if size == "BAD":
+                raise RepositoryError(f"{self.folder} is damaged ({path} is missing): restore the run's copy")
             if kind == "blob":
                 found[path] = TreeFile(mode, blob, int(size))
         if len(found) > MAX_ENTRIES:

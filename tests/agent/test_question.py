@@ -339,6 +339,14 @@ def test_it_is_a_run_for_every_command(author: Author, tmp_path: Path, capsys: p
     assert "Findings" in page and "distance: far - near" in page and "<h2>Paper" not in page and ">Reports<" not in page
     assert main(["trace", "q.zip", number]) == 0 and main(["audit", "q.zip"]) == 0
     assert main(["write", str(folder)]) == 2 and "has no paper" in capsys.readouterr().err
+    damaged = [next(folder.glob(one)) for one in ("cells/*/artifacts/*", "prompts/*", "nodes/*/source/arms/exp*")]
+    for path in (*damaged, *(folder / "code/mirror/objects").glob("??/*")):  # as after a power failure
+        path.chmod(0o600)
+        path.write_bytes(b"")
+    assert main(["audit", str(folder)]) == 5
+    found = capsys.readouterr().out
+    assert "code/mirror" in found and "it cannot be built from the damaged files" in found
+    assert all(str(path.relative_to(folder)).removesuffix("/arms/experiment.json") in found for path in damaged)
 
 
 def test_a_limit_ends_it_and_a_higher_one_lets_it_go_on(
