@@ -255,7 +255,7 @@ def compare_results(folder: Path, kind: str) -> dict[str, object]:
     names = ("answer.json", "report.md", "change.patch", "reproduce.sh")
     return {
         "cells": len(state.cells),
-        **{name: re.sub(r"[\d.]+ (s\b|seconds)", "# s", (folder / name).read_text()) for name in names},
+        **{name: re.sub(r"n\d{4}|[\d.]+ (s\b|seconds)", "#", (folder / name).read_text()) for name in names},
     }
 
 
