@@ -11,9 +11,11 @@ import errno
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -202,7 +204,7 @@ class GitMirror:
         """Apply a unified diff (`build_diff`) to a tree and return the new one. Raises `RepositoryError`."""
         if not patch:
             return tree
-        with tempfile.TemporaryDirectory(dir=self.folder) as place:
+        with tempfile.TemporaryDirectory() as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
             self._git("read-tree", tree, **index)
             try:
@@ -334,7 +336,18 @@ class GitMirror:
     def _run(self, words: Sequence[str], given: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
         if not self._known:
             self._check_config()
-        return run_git(self.folder, words, given, {"GIT_DIR": str(self.folder.absolute()), **(variables or {})})
+        own = {"GIT_DIR": str(self.folder)}
+        if not os.access(self.folder, os.W_OK):
+            known = str(self.folder / "objects")
+            own |= {"GIT_OBJECT_DIRECTORY": self._new_objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES": known}
+        return run_git(self.folder, words, given, {**own, **(variables or {})})
+
+    @cached_property
+    def _new_objects(self) -> str:
+        """A temporary folder for new objects, if the study is on a read-only disk or another user's."""
+        place = tempfile.mkdtemp()
+        weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+        return place
 
 
 def _decode_text(content: bytes) -> str | None:
