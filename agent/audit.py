@@ -24,6 +24,7 @@ from labwright.record.errors import UsageError
 from labwright.record.llm_calls import EXCHANGES_LIST, read_exchanges
 from labwright.record.log_reader import drop_unreleased_rewrite, parse_events, read_rows
 from labwright.record.manifest import list_recorded_files
+from labwright.record.prompt_store import find_prompt
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_folders import ResultFolder, list_result_folders
@@ -35,7 +36,7 @@ from labwright.review.evidence import check_draft, check_pdf, tex_runner
 from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
 from labwright.review.evidence.source_check import collect_used_keys
 from labwright.sandbox.datasets import read_materialised
-from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.errors import RepositoryError, SandboxError
 from labwright.sandbox.metric_formulas import read_formulas
 from labwright.sandbox.output import strip_control_chars
 from labwright.sandbox.repository.git_mirror import open_mirror
@@ -115,7 +116,12 @@ def audit_run(run: Path) -> AuditReport:
     _check_cells(report, folder, state)
     _check_scores(report, folder, state, with_data="data" not in absent)
     if state.kind != "paper":
-        for name, text in build_report_files(state, folder).items() if state.phase == "done" else ():
+        try:
+            files = build_report_files(state, folder) if state.phase == "done" else {}
+        except (RepositoryError, ValueError) as error:
+            report.add("changed", "report", f"it cannot be built from the damaged files: {error}")
+            files = {}
+        for name, text in files.items():
             report.counts["report files"] += 1
             report.compare_file(folder, folder.root / name, text)
         return report
@@ -152,6 +158,12 @@ def _check_files(report: AuditReport, folder: RunFolder, state: RunState, absent
             report.add("missing", str(where), "the record names it, but it is missing")
         elif hash_file(path) != expected:
             report.add("changed", str(where), f"its sha256 is no longer {expected[:12]}...")
+    imported = state.repository.imported
+    if imported is not None and not open_mirror(folder).has_tree(imported.tree):
+        report.add("changed", "code/mirror", "the run's copy of the repository is missing or damaged")
+    for answer in state.calls.answers.values():
+        if (prompt := find_prompt(folder.root, answer)) is not None and prompt.asked is None:
+            report.add("changed", f"prompts/{answer.request_sha256}.json.gz", prompt.changed)
     formulas = {
         one.name: one.formula
         for one in (state.search.data_plan.metrics if state.search.data_plan else ())

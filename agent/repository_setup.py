@@ -164,16 +164,18 @@ def copy_repository(settings: Settings, folder: RunFolder) -> Settings:
     )
 
 
-def import_repository(settings: Settings, folder: RunFolder, kind: StudyKind = "paper") -> Settings:
-    """Copy the repository and check that its environment can be opened. Raises `RepositoryError`, `ExecutorError`."""
+def import_repository(
+    settings: Settings, folder: RunFolder, kind: StudyKind = "paper"
+) -> tuple[Settings, StudyRepository | None]:
+    """Copy the repository and open it with its environment. Raises `RepositoryError`, `ExecutorError`."""
     settings = copy_repository(settings, folder)
     if settings.code.repository is None:
-        return settings
-    if kind != "paper":  # its log has the packages, with how they deviate from what the repository requires
-        open_repository(settings, folder)
-        return settings
-    packages = dict(open_repository(settings, folder).environment.packages)
-    return settings.model_copy(update={"code": settings.code.model_copy(update={"packages": packages})})
+        return settings, None
+    opened = open_repository(settings, folder)
+    if kind == "paper":  # the log of the other kinds has the packages, with how they deviate from what is required
+        packages = dict(opened.environment.packages)
+        settings = settings.model_copy(update={"code": settings.code.model_copy(update={"packages": packages})})
+    return settings, opened
 
 
 def open_repository(settings: Settings, folder: RunFolder, state: RunState | None = None) -> StudyRepository:

@@ -33,15 +33,17 @@ from labwright.record.events import Event
 from labwright.record.events.paper_events import RewriteStarted
 from labwright.record.events.run_events import ProcessEnded, RunResumed, RunStarted
 from labwright.record.events.search_events import ProtocolReviewed
-from labwright.record.lock import acquire_lock, is_unused
+from labwright.record.lock import LOCK_FILE, acquire_lock, is_unused
 from labwright.record.log_reader import RecordError, is_run, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import StudyKind
+from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.isolation.probe import describe_isolation
 from labwright.sandbox.isolation.processes import kill_orphans
+from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.stages.paper import template
 from labwright.stages.user_documents import copy_documents
 
@@ -51,7 +53,7 @@ LATER_OPTIONS = ("ablation.reproduce_only", "ablation.accept_baseline", "ablatio
 
 
 NAMES_OF_A_START = frozenset(
-    "cache code config.yaml context control data environment.txt events.jsonl idea.json library.bib lock nodes review "
+    "cache code config.yaml context control data environment.txt events.jsonl idea.json library.bib nodes review "
     "templates".split()
 )
 """What the folder of a study may have when its first event is recorded."""
@@ -82,53 +84,61 @@ def start_study(
     chosen = template.load_template(settings.paper.template) if kind == "paper" else None
     check_code(settings, kind)
     root = runs / name
-    if root.exists() and not (is_unused(root) or _is_unstarted(root)):
-        raise UsageError(f"{root} already exists; choose another --name or resume it: scientist resume {root}")
-    if _is_unstarted(root):  # a copy of the repository may be incomplete
-        shutil.rmtree(root)
-    folder = RunFolder(root)
-    folder.create_folders()
-    try:
-        settings = import_repository(settings, folder, kind)
-    except BaseException:  # nothing was started
-        shutil.rmtree(root)
-        raise
-    try:
-        write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
-        write_file(root / "config.yaml", settings_to_yaml(settings))
-        write_file(root / "environment.txt", format_environment(settings.sandbox.python))
-        if settings.context is not None:
-            copy_documents(settings.context, folder.context)
-        if settings.paper.bib is not None:
-            write_file(folder.library, settings.paper.bib.read_bytes())
-        started = RunStarted(
-            kind=kind,
-            idea=idea,
-            settings=settings.model_dump(mode="json"),
-            seed=settings.seed,
-            version=version("labwright"),
-            model=settings.models.model_names,
-            isolation=isolation,
-            machine=describe_machine(settings.sandbox),
-            template="" if chosen is None else template.copy_template(chosen, folder.templates),
-            plan=plan,
-            review=review,
-            rate=None
-            if chosen is None
-            else measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
-        )
-        return _run_process(folder, settings, listener, first=started)
-    except (ModelConfigError, CatalogueError):
-        if read_state(root).search.data_plan is None:
+    check_unstarted(root)
+    root.mkdir(parents=True, exist_ok=True)
+    with acquire_lock(root):  # of two identical commands, one starts the study
+        check_unstarted(root)
+        for path in root.iterdir():  # a copy of the repository may be incomplete
+            if path.name != LOCK_FILE:
+                remove_tree(path)
+        folder = RunFolder(root)
+        folder.create_folders()
+        try:
+            settings, repository = import_repository(settings, folder, kind)
+            write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
+            write_file(root / "config.yaml", settings_to_yaml(settings))
+            write_file(root / "environment.txt", format_environment(settings.sandbox.python))
+            if settings.context is not None:
+                copy_documents(settings.context, folder.context)
+            if settings.paper.bib is not None:
+                write_file(folder.library, settings.paper.bib.read_bytes())
+            started = RunStarted(
+                kind=kind,
+                idea=idea,
+                settings=settings.model_dump(mode="json"),
+                seed=settings.seed,
+                version=version("labwright"),
+                model=settings.models.model_names,
+                isolation=isolation,
+                machine=describe_machine(settings.sandbox),
+                template="" if chosen is None else template.copy_template(chosen, folder.templates),
+                plan=plan,
+                review=review,
+                rate=None
+                if chosen is None
+                else measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
+            )
+        except BaseException:  # nothing was started
             shutil.rmtree(root)
-        raise
+            raise
+        try:
+            return _run_process(folder, settings, listener, first=started, repository=repository)
+        except (ModelConfigError, CatalogueError):
+            if read_state(root).search.data_plan is None:
+                shutil.rmtree(root)
+            raise
+
+
+def check_unstarted(root: Path) -> None:
+    """Refuse a folder that exists, unless it is empty or has only what a killed start left. Raises `UsageError`,
+    `RecordError`."""
+    if root.exists() and not _is_unstarted(root):
+        raise UsageError(f"{root} already exists: choose another --name, or continue it: scientist resume {root}")
 
 
 def _is_unstarted(folder: Path) -> bool:
     """Return whether a folder has only what a start creates before it records anything, e.g. before a kill."""
-    names = {one.name for one in folder.iterdir()} if folder.is_dir() else set[str]()
-    made = {"control", "nodes", "review"} <= names <= NAMES_OF_A_START
-    return made and (not is_run(folder) or read_state(folder).started is None)
+    return is_unused(folder, NAMES_OF_A_START) and (not is_run(folder) or read_state(folder).started is None)
 
 
 def start_or_resume(idea: Idea, settings: Settings, kind: StudyKind, folder: Path, *, listener: EventListener) -> int:
@@ -136,7 +146,7 @@ def start_or_resume(idea: Idea, settings: Settings, kind: StudyKind, folder: Pat
 
     Returns the exit code. Raises what `start_study` and `resume_run` raise.
     """
-    if not folder.exists() or is_unused(folder) or _is_unstarted(folder):
+    if not folder.exists() or _is_unstarted(folder):
         return start_study(idea, settings, kind=kind, runs=folder.parent, name=folder.name, listener=listener)
     changes = find_changes(folder, settings, kind)
     if changes is None:
@@ -180,7 +190,8 @@ def resume_run(run: Path, overrides: dict[str, Any], *, listener: EventListener)
         template=_save_new_template(RunFolder(run), settings, overrides),
         rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers, known=state.rate),
     )
-    return _run_process(RunFolder(run), settings, listener, first=first)
+    with acquire_lock(run):
+        return _run_process(RunFolder(run), settings, listener, first=first)
 
 
 def _can_continue(state: RunState, overrides: Mapping[str, Any]) -> bool:
@@ -211,7 +222,8 @@ def rewrite_paper(run: Path, overrides: dict[str, Any], *, listener: EventListen
         model=settings.models.model_names,
         template=_save_new_template(RunFolder(run), settings, overrides),
     )
-    return _run_process(RunFolder(run), settings, listener, first=first)
+    with acquire_lock(run):
+        return _run_process(RunFolder(run), settings, listener, first=first)
 
 
 def _check_rewritable(state: RunState, folder: RunFolder, *, has_new_template: bool) -> None:
@@ -243,8 +255,14 @@ def _save_new_template(folder: RunFolder, settings: Settings, overrides: dict[st
 
 
 def _run_process(
-    folder: RunFolder, settings: Settings, listener: EventListener, *, first: RunStarted | RunResumed | RewriteStarted
+    folder: RunFolder,
+    settings: Settings,
+    listener: EventListener,
+    *,
+    first: RunStarted | RunResumed | RewriteStarted,
+    repository: StudyRepository | None = None,
 ) -> int:
+    """Execute a study whose lock this process has, from its state; `first` is recorded first. Returns the exit code."""
     left = control_files.list_pending_files(folder.root)
     alerts = Alerts(settings.alerts, folder.root)
 
@@ -252,7 +270,7 @@ def _run_process(
         listener(event, state)
         alerts(event, state)
 
-    with acquire_lock(folder.root), closing(EventLog(folder.events, listener=tell)) as log:
+    with closing(EventLog(folder.events, listener=tell)) as log:
         try:
             if (
                 isinstance(first, RewriteStarted) and log.state.phase != "done"
@@ -270,7 +288,8 @@ def _run_process(
             backend = open_backend(settings.models)
             if isinstance(backend, ReplayModel):
                 backend.resume_after(key.role for key in log.state.calls.answers)
-            process = RunProcess(replace(folder, paper_version=log.state.paper.version), settings, log, left, backend)
+            folder = replace(folder, paper_version=log.state.paper.version)
+            process = RunProcess(folder, settings, log, left, backend, repository)
             return asyncio.run(process.run())
         except OSError as error:
             alerts.send("failure", str(error), log.state)

@@ -116,6 +116,8 @@ class RunProcess:
     pending_commands: frozenset[str]
     """Commands that waited before this process started."""
     backend: Backend
+    repository: StudyRepository | None = None
+    """The repository, if the start of the study has opened it."""
 
     async def run(self) -> int:
         self.signals, self.main, self.stop_reason = RunControl(), asyncio.current_task(), "interrupted"
@@ -136,8 +138,8 @@ class RunProcess:
             executor.packages = restore_packages(
                 self.log.state.search.installed_packages, self.folder.packages_lock, self.settings.sandbox
             )
-        repository: StudyRepository | None = None
-        if self.settings.code.repository is not None:
+        repository = executor.repository = self.repository
+        if repository is None and self.settings.code.repository is not None:
             repository = executor.repository = await asyncio.to_thread(
                 open_repository, self.settings, self.folder, self.log.state
             )

@@ -93,7 +93,7 @@ def read_kind(path: Path) -> RecordKind:
         found = first.get("format", f"before {FORMAT_VERSION}")
     except (ValueError, AttributeError):
         why = "line 1 is damaged" if line else "the file is empty"
-        raise RecordError(f"cannot read the record {path}: {why}") from None
+        raise RecordError(f"cannot read the record {path}: {why}: restore the file from a copy") from None
     if found != FORMAT_VERSION:
         raise RecordVersionError(describe_version(path, found))
     if not _is_intact(line):

@@ -23,7 +23,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -210,15 +210,16 @@ def find_owner(folder: Path) -> str | None:
     return describe_owner(path) if (owner.is_running if on_host else silent < MAX_SILENT_SECONDS) else None
 
 
-def is_unused(folder: Path) -> bool:
+def is_unused(folder: Path, others: Collection[str] = ()) -> bool:
     """Return whether a folder is empty except for a lock file, which a process leaves if it ends before creating
-    its log."""
+    its log, and for `others`, complete or partly written, which are ignored next to the lock of a killed process."""
     if not folder.is_dir():
         return False
-    path, found = folder / LOCK_FILE, [one.name for one in folder.iterdir()]
-    return not found or (
-        found == [LOCK_FILE] and path.is_file() and (not path.stat().st_size or _read_owner(path) is not None)
-    )
+    path, found = folder / LOCK_FILE, {one.name.removeprefix(".").removesuffix(".part") for one in folder.iterdir()}
+    if not found:
+        return True
+    is_empty = found == {LOCK_FILE} and path.is_file() and not path.stat().st_size
+    return is_empty or (found <= {LOCK_FILE, *others} and _read_owner(path) is not None)
 
 
 def describe_owner(path: Path) -> str:

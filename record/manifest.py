@@ -11,7 +11,7 @@ from labwright.record.run_folder import RunFolder
 
 
 def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
-    """Yield path and recorded sha256 of scorers, lock, arrays, sealed predictions, curves, cells, figures, paper,
+    """Yield path and recorded sha256 of scorers, lock, arrays, sealed predictions, artifacts, curves, figures, paper,
     judgement."""
     yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.search.scorers)
     if state.search.installed_packages is not None:
@@ -41,6 +41,7 @@ def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Pa
         measured = folder.get_cell_path(run.id)
         yield from ((measured / "arrays" / name, digest) for name, digest in run.arrays.items())
         yield from ((measured / "sealed" / name, digest) for name, digest in run.sealed.items())
+        yield from ((measured / "artifacts" / name, digest) for name, digest in run.artifacts.items())
         if run.curves_sha256:
             yield measured / "measurements.jsonl", run.curves_sha256
         if run.exchanges_sha256:

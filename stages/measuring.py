@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from labwright.record.log_reader import RecordError
+from labwright.record.run_folder import is_disk_full
 from labwright.record.schema.nodes import Failure
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.job import (
@@ -47,7 +49,8 @@ async def measure_job(
 ) -> JobOutcome:
     """Measure a job and return its outcome. Code that `watch` finds hopeless fails for that reason.
 
-    Raises `ExecutorError`; with `has_deadline`, `TooLate` if the run's time limit has passed when the job could start.
+    Raises `ExecutorError`; `RecordError` if code failed while the run's disk is full; with `has_deadline`, `TooLate` if
+    the run's time limit has passed when the job could start.
     """
     has_started = False
     async with context.executor.measure(replace(job, watched=watch is not None)) as stream:
@@ -70,6 +73,11 @@ async def measure_job(
                             failure = Failure(kind="hopeless", message=reason)
                             event.result = result = result.model_copy(update={"failure": failure})
                             stream.stop(f"the job was stopped early because {result.cell} was hopeless")
+                    root = context.folder.root
+                    if result.failure is not None and is_disk_full(root):  # not a failure of the experiment
+                        raise RecordError(
+                            f"No space left on device at {root}: free disk space, then resume; {job.name} is repeated"
+                        )
                     event.folder = commit(result, folder)
                 case JobEnded(outcome):
                     return outcome

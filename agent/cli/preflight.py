@@ -18,6 +18,7 @@ from typing import Any
 from labwright.agent.budget import check_budget
 from labwright.agent.cli.errors import print_to_stderr
 from labwright.agent.data import check_unchanged, survey_own_data
+from labwright.agent.run import check_unstarted
 from labwright.agent.settings import Settings, adapt
 from labwright.literature.bibtex import read_user_library
 from labwright.models.failover import open_backend
@@ -43,8 +44,7 @@ MAX_NAME_LENGTH = 80
 
 def check_settings(settings: Settings, folder: Path) -> None:
     """Refuse settings that cannot work. Raises `UsageError`, `ModelConfigError`."""
-    if folder.exists():
-        raise UsageError(f"{folder} already exists: choose another --name, or continue it: scientist resume {folder}")
+    check_unstarted(folder)
     check_writable(folder.parent)
     check_disk_space(settings, folder)
     if settings.alerts.command and shutil.which(settings.alerts.command[0]) is None:

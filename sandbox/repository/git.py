@@ -13,6 +13,7 @@ their pointers.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -27,6 +28,7 @@ from tempfile import TemporaryFile
 from threading import Timer
 from urllib.parse import quote
 
+from labwright.record.run_folder import is_disk_full
 from labwright.record.untrusted_files import BadFile, open_regular
 from labwright.sandbox.errors import RepositoryError
 
@@ -52,14 +54,16 @@ _QUIET_VARIABLES = {
 }
 _SAFE_OPTIONS = (
     "-c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c core.untrackedCache=false "
-    "-c core.commitGraph=false -c protocol.file.allow=always"
+    "-c core.commitGraph=false -c core.fsync=objects,reference "
+    "-c protocol.file.allow=always"
 ).split()
 
 
 def run_git(
     folder: Path, arguments: Sequence[str], stdin: bytes = b"", variables: Mapping[str, str] | None = None
 ) -> bytes:
-    """Run a git command and return its output; `variables` set the git directory. Raises `RepositoryError`.
+    """Run a git command and return its output; `variables` set the git directory. Raises `RepositoryError`,
+    and `OSError` if the disk is full.
 
     Memory and output are limited, since a few objects can describe a tree of any number of files.
     """
@@ -96,6 +100,8 @@ def run_git(
         raise RepositoryError(f"git {arguments[0]} took more than {GIT_TIMEOUT_SECONDS:g} s")
     if git.returncode == 127:
         raise RepositoryError("git is not installed: install it (apt-get install git)")
+    if git.returncode and is_disk_full(folder):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if git.returncode:
         raise RepositoryError(f"git {arguments[0]} failed: {message or git.returncode}")
     return output

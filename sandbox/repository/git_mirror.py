@@ -7,16 +7,19 @@ files are not copied; the latter two are reported (`ImportedTree.faults`).
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from labwright.record.run_folder import RunFolder
+from labwright.record.run_folder import RunFolder, is_disk_full
 from labwright.record.schema.repository import RepositoryEdit
 from labwright.record.untrusted_files import MAX_ENTRIES, BadFile, open_regular
 from labwright.sandbox.errors import RepositoryError
@@ -145,6 +148,8 @@ class GitMirror:
         for line in filter(None, self._git("ls-tree", "-r", "-l", "-z", tree).split("\0")):
             entry, _, path = line.partition("\t")
             mode, kind, blob, size = entry.split()
+            if size == "BAD":
+                raise RepositoryError(f"{self.folder} is damaged ({path} is missing): restore the run's copy")
             if kind == "blob":
                 found[path] = TreeFile(mode, blob, int(size))
         if len(found) > MAX_ENTRIES:
@@ -199,7 +204,7 @@ class GitMirror:
         """Apply a unified diff (`build_diff`) to a tree and return the new one. Raises `RepositoryError`."""
         if not patch:
             return tree
-        with tempfile.TemporaryDirectory(dir=self.folder) as place:
+        with tempfile.TemporaryDirectory() as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
             self._git("read-tree", tree, **index)
             try:
@@ -239,7 +244,12 @@ class GitMirror:
         Returns the folder to which the links point, which the command must be able to read.
         """
         source = self._prepare_source_checkout(tree)
-        shutil.copytree(source, folder, symlinks=True, copy_function=_copy_or_link)
+        try:
+            shutil.copytree(source, folder, symlinks=True, copy_function=_copy_or_link)
+        except shutil.Error as error:  # a list of failures, without errno
+            if is_disk_full(self.folder):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+            raise
         return source
 
     def _prepare_source_checkout(self, tree: str) -> Path:
@@ -326,7 +336,18 @@ class GitMirror:
     def _run(self, words: Sequence[str], given: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
         if not self._known:
             self._check_config()
-        return run_git(self.folder, words, given, {"GIT_DIR": str(self.folder.absolute()), **(variables or {})})
+        own = {"GIT_DIR": str(self.folder)}
+        if not os.access(self.folder, os.W_OK):
+            known = str(self.folder / "objects")
+            own |= {"GIT_OBJECT_DIRECTORY": self._new_objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES": known}
+        return run_git(self.folder, words, given, {**own, **(variables or {})})
+
+    @cached_property
+    def _new_objects(self) -> str:
+        """A temporary folder for new objects, if the study is on a read-only disk or another user's."""
+        place = tempfile.mkdtemp()
+        weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+        return place
 
 
 def _decode_text(content: bytes) -> str | None:

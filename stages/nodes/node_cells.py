@@ -20,13 +20,12 @@ from pathlib import Path
 from labwright.models.settings import SubjectSettings
 from labwright.record.estimands import list_main_arms, list_registered_cells
 from labwright.record.events.search_events import CellExecuted, CellsRequired, DecisionMade
-from labwright.record.log_reader import RecordError
 from labwright.record.python_syntax import collect_reads, collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import list_reference_cells
 from labwright.record.repository_source import CODE_FILE
 from labwright.record.result_folders import list_result_folders
-from labwright.record.run_folder import RunFolder, hash_texts, is_disk_full, read_source, seal_folder
+from labwright.record.run_folder import RunFolder, hash_texts, read_source, seal_folder
 from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds
 from labwright.record.schema.decisions import ExpandTree
@@ -44,8 +43,6 @@ from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.prompt_inputs import find_required_measurements
 from labwright.stages.run_context import RunContext, enter_step, record_spent_budget
 
-NO_SPACE_MESSAGE = "No space left on device"
-"""Error message of code on a full disk."""
 RECHECK_INTERVAL = 50
 """One in this many reusable cells is measured again."""
 
@@ -380,13 +377,6 @@ class NodeCells:
             if node == self._required.node
             else executed.model_copy(update={"outcome": "taken over", "node": node})
         )
-
-
-def raise_if_disk_full(context: RunContext, node: str, outcome: JobOutcome) -> None:
-    """Raise `RecordError` if code failed since the host's disk is full, which is not a failure of the experiment."""
-    root = context.folder.root
-    if outcome.failure is not None and NO_SPACE_MESSAGE in outcome.failure.message and is_disk_full(root):
-        raise RecordError(f"{NO_SPACE_MESSAGE} at {root}: free disk space, then resume the run; {node} is repeated")
 
 
 async def prepare_node_cells(

@@ -49,13 +49,7 @@ from labwright.search.scheduler import ReleaseSlot
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.measuring import TooLate, keep_in_place, measure_job
 from labwright.stages.nodes.early_stopping import build_watch
-from labwright.stages.nodes.node_cells import (
-    NodeCells,
-    list_node_artifacts,
-    prepare_node_cells,
-    raise_if_disk_full,
-    with_llm_access,
-)
+from labwright.stages.nodes.node_cells import NodeCells, list_node_artifacts, prepare_node_cells, with_llm_access
 from labwright.stages.nodes.node_plots import draw_plots
 from labwright.stages.nodes.plot_inputs import PlotArrays, list_array_folders
 from labwright.stages.nodes.repository_program import build_repository_program, read_plot_script
@@ -338,7 +332,6 @@ class NodeRunner:
             if context.budget is not None:
                 context.budget.release(f"{node.id}/{number}")
             raise
-        raise_if_disk_full(context, node.id, outcome)
         findings = await to_thread(self.check_outcome, outcome)
         if node_cells is not None:
             outcome = await to_thread(node_cells.seal_attempt, draft, final, job, outcome)

@@ -29,7 +29,7 @@ from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
 from labwright.search.run_control import NodeKilled
 from labwright.search.scheduler import list_all_results
 from labwright.stages.measuring import TooLate, measure_job
-from labwright.stages.nodes.node_cells import NodeCells, compute_cell_keys, hash_arm_code, raise_if_disk_full
+from labwright.stages.nodes.node_cells import NodeCells, compute_cell_keys, hash_arm_code
 from labwright.stages.run_context import (
     RunContext,
     enter_step,
@@ -294,7 +294,6 @@ class ArmRuns:
             if context.budget is not None:
                 context.budget.release(name)
             raise
-        raise_if_disk_full(context, node.id, outcome)
         outcome = await asyncio.to_thread(cells.seal_attempt, draft, final, job, outcome)
         attempt = Attempt(number=1, limit=context.node_seconds, cells=outcome.cells, **outcome.copy_results())
         context.recorder.append(AttemptExecuted(node=node.id, attempt=attempt))

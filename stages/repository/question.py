@@ -381,7 +381,7 @@ def _render_report(state: RunState) -> Iterator[str]:
         yield "\n## Design (recorded before any file was changed)\n"
         yield from (f"- {line}" for line in designed.design.statements)
     yield "\n## Runs\n"
-    for node in state.nodes.values():
+    for node in filter(lambda one: one.source_sha256, state.nodes.values()):  # a kill may leave one without source
         failure = find_failure(state, node) or ("measured" if node.is_finished else "not finished")
         seconds = f" ({node.attempts[-1].seconds:.1f} s)" if node.attempts else ""
         yield f"- {node.id}, {node.title}, seed {node.seed}: {failure}{seconds}"

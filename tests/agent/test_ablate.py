@@ -15,6 +15,7 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.record.claims.part_effects import FIRST_FRESH_SEED
+from labwright.record.lock import describe_process
 from labwright.record.log_reader import read_state
 from labwright.record.repository_source import parse_program
 from labwright.record.run_folder import RunFolder, read_source
@@ -80,7 +81,7 @@ def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
     words = (code, *METRIC, "--top", 1, "--budget-runs", 24, "--out", out)
     RunFolder(out).create_folders()  # what a kill in its first instants leaves
     (out / "code" / "mirror").mkdir(parents=True)
-    (out / "lock").touch()
+    (out / "lock").write_text(describe_process().model_dump_json())
     kills = 0
     for wait in (2.5, 2.2, 2.8):
         process = subprocess.Popen(

@@ -10,10 +10,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from labwright.agent import run
+from labwright.agent import repository_setup, run
 from labwright.agent.cli import main
 from labwright.agent.question_file import read_question
 from labwright.inspector.status import read_status
@@ -32,12 +33,16 @@ from labwright.models.settings import ModelSettings
 from labwright.record.control_files import send_command
 from labwright.record.errors import UsageError
 from labwright.record.events.run_events import CommandReceived
+from labwright.record.lock import acquire_lock, describe_process
 from labwright.record.log_reader import read_events, read_state
 from labwright.record.repository_source import ScriptResults
 from labwright.record.schema.research_question import DesignedArm, DesignedMetric, ExperimentDesign, ExperimentVariable
 from labwright.record.source_edits import WholeFile
 from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository import git
 from labwright.sandbox.repository.command_cells import read_script_results
+from labwright.sandbox.repository.environment import build_environment
+from labwright.stages import measuring
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import make_repository
 from tests.repositories import run_git
@@ -184,6 +189,42 @@ def test_cut_off_anywhere_it_goes_on_and_repeats_nothing(author: Author, tmp_pat
     assert len(read_state(tmp_path / "runs" / "q").cells) == 2, "no try ran again"
 
 
+def test_of_two_identical_commands_one_starts_and_a_killed_start_is_started_again(
+    author: Author, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, opened = tmp_path / "runs" / "q", list[str]()
+    folder.mkdir(parents=True)
+    with acquire_lock(folder):
+        assert asked() == 2
+    assert "in use by process" in capsys.readouterr().err and not author.asked
+    (folder / "code" / "mirror").mkdir(parents=True)  # left by a process that was killed while it copied
+    (folder / "lock").write_text(describe_process().model_dump_json())
+
+    def count(*given: Any, **more: Any) -> Any:
+        opened.append("environment")
+        return build_environment(*given, **more)
+
+    monkeypatch.setattr(repository_setup, "build_environment", count)
+    assert asked() == 0 and len(opened) == 1
+
+
+def test_what_fails_on_a_full_disk_is_no_failure_of_the_experiment(
+    author: Author, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_full(_: Path) -> bool:
+        return True
+
+    with monkeypatch.context() as full:
+        full.setattr(measuring, "is_disk_full", is_full)
+        assert asked() == 1
+    assert "free disk space, then resume; n0005/1 is repeated" in capsys.readouterr().err
+    assert not read_state(tmp_path / "runs" / "q").cells
+    assert asked() == 0 and len(read_state(tmp_path / "runs" / "q").cells) == 2
+    monkeypatch.setattr(git, "is_disk_full", is_full)
+    with pytest.raises(OSError, match="No space left"):
+        git.run_git(tmp_path, ["checkout-index", "--nonsense"])
+
+
 def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(author: Author, tmp_path: Path) -> None:
     assert asked("ask.toml") == 0
     codes = [one for one in author.asked if isinstance(one, QuestionCodeInputs)]
@@ -298,6 +339,14 @@ def test_it_is_a_run_for_every_command(author: Author, tmp_path: Path, capsys: p
     assert "Findings" in page and "distance: far - near" in page and "<h2>Paper" not in page and ">Reports<" not in page
     assert main(["trace", "q.zip", number]) == 0 and main(["audit", "q.zip"]) == 0
     assert main(["write", str(folder)]) == 2 and "has no paper" in capsys.readouterr().err
+    damaged = [next(folder.glob(one)) for one in ("cells/*/artifacts/*", "prompts/*", "nodes/*/source/arms/exp*")]
+    for path in (*damaged, *(folder / "code/mirror/objects").glob("??/*")):  # as after a power failure
+        path.chmod(0o600)
+        path.write_bytes(b"")
+    assert main(["audit", str(folder)]) == 5
+    found = capsys.readouterr().out
+    assert "code/mirror" in found and "it cannot be built from the damaged files" in found
+    assert all(str(path.relative_to(folder)).removesuffix("/arms/experiment.json") in found for path in damaged)
 
 
 def test_a_limit_ends_it_and_a_higher_one_lets_it_go_on(

@@ -120,8 +120,11 @@ def test_where_there_is_no_lock_nobody_works(tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_only_a_lock_was_not_used(tmp_path: Path) -> None:
     assert is_unused(tmp_path) and not is_unused(tmp_path / "none")
+    (tmp_path / ".config.yaml.part").touch()
+    assert not is_unused(tmp_path, ["config.yaml"]), "a folder of the user"
     with killed_holder(tmp_path):
-        assert is_unused(tmp_path), "killed before it made its log"
+        assert is_unused(tmp_path, ["config.yaml"]) and not is_unused(tmp_path), "killed before it made its log"
+    (tmp_path / ".config.yaml.part").unlink()
     with acquire_lock(tmp_path):
         assert is_unused(tmp_path)
     assert is_unused(tmp_path), "which its holder emptied"

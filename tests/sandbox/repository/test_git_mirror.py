@@ -115,6 +115,20 @@ def test_an_edit_changes_one_place_and_equal_files_are_one_tree(code: Path, tmp_
             mirror.apply_edits(taken.tree, [RepositoryEdit(path="train.py", old=old, new="x")])
 
 
+def test_a_read_only_copy_is_not_written_to(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = GitMirror(tmp_path / "m" / "mirror").import_head(code)
+    patch = "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n"
+    before = everything_in(tmp_path / "m")
+
+    def is_allowed(_path: Path, _mode: int) -> bool:
+        return False
+
+    monkeypatch.setattr(os, "access", is_allowed)
+    mirror = GitMirror(tmp_path / "m" / "mirror")
+    assert mirror.read_texts(mirror.apply_patch(taken.tree, patch))["new.txt"] == "new\n"
+    assert mirror.has_tree(taken.tree) and everything_in(tmp_path / "m") == before
+
+
 def test_large_files_are_linked_and_git_is_not_there(code: Path, tmp_path: Path) -> None:
     (code / "big.bin").write_bytes(b"\0" * (LINKED_FILE_BYTES + 1))
     (code / "link").symlink_to("train.py")
