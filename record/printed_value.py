@@ -18,6 +18,8 @@ from dataclasses import InitVar, dataclass
 from labwright.record.quantity_words import has_number_word, has_ranking_word, has_ratio
 from labwright.record.schema.frozen_model import Scalar
 
+MAX_NUMBER_LENGTH = 10
+"""Maximum characters of a float of the code; longer ones are printed with four digits."""
 MAX_TEXT_LENGTH = 40
 """Maximum characters of a printed string from code."""
 MAX_NAME_LENGTH = 120
@@ -109,8 +111,9 @@ def print_setting(value: Scalar) -> PrintedValue | None:
     if isinstance(value, int | float):
         if not math.isfinite(value):
             return None
+        longest = MAX_NUMBER_LENGTH if isinstance(value, float) else MAX_TEXT_LENGTH
         return PrintedValue(
-            _format_plain_number(str(value) if len(str(value)) <= MAX_TEXT_LENGTH else f"{value:.6g}"), _MAKER_TOKEN
+            _format_plain_number(str(value) if len(str(value)) <= longest else f"{value:.4g}"), _MAKER_TOKEN
         )
     text = " ".join(value.split())
     if _NUMBERS.fullmatch(text):

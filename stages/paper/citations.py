@@ -61,8 +61,8 @@ MAX_FIELD_LENGTH = 10_000
 RELATED_WORK = "Related work"
 """Title of the section that reviews the literature."""
 UNCHECKED_NOVELTY_TEXT = (
-    "No catalogue of publications could be searched, and no reference on this topic was given, so this paper is "
-    "compared with no published work. Whether the question or the results are new is unchecked."
+    "We could search no catalogue of publications and were given no references, so we do not compare this study with "
+    "published work. Whether its question or its results are new is unchecked."
 )
 """The related work of a paper that rests on no published work."""
 UNCITED_COMPLAINT = (
