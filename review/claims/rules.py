@@ -2,8 +2,9 @@
 
 A claim about arms is a contrast of cells. Effects of hypotheses that estimate the same contrast decide about it;
 otherwise every dataset and level for which it is made is looked up by itself. A claim that names no dataset or level
-takes those of the numbers in its sentence, otherwise of those around it, otherwise it must hold for all that were
-registered or measured; and on every measured dataset, unless its section title or paragraph has named one before it, or the section of a heading.
+takes those of the numbers in its sentence, a level also of those around it; otherwise it must hold for all that were
+registered or measured, and on every measured dataset, unless its section title or the paragraph before it has named
+one, or the section below a heading.
 
 - shown: a confirmed effect with that sign, or one that was not registered, in a part that calls it exploratory;
   observed: an interval with that sign; suggested: a mean with that sign; open: an interval that contains zero, or an
@@ -619,7 +620,7 @@ def _check_turns(one: ResolvedClaim, record: ClaimRecord) -> None:
 def _check_size(
     one: ResolvedClaim, sentence: PaperSentence, numbers: Sequence[NumberReference], record: ClaimRecord
 ) -> None:
-    """Refuse a size with the other sign; without one of the `numbers` around it also a size in numbers or shares, of one
+    """Refuse a size with the other sign; without one of the `numbers` around it also a size in number words, of one
     arm, or large in a metric without a margin."""
     unify = record.unify_arm
     arms = {unify(side.arm) for side in (one.subject, one.other) if side.arm}

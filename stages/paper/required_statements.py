@@ -86,10 +86,10 @@ def list_stopping_statements(
     """Yield the bias of decided estimates if sampling of seeds could stop early, and did; `by_results` is whether the
     results ended sampling, otherwise a limit did."""
     if any(part.optimistic for one in decisions if one.hypothesis.confirmatory for part in one.parts):
-        end = "could stop as soon as the results were clear" if by_results else "ended at a limit before all were clear"
+        end = "could stop as soon as results were clear" if by_results else "ended at a limit before all were clear"
         sentence = (
-            f"Seeds were added in steps, with a test at each, and sampling {end}. This does not raise the rate of false "
-            "claims, but it makes the estimates of decided effects somewhat too large on average."
+            f"Seeds were added in steps, with a test at each, and sampling {end}. This does not raise the rate of "
+            "false claims, but it makes the estimates of decided effects somewhat too large on average."
         )
         yield RequiredStatement(
             id="stopping",

@@ -29,7 +29,7 @@ from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.tuning_parity import build_tuning_report, compute_parity
 from labwright.record.tuning_results import compute_efforts, find_tuning_metric
 
-MAX_CODE_CHARACTERS = 6000
+MAX_CODE_CHARACTERS = 4000
 """Characters of code among the facts; of longer programs, whole definitions are left out and named."""
 GRADE_WORDS: dict[EvidenceGrade, str] = {
     "scored": "scored by the program, outside the experiment's code, on withheld labels",
