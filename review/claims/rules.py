@@ -10,9 +10,9 @@ one, or the section below a heading.
   observed: an interval with that sign; suggested: a mean with that sign; open: an interval that contains zero, or an
   undecided claim; conjectured: no interval with the other sign.
 - no difference: a registered equivalence that holds, or values that are all equal.
-- size: a number of the same comparison in the paragraph or abstract, and a mean with that sign; without a number, the
-  direction. If the sentence prints a change along its levels, the sign is that of the change. Every number belongs to a
-  claim of its sentence. An amount in words is compared with the smallest effect that matters.
+- size: a number of the same comparison in the paragraph or abstract, and a mean with that sign. If the sentence prints
+  a change along its levels, the sign is that of the change. Every number belongs to a claim of its sentence. An amount
+  in words is compared with the smallest effect that matters.
 - ratio, or "at least" and "at most" of a difference: its interval lies within the values that the words allow; one
   value ("half") lies in the interval, and the interval within a factor of `RATIO_TOLERANCE` of it.
 - two datasets: the value or difference on one minus that on the other, registered or over common seeds.
@@ -36,7 +36,6 @@ from math import inf
 from typing import NamedTuple
 
 from labwright.models.roles.claim_reader import NumberReference
-from labwright.record.quantity_words import NUMBER_WORDS_PATTERN, RATIO_PATTERN
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.result_macros import strip_form
 from labwright.record.schema.claims import ReadClaim, SentenceReading
@@ -620,26 +619,23 @@ def _check_turns(one: ResolvedClaim, record: ClaimRecord) -> None:
 def _check_size(
     one: ResolvedClaim, sentence: PaperSentence, numbers: Sequence[NumberReference], record: ClaimRecord
 ) -> None:
-    """Refuse a size with the other sign; without one of the `numbers` around it also a size in number words, of one
-    arm, or large in a metric without a margin."""
+    """Refuse a size with the other sign, or without one of the `numbers` around it, unless words judge it."""
     unify = record.unify_arm
     arms = {unify(side.arm) for side in (one.subject, one.other) if side.arm}
     near = [(each.kind, set(map(unify, each.arms))) for each in numbers if _covers(one, each, record)]
     values = {arm for kind, found in near if kind == "value" for arm in found}
     printed = any(arms <= found for _, found in near) or bool(arms and arms <= values)
     claim, is_pair = one.claim, Side() not in (one.subject, one.other)
-    compared = _find_comparisons(one, record) if is_pair and not (printed and not claim.amount) else []
+    compared = _find_comparisons(one, record) if claim.amount and is_pair else []
     unknown = claim.amount == "large" and any(each.margin is None for each in compared)
-    counts = any(each.search(sentence.text) for each in (NUMBER_WORDS_PATTERN, RATIO_PATTERN))
-    if not printed and (not compared or unknown or (counts and not claim.amount)):
+    if not printed and (not compared or unknown):
+        if claim.certainty == "open" and not claim.amount:
+            return
         raise RefusedClaim(
             f"the paragraph has no number of this comparison: print {_name_number(one, record)}, or leave the size out"
         )
     for found in compared:
-        if claim.amount:
-            _check_amount(claim, found, printed)
-        else:
-            _check_direction(one, found)
+        _check_amount(claim, found, printed)
     if one.sign and is_pair:
         keys = {strip_form(each.key) for each in sentence.references}
         change = replace(one, claim=one.claim.model_copy(update={"kind": "trend"}))
