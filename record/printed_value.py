@@ -15,9 +15,11 @@ import math
 import re
 from dataclasses import InitVar, dataclass
 
-from labwright.record.quantity_words import has_number_word, has_ranking_word, has_ratio
+from labwright.record.quantity_words import has_number_word, has_ratio
 from labwright.record.schema.frozen_model import Scalar
 
+MAX_NUMBER_LENGTH = 10
+"""Maximum characters of a float of the code; longer ones are printed with four digits."""
 MAX_TEXT_LENGTH = 40
 """Maximum characters of a printed string from code."""
 MAX_NAME_LENGTH = 120
@@ -100,7 +102,7 @@ def print_p_value(value: float) -> PrintedValue:
 def print_setting(value: Scalar) -> PrintedValue | None:
     """Print a constant of the code or a setting; None if it must not be printed.
 
-    A string is printed if it is short and contains no digit, number word or comparison. A list of numbers is
+    A string is printed if it is short and contains no digit, number word or ratio. A list of numbers is
     printed unchanged, since the record stores tuples in this form; `record.python_syntax.collect_constants` accepts no
     such string from code.
     """
@@ -109,8 +111,9 @@ def print_setting(value: Scalar) -> PrintedValue | None:
     if isinstance(value, int | float):
         if not math.isfinite(value):
             return None
+        longest = MAX_NUMBER_LENGTH if isinstance(value, float) else MAX_TEXT_LENGTH
         return PrintedValue(
-            _format_plain_number(str(value) if len(str(value)) <= MAX_TEXT_LENGTH else f"{value:.6g}"), _MAKER_TOKEN
+            _format_plain_number(str(value) if len(str(value)) <= longest else f"{value:.4g}"), _MAKER_TOKEN
         )
     text = " ".join(value.split())
     if _NUMBERS.fullmatch(text):
@@ -124,10 +127,10 @@ def print_setting(value: Scalar) -> PrintedValue | None:
 
 
 def is_plain_name(text: str) -> bool:
-    """Return whether a string is short printable ASCII, with neither numbers nor comparisons."""
+    """Return whether a string is short printable ASCII, without numbers and ratios."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_\W]+", " ", text))
     plain = len(text) <= MAX_TEXT_LENGTH and text.isascii() and text.isprintable() and not re.search(r"[\d\\]", text)
-    return plain and not (has_number_word(spaced) or has_ratio(spaced) or has_ranking_word(spaced))
+    return plain and not (has_number_word(spaced) or has_ratio(spaced))
 
 
 def print_name(text: str) -> PrintedValue:
@@ -138,8 +141,9 @@ def print_name(text: str) -> PrintedValue:
 
 
 def escape_tex(text: str) -> str:
-    """Escape plain text for TeX."""
-    return _SPECIAL.sub(lambda found: _ESCAPED[found[0]], text.replace("\\", " "))
+    """Escape plain text for TeX, without a space between number and %."""
+    text = re.sub(r"(?<=\d) %", "%", text.replace("\\", " "))
+    return _SPECIAL.sub(lambda found: _ESCAPED[found[0]], text)
 
 
 def _format_plain_number(text: str) -> str:

@@ -105,6 +105,9 @@ class ExploratoryComparison(EstimateLine):
         default="", description="the condition from which the other is subtracted; empty: the better one"
     )
     caveats: tuple[str, ...] = Field(default=(), description="qualifications that the text must state")
+    at_common_setting: bool = Field(
+        default=False, description="whether both arms had the setting tuned for one of them"
+    )
 
     @property
     def sides(self) -> frozenset[tuple[str, str, str]]:

@@ -2,8 +2,9 @@
 
 A claim about arms is a contrast of cells. Effects of hypotheses that estimate the same contrast decide about it;
 otherwise every dataset and level for which it is made is looked up by itself. A claim that names no dataset or level
-takes those of the numbers in its sentence, otherwise it must hold for all that were registered or measured; and on
-every measured dataset, unless its section title or paragraph has named one before it.
+takes those of the numbers in its sentence, a level also of those around it; otherwise it must hold for all that were
+registered or measured, and on every measured dataset, unless its section title or the paragraph before it has named
+one, or the section below a heading.
 
 - shown: a confirmed effect with that sign, or one that was not registered, in a part that calls it exploratory;
   observed: an interval with that sign; suggested: a mean with that sign; open: an interval that contains zero, or an
@@ -107,6 +108,7 @@ def check_claims(
     for one in sentences:
         reading = readings.get(one.sha256)
         part = [each for each in sentences if each.where == one.where]
+        headed = [each.text for each in sentences if one.where == f"title of {each.where}"]
         before = [each.text for each in part if each.paragraph == one.paragraph and each.start <= one.start]
         around = Surroundings(
             numbers=tuple(
@@ -116,7 +118,7 @@ def check_claims(
                 for number in each.references
             ),
             is_exploratory=any("explorator" in each.text.casefold() for each in part),
-            names_dataset=names_dataset(" ".join((one.where, *before)), record),
+            names_dataset=names_dataset(" ".join((one.where, *before, *headed)), record),
         )
         faults = [UNREAD] if reading is None else list(dict.fromkeys(_find_faults(one, reading, record, around)))
         if faults:
@@ -209,7 +211,7 @@ def _find_faults(
     for claim in reading.claims:
         try:
             if claim.kind != "registered":
-                resolved.append(resolve_claim(claim, sentence.references, record))
+                resolved.append(resolve_claim(claim, sentence.references, record, around.numbers))
             _check_claim(claim, sentence, record, around)
         except RefusedClaim as refusal:
             if not isinstance(refusal, UnknownName) or claim.certainty not in ("open", "conjectured"):
@@ -234,8 +236,8 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
             "it can be read in several ways: name what is compared, the metric, the data and the direction"
         )
     if claim.kind == "registered":
-        return _check_registered(claim, sentence, record)
-    resolved = resolve_claim(claim, sentence.references, record)
+        return _check_registered(claim, sentence, record, around)
+    resolved = resolve_claim(claim, sentence.references, record, around.numbers)
     if claim.kind == "measured":
         return _check_measured(resolved, record)
     if claim.kind == "cause":
@@ -243,8 +245,10 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
     if claim.kind == "generality":
         return _check_generality(resolved, record)
     if claim.kind == "size" and (not claim.is_bounded or Side() in (resolved.subject, resolved.other)):
-        return _check_size(resolved, sentence.references, around.numbers, record)
+        return _check_size(resolved, sentence, around.numbers, record)
     if claim.kind == "ratio" and not claim.is_bounded:
+        if claim.certainty == "open":
+            return None
         return _check_printed(resolved, around.numbers, record)
     if claim.kind == "trend" and resolved.subject == resolved.other:
         for arm in record.plan.compared_arms:
@@ -257,9 +261,10 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
         return _check_count(resolved, found)
     observed = replace(resolved, claim=claim.model_copy(update={"certainty": "observed"}))
     for one in found:
-        softened = claim.certainty == "shown" and around.is_exploratory and not one.is_registered
+        confirmatory = one.is_registered and one.source in ("effect", "rival")
+        softened = claim.certainty == "shown" and around.is_exploratory and not confirmatory
         is_absence = claim.kind == "no difference" or (
-            claim.kind == "trend" and not (resolved.sign or claim.is_bounded)
+            (claim.kind == "trend" or claim.denied) and not (resolved.sign or claim.is_bounded)
         )
         (_check_absence if is_absence else _check_direction)(observed if softened else resolved, one)
         is_general = not (resolved.datasets or around.names_dataset or is_absence)
@@ -275,8 +280,11 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def resolve_claim(claim: ReadClaim, references: Sequence[NumberReference], record: ClaimRecord) -> ResolvedClaim:
-    """Return a claim with the names of the record; what it leaves out comes from the numbers of its sentence.
+def resolve_claim(
+    claim: ReadClaim, references: Sequence[NumberReference], record: ClaimRecord, around: Sequence[NumberReference] = ()
+) -> ResolvedClaim:
+    """Return a claim with the names of the record; what it leaves out comes from the numbers of its sentence, a level
+    also from those around it if they agree.
 
     Raises `RefusedClaim` for a name that the study does not have.
     """
@@ -307,6 +315,8 @@ def resolve_claim(claim: ReadClaim, references: Sequence[NumberReference], recor
     levels = {name for one in claim.levels for name in _resolve_level(one, record)}
     if not levels and claim.kind != "trend":
         levels = {name for one in near for name in one.levels}
+        known = {one.levels for one in around if named and all(each.arm in one.arms for each in named)}
+        levels = levels or (set(next(iter(known))) if len(known) == 1 and claim.kind != "ratio" else set())
     return ResolvedClaim(
         claim=claim,
         subject=subject,
@@ -390,7 +400,7 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
         raise RefusedClaim("it does not say what is compared: name both sides")
     if one.other_dataset:
         return _compare_datasets(one, record)
-    registered = list(_find_registered(one, record))
+    registered = list(_find_registered(one, record)) if one.claim.count is None else []
     if registered:
         effects = [each for each in registered if each.source == "effect"] or registered
         absent = [each for each in effects if each.part is not None and each.part.effect.claim == "within"]
@@ -409,7 +419,9 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
             missing += [] if known else [f"{', '.join(places)} on {dataset}".removeprefix(" on ")]
             if one.claim.kind == "trend":
                 break  # the last level minus the first
-    if not found or (missing and one.levels) or not covered.issuperset(one.datasets):
+    by_reference = not {one.subject.arm, one.other.arm}.isdisjoint(REFERENCE_ARM_TITLES)  # with what was measured
+    incomplete = (missing and one.levels) or not covered.issuperset(one.datasets)
+    if not found or (incomplete and not by_reference):
         raise RefusedClaim(f"the record has no measurement of it ({'; '.join(missing) or 'no such comparison'})")
     return list(found.values())
 
@@ -526,10 +538,8 @@ def _build_trends(
 
 def _check_direction(one: ResolvedClaim, found: RecordedComparison) -> None:
     """Refuse a claim if the interval of its difference or ratio is not within the limits that its words give; without
-    limits, if it does not have the claimed sign."""
+    limits, if it does not have the claimed sign, or without a sign ("they differ") if it contains zero."""
     claim, bounded = one.claim, one.claim.is_bounded
-    if not (one.sign or bounded or claim.certainty == "open"):
-        raise RefusedClaim("it does not say in which direction: say which is better, or that this is open")
     if claim.denied:
         return _check_denied(one, found)
     least = 0.0 if not bounded else -inf if claim.at_least is None else claim.at_least
@@ -607,26 +617,27 @@ def _check_turns(one: ResolvedClaim, record: ClaimRecord) -> None:
 
 
 def _check_size(
-    one: ResolvedClaim, own: Sequence[NumberReference], numbers: Sequence[NumberReference], record: ClaimRecord
+    one: ResolvedClaim, sentence: PaperSentence, numbers: Sequence[NumberReference], record: ClaimRecord
 ) -> None:
-    """Refuse a size without a number, or with the other sign. `own` are the numbers of the sentence, `numbers` those
-    around it."""
+    """Refuse a size with the other sign, or without one of the `numbers` around it, unless words judge it."""
     unify = record.unify_arm
     arms = {unify(side.arm) for side in (one.subject, one.other) if side.arm}
     near = [(each.kind, set(map(unify, each.arms))) for each in numbers if _covers(one, each, record)]
     values = {arm for kind, found in near if kind == "value" for arm in found}
     printed = any(arms <= found for _, found in near) or bool(arms and arms <= values)
-    compared = _find_comparisons(one, record) if one.claim.amount and Side() not in (one.subject, one.other) else []
-    if not (printed or compared) or any(
-        one.claim.amount == "large" and not printed and each.margin is None for each in compared
-    ):
+    claim, is_pair = one.claim, Side() not in (one.subject, one.other)
+    compared = _find_comparisons(one, record) if claim.amount and is_pair else []
+    unknown = claim.amount == "large" and any(each.margin is None for each in compared)
+    if not printed and (not compared or unknown):
+        if claim.certainty == "open" and not claim.amount:
+            return
         raise RefusedClaim(
             f"the paragraph has no number of this comparison: print {_name_number(one, record)}, or leave the size out"
         )
     for found in compared:
-        _check_amount(one.claim, found, printed)
-    if one.sign and Side() not in (one.subject, one.other):
-        keys = {strip_form(each.key) for each in own}
+        _check_amount(claim, found, printed)
+    if one.sign and is_pair:
+        keys = {strip_form(each.key) for each in sentence.references}
         change = replace(one, claim=one.claim.model_copy(update={"kind": "trend"}))
         changes = [
             each
@@ -680,7 +691,8 @@ def _find_ratios(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedCompar
             raise RefusedClaim(f"the record has no measurement of it ({level} on {place[0]})")
     if not found:
         raise RefusedClaim("the record has no measurement of it (no such ratio)")
-    return found
+    # where the text names no level, those without a quantity to divide by have no ratio
+    return found if one.levels else [each for each in found if each.low != -inf] or found
 
 
 def _check_count(one: ResolvedClaim, found: Sequence[RecordedComparison]) -> None:
@@ -707,13 +719,14 @@ def _name_number(one: ResolvedClaim, record: ClaimRecord) -> str:
     return next((f"the number of {key}" for key, found in known if found and _covers(one, found, record)), "it")
 
 
-def _check_registered(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord) -> None:
+def _check_registered(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord, around: Surroundings) -> None:
     decision = _find_decision(claim, sentence, record)
     name = decision.hypothesis.id
     if claim.verdict != decision.verdict:
         parts = [str(one) for one in record.registered if one.decision is decision and one.source == "effect"]
         raise RefusedClaim("; ".join((f"hypothesis {name} is {decision.verdict}", *parts)))
-    if claim.certainty == "shown" and claim.verdict != "open" and not decision.confirmed:
+    softened = around.is_exploratory and not decision.hypothesis.confirmatory
+    if claim.certainty == "shown" and claim.verdict != "open" and not (decision.confirmed or softened):
         raise RefusedClaim(f"hypothesis {name} was not confirmed on test data and fresh seeds: report it as observed")
 
 
@@ -818,10 +831,11 @@ def _check_measured(one: ResolvedClaim, record: ClaimRecord) -> None:
     for place in product(one.datasets or [""], arms or [""], one.levels or [""]):
         if not any(all(name in ("", each) for name, each in zip(place, cell, strict=True)) for cell in cells):
             raise RefusedClaim(f"the record has no measurement of it ({' '.join(filter(None, place))})")
-    measured = {arm for _, arm, _ in cells}
-    counts = (len(measured), len(set(map(record.unify_arm, measured))))
+    there = {arm for _, arm, level in cells if not one.levels or level in (*one.levels, "")}
+    planned = there.intersection(each.name for each in record.plan.arms)
+    counts = {len(set(map(name, arms))) for arms in (there, planned) for name in (str, record.unify_arm)}
     if one.claim.count not in (None, *counts):
-        raise RefusedClaim(f"the record has {counts[0]} arms there")
+        raise RefusedClaim(f"the record has {' or '.join(map(str, sorted(counts)))} arms there")
 
 
 def _check_generality(one: ResolvedClaim, record: ClaimRecord) -> None:

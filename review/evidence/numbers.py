@@ -6,12 +6,10 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
-from labwright.record.quantity_words import has_ranking_word
-
 NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
 STOP_WORDS = (
     r"(?:of|out|in|per|percent|percentage|points?|times|and|or|than|to|at|on|for|with|without|no|by|from|was|were|is|"
-    r"are|fold|hundred|thousand)\b"
+    r"are|fold|hundred|thousand|more|less|fewer|higher|lower|larger|smaller)\b"
 )
 """Words that are neither counted nor describe what is."""
 _GAP = "[\\s~\x01]"
@@ -89,7 +87,7 @@ def mask_levels(text: str, titles: Sequence[str], values: Iterable[str], factor:
     words = "|".join(re.findall(r"[^\W\d_]{4,}", " ".join((factor, *names)))) or "(?!)"
     item, word = f"(?:{join((*names, *values))})", rf"(?:{words})\w*"
     before = re.findall(rf"\b(?!{STOP_WORDS})([^\W\d_]{{3,}})(?=\s+{word})", design.lower())
-    described = "|".join(sorted({one for one in before if not has_ranking_word(one)}))
+    described = "|".join(sorted({*before}))
     between = f"(?:(?:{described}){_GAP}+)?" if described else ""
     first = f"(?:{item}|{join(one.rstrip(' %') for one in values)})"  # 20-40 %
     pattern = re.compile(

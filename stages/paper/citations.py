@@ -41,7 +41,6 @@ from labwright.models.roles.paper_revision import (
 )
 from labwright.models.roles.paper_writing import PlannedSection, Reference
 from labwright.record.events.paper_events import LibraryChecked, WorksChosen, WorksFound
-from labwright.record.quantity_words import has_ranking_word
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_file, write_file
 from labwright.record.schema.paper import CheckedEntry, CitationSearch, CitationSupport, FoundWork, PaperDraft, Section
@@ -51,18 +50,16 @@ from labwright.stages.paper.latex import escape
 from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.settings import MAX_CITATION_QUERIES
 
-UNPRINTED_FIELDS = frozenset({"verified", "abstract"})
-"""Fields that no style prints."""
-VERIFIED_FIELDS = frozenset({"title", "author", "year"})
-"""Fields checked against a catalogue."""
+UNPRINTED_FIELDS = frozenset({"verified", "abstract", "note", "annote", "addendum"})
+"""Fields that no style prints, and free text that no catalogue verifies."""
 ADDRESS_FIELDS = frozenset({"url", "doi", "eprint"})
 MAX_FIELD_LENGTH = 10_000
 """Maximum characters of a printed field."""
 RELATED_WORK = "Related work"
 """Title of the section that reviews the literature."""
 UNCHECKED_NOVELTY_TEXT = (
-    "No catalogue of publications could be searched, and no reference on this topic was given, so this paper is "
-    "compared with no published work. Whether the question or the results are new is unchecked."
+    "We could search no catalogue of publications and were given no references, so we do not compare this study with "
+    "published work. Whether its question or its results are new is unchecked."
 )
 """The related work of a paper that rests on no published work."""
 UNCITED_COMPLAINT = (
@@ -154,14 +151,14 @@ def format_bibliography(entries: Iterable[BibEntry], cited: Sequence[str]) -> st
 def _escape_entry(entry: BibEntry) -> BibEntry:
     """Return the entry with safe fields: text, accented letters and formulas only.
 
-    A field with other TeX becomes plain text. Invalid addresses, long fields, and notes that compare works are removed.
+    A field with other TeX becomes plain text. Invalid addresses and long fields are removed.
     """
     kept: dict[str, str] = {}
     for name, value in entry.fields.items():
         if name in ADDRESS_FIELDS:
             sound = _ADDRESS.fullmatch(value) is not None
         else:
-            sound = len(value) <= MAX_FIELD_LENGTH and not (name not in VERIFIED_FIELDS and has_ranking_word(value))
+            sound = len(value) <= MAX_FIELD_LENGTH
             found = scan(value, inline=True)
             if found.problems or found.uses:
                 value = escape(re.sub(r"[{}\\]", " ", strip_tex(value)))

@@ -95,8 +95,8 @@ _ESCAPES = {
 
 
 def escape(text: str) -> str:
-    """Escape plain text for TeX, on one line, with break points after signs in long names."""
-    return "".join(_ESCAPES.get(char, char) for char in " ".join(text.split()))
+    """Escape plain text for TeX, on one line, with break points after signs in long names and no space before %."""
+    return "".join(_ESCAPES.get(char, char) for char in re.sub(r"(?<=\d) %", "%", " ".join(text.split())))
 
 
 def mark_recorded(text: object) -> str:
@@ -109,7 +109,7 @@ def mark_recorded(text: object) -> str:
         else escape(word)
         for word in words
     )
-    return marked.replace(r"} \%", r"}~\%")
+    return marked.replace(r"} \%", r"}\%")
 
 
 def capitalise(text: str) -> str:

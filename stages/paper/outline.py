@@ -319,9 +319,15 @@ def build_section_inputs(
         for field in ("figures", "tables", "references")
     }
     if used["figures"] or used["tables"]:  # the values behind them, which captions and text explain
-        primary = f"/{inputs.data_plan.primary_metric.name}/"
-        claims |= {strip_form(line.key) for line in inputs.results if line.listed and primary in line.key}
+        drawn = used["figures"].difference(inputs.program_captions)  # these may show any metric of the plan
+        primary, *others = [one.name for one in inputs.data_plan.metrics]
+        for line in inputs.results:
+            metric = line.key.split("/")[2]
+            if (line.listed and metric == primary) or (drawn and metric in others):
+                claims.add(strip_form(line.key))
         claims |= {key for name in used["tables"] for key in inputs.table_keys.get(name, ())}
+    common = {one.key for one in inputs.comparisons if one.at_common_setting and one.listed}
+    claims |= common if claims & common else set()  # one of them alone would mislead
     # Any section may refer to a figure in the appendix.
     if not any(key.startswith("code.") for key in keys):  # only sections that describe the implementation get the code
         inputs = inputs.model_copy(update={"winner_code": {}})

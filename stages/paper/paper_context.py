@@ -232,6 +232,7 @@ class PaperContext:
     @cached_property
     def comparisons(self) -> tuple[ExploratoryComparison, ...]:
         """All differences as the writer sees them, in the order of the plan's metrics."""
+        swapped = find_swapped_arms(self.plan)
         return tuple(
             ExploratoryComparison(
                 key=one.key,
@@ -244,8 +245,10 @@ class PaperContext:
                 caveats=one.caveats,
                 subject=_describe_claim(self.plan, one),
                 forms=self.collect_forms(one.key),
-                note=f"over {one.n} seeds{' and the test examples' * one.examples}",
+                note=f"over {one.n} seeds{' and the test examples' * one.examples}"
+                + "; at a common setting: each of these counts as much" * (one.arm in swapped),
                 listed=one.key in self.primary_claims.differences,
+                at_common_setting=one.arm in swapped,
                 sign=_find_sign(one.low, one.high),
             )
             for one in _select_claims(self.plan, self.claims.differences)
@@ -502,8 +505,8 @@ class PrimaryClaims(NamedTuple):
 
 
 def select_primary_claims(plan: DataPlan, differences: Sequence[ClaimDifference]) -> PrimaryClaims:
-    """Select the cells that hypotheses read, and the primary comparisons of method and baseline that no hypothesis
-    covers."""
+    """Select the cells that hypotheses read, the primary comparisons of method and baseline that no hypothesis
+    covers, and those at a common setting."""
     read = [list_conditions_read((*one.effects, *one.alternatives), plan) for one in plan.hypotheses]
     roles = {arm.name: arm.role for arm in plan.arms}
     left = [
@@ -514,7 +517,9 @@ def select_primary_claims(plan: DataPlan, differences: Sequence[ClaimDifference]
         and not any({(one.dataset, one.name, side) for side in (one.condition, one.other)} <= cells for cells in read)
     ]
     compared = {(one.dataset, one.name, side) for one in left for side in (one.condition, one.other)}
-    return PrimaryClaims(frozenset(one.key for one in left), frozenset(compared.union(*read)))
+    swapped = find_swapped_arms(plan)
+    controls = [one for one in differences if one.name == plan.primary_metric.name and one.arm in swapped]
+    return PrimaryClaims(frozenset(one.key for one in (*left, *controls)), frozenset(compared.union(*read)))
 
 
 def _build_claim_lines(material: PaperContext) -> tuple[ClaimLine, ...]:

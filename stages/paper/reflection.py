@@ -260,7 +260,7 @@ def _describe_outcome(before: Sequence[DraftAssessed], one: DraftAssessed) -> st
         for each in (base, one)
     )
     more = [line for line in faults if line not in known]
-    return f"reverted because it made the draft worse: {worse or 'what blocks a release'}; {'; '.join(more[:3])}"
+    return f"reverted because it made the draft worse: {worse or 'what blocks a release'}; {'; '.join(more[:5])}"
 
 
 @dataclass

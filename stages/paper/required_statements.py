@@ -47,7 +47,7 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
     decisions = decide_hypotheses(state)
     return (
         *list_reference_statements(state),
-        *list_stopping_statements(decisions),
+        *list_stopping_statements(decisions, by_results=not state.looks or state.looks[-1].conclusive),
         *_list_setting_statements(state, differences),
         *list_metric_statements(state, decisions, differences),
         *_list_ablation_statements(state, decisions, differences),
@@ -80,12 +80,16 @@ def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
     return tuple(made)
 
 
-def list_stopping_statements(decisions: Sequence[HypothesisDecision]) -> Iterator[RequiredStatement]:
-    """Yield the bias of decided estimates if sampling of seeds could stop early, and did."""
+def list_stopping_statements(
+    decisions: Sequence[HypothesisDecision], *, by_results: bool = True
+) -> Iterator[RequiredStatement]:
+    """Yield the bias of decided estimates if sampling of seeds could stop early, and did; `by_results` is whether the
+    results ended sampling, otherwise a limit did."""
     if any(part.optimistic for one in decisions if one.hypothesis.confirmatory for part in one.parts):
+        end = "could stop as soon as results were clear" if by_results else "ended at a limit before all were clear"
         sentence = (
-            "Seeds were added in steps, and sampling could stop as soon as the results were clear. This does not raise "
-            "the rate of false claims, but it makes the estimates of decided effects somewhat too large on average."
+            f"Seeds were added in steps, with a test at each, and sampling {end}. This does not raise the rate of "
+            "false claims, but it makes the estimates of decided effects somewhat too large on average."
         )
         yield RequiredStatement(
             id="stopping",

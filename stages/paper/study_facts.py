@@ -29,7 +29,7 @@ from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.tuning_parity import build_tuning_report, compute_parity
 from labwright.record.tuning_results import compute_efforts, find_tuning_metric
 
-MAX_CODE_CHARACTERS = 6000
+MAX_CODE_CHARACTERS = 4000
 """Characters of code among the facts; of longer programs, whole definitions are left out and named."""
 GRADE_WORDS: dict[EvidenceGrade, str] = {
     "scored": "scored by the program, outside the experiment's code, on withheld labels",
@@ -230,7 +230,13 @@ def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[s
     if state.search.looks:
         taken = ", ".join(str(len(one.seeds)) for one in state.search.looks)
         early = " Stopping early at a look makes estimates optimistic." if len(state.search.looks) > 1 else ""
-        ended = f" Sampling ended: {state.search.looks[-1].ends}." if state.search.looks[-1].ends else ""
+        last = state.search.looks[-1]
+        ended = f" Sampling ended: {last.ends}." if last.ends else ""
+        waiting = {*lock.seeds}.difference(last.seeds) if lock is not None else set[int]()
+        unread = sum(
+            one.kind == "replicate" and one.status == "good" and one.seed in waiting for one in state.nodes.values()
+        )
+        ended += f" {unread} more fresh seeds were run, which no look read: they decide nothing." if unread else ""
         yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{ended}{early}"
     seeds = _count_seeds(plan, claims)
     yield f"Reported values are means over seeds, without the seed that the search looked at: {seeds}."

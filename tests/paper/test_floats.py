@@ -49,7 +49,7 @@ def test_a_hypothesis_is_a_row_for_each_effect_with_its_verdict() -> None:
     table, *_ = erasing_study.make_tables(RUN)
     rows = plain(table.tabular).split("\n")[4:-2]
     assert rows[0] == (
-        r"\emph{Erasing helps}: random erasing minus no erasing, at 95 \% & 2.5 [1.6, 3.4] & 5 & positive & "
+        r"\emph{Erasing helps}: random erasing minus no erasing, at 95\% & 2.5 [1.6, 3.4] & 5 & positive & "
         r"at least 3 points: open \\"
     )
     assert rows[1] == r"\multicolumn{4}{@{}l}{\emph{By hiding the mark}} & refuted \\", "first the verdict"
@@ -185,7 +185,7 @@ def test_effects_on_other_data_and_metrics_name_them() -> None:
     )
     run = erasing_study.make_state(erasing_study.PLAN.model_copy(update={"hypotheses": (one,)}))
     table, *_ = erasing_study.make_tables(run)
-    assert r"no erasing minus random erasing, at 95 \%, in log loss &" in plain(table.tabular)
+    assert r"no erasing minus random erasing, at 95\%, in log loss &" in plain(table.tabular)
 
 
 @pytest.mark.slow

@@ -160,7 +160,15 @@ def test_sections_are_asked_for_in_order_and_see_what_they_were_planned_with() -
     results = build_section_inputs(INPUTS, GOOD, ("Results",), (Section(title="Introduction", body="x"),))
     told = {key for one in results.statements for key in one.keys}
     assert told and {one.key for one in results.comparisons} >= told and results.written
-    assert len(results.results) < len(INPUTS.results)
+    metrics = {line.key.split("/")[2] for line in INPUTS.results}
+    assert {line.key.split("/")[2] for line in results.results} == metrics, "a figure may show any metric"
+    own = INPUTS.model_copy(update={"program_captions": tuple(one.name for one in INPUTS.figures)})
+    by_program = build_section_inputs(own, GOOD, ("Results",), ())
+    assert {line.key.split("/")[2] for line in by_program.results} < metrics and not first.results
+    shown, other = results.comparisons[0], next(one for one in INPUTS.comparisons if one not in results.comparisons)
+    common = [one.model_copy(update={"at_common_setting": True, "listed": True}) for one in (shown, other)]
+    both = INPUTS.model_copy(update={"comparisons": tuple(common)})
+    assert len(build_section_inputs(both, GOOD, ("Results",), ()).comparisons) == 2, "none without the other"
     last = build_section_inputs(INPUTS, GOOD, (titles[-1],), ())
     alone = build_section_inputs(INPUTS, GOOD, (), ())
     assert alone.abstract and alone.statements and not alone.figures

@@ -305,3 +305,5 @@ def test_an_early_stop_is_required_where_it_makes_a_confirmatory_estimate_optimi
     [item] = find(confirmatory=True, parts=(part,))
     assert "optimistic" in item.point and not item.keys and not is_disclosure(item)
     assert find(confirmatory=True) == [] == find(confirmatory=False, parts=(part,))
+    [limited] = list_stopping_statements([decision.model_copy(update={"parts": (part,)})], by_results=False)
+    assert "as soon as" in item.text and "ended at a limit" in limited.text

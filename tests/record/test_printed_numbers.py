@@ -53,10 +53,6 @@ HOSTILE = (
         "XL",
         "half of it",
         "twice as good as the others",
-        "outperforms the baseline",
-        "significantly_better",
-        "reduced",
-        "the same",
         r"Adam\gdef\result##1{ ninety-nine percent}",
         "\u0663",
         "\u00bd",
@@ -67,6 +63,12 @@ HOSTILE = (
 )
 def test_a_text_that_states_something_is_not_printed(text: str) -> None:
     assert print_setting(text) is None
+
+
+def test_a_number_that_the_code_computes_is_printed_with_four_digits() -> None:
+    for value, printed in ((1 / 6, "0.1667"), (0.1, "0.1"), (0.00075, "0.00075"), (1234567890, "1234567890")):
+        found = print_setting(value)
+        assert found is not None and found.tex == printed
 
 
 @pytest.mark.parametrize(

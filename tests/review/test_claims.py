@@ -192,6 +192,7 @@ def test_a_true_direction_passes_in_every_way_of_saying_it() -> None:
         {"metric": "log_loss", "direction": "better"},
         {"levels": (), "certainty": "shown"},
         {"subject": "mixup@n0", "other": "mixup@n40", "levels": (), "direction": "higher"},
+        {"direction": "none"},  # they differ
     ):
         assert check("Mixup helps.", claim("direction", **BETTER | fields)) == "", fields
 
@@ -213,7 +214,7 @@ def test_a_true_direction_passes_in_every_way_of_saying_it() -> None:
         ({"levels": ("n60",)}, "no level 'n60'"),
         ({"datasets": ("ImageNet",)}, "no dataset 'ImageNet'"),
         ({"metric": "robustness"}, "no metric"),
-        ({"direction": "none"}, "which direction"),
+        ({"direction": "none", "levels": ("n0",)}, "contains zero"),
         ({"certainty": "conjectured", "direction": "worse"}, "opposite"),
         ({"subject": "", "other": ""}, "both sides"),
     ],
@@ -265,6 +266,8 @@ def test_a_size_needs_a_number_of_its_comparison_in_the_paragraph_and_its_sign()
     large = claim("size", **BETTER)
     assert check(f"Mixup adds {DIFFERENCE}.", large) == ""
     assert "no number of this comparison" in check("Mixup adds much.", large)
+    open_size = claim("size", **BETTER | {"direction": "none", "levels": ("n0",), "certainty": "open"})
+    assert check("How large the gain is stays open.", open_size) == ""
     other = r"\result{diff/digits/accuracy/no-mixing@n20~mixup@n20.mean}"
     assert "no number of this comparison" in check(f"Mixup adds {other}.", large)
     means = r"\result{test/digits/accuracy/mixup@n20.mean} against \result{test/digits/accuracy/plain@n20.mean}"
@@ -461,6 +464,9 @@ def test_a_registered_share_decides_about_itself_and_about_the_rest() -> None:
         assert why in check("It is as large on Wine.", said), "a quantity is not compared with itself"
     doubled = {"subject": "plain@n0", "of_subject": "plain@n40", "metric": "log_loss", "datasets": ("digits",)}
     assert "opposite" in check("Loss is twice as high.", claim("ratio", **doubled, at_least=2, at_most=2))
+    least = claim("ratio", **kept | {"levels": (), "other": "no-mixing", "subject": "mixup"}, at_least=0.5)
+    assert check("Most of the gain is lost.", least) == "", "without noise there is no gain of which it is a share"
+    assert check("Which share is lost stays open.", claim("ratio", **lost, certainty="open")) == ""
 
 
 def test_a_bound_in_words_is_compared_with_the_interval_of_the_difference() -> None:
@@ -525,6 +531,10 @@ def test_a_count_of_cases_is_that_of_the_record() -> None:
     twice = make_record(more=(hypothesis("again", "mixup@n40 - plain@n40"),))
     assert check("It helps at two levels.", claim("direction", **fields, count=2), record=twice) == ""
     assert "holds in 2 of 3 cases" in check("It helps at three levels.", claim("direction", **fields, count=3))
+    every = BETTER | {"datasets": ("digits", "wine"), "levels": ("n40",)}
+    assert check("It helps on one of both datasets.", claim("direction", **every, count=1)) == ""
+    registered = BETTER | {"datasets": (), "levels": ("n20", "n40")}  # as the hypothesis on their mean
+    assert check("It helps in two of four cases.", claim("direction", **registered, count=2)) == ""
 
 
 def test_a_trend_without_an_arm_is_about_every_compared_arm() -> None:
@@ -593,11 +603,43 @@ def test_a_general_statement_holds_on_every_dataset_unless_its_paragraph_names_o
     assert "on wine" in check_part("We turn to Digits.\n\n", "Mixup helps.", setup, general)
     assert check_part("We ask.", "Mixup helps.", setup, general, where="section 'Results on Digits'") == ""
     assert check("Whether it helps is open.", claim("registered", hypothesis="large", verdict="open")) == ""
+    parts = {"title of section 'Gains'": "Mixup helps", "section 'Gains'": "On Digits, mixup helps."}
+    heading, body = split_sentences(parts, RECORD, lambda text: text)
+    readings = {
+        one.sha256: SentenceReading(sha256=one.sha256, labels=("outcome",), claims=(general,))
+        for one in (heading, body)
+    }
+    assert check_claims((heading, body), readings, RECORD) == (), "a heading is about its section"
+
+
+def test_a_level_that_the_sentence_leaves_out_is_that_of_the_numbers_around_it() -> None:
+    helps = claim("direction", **BETTER | {"other": "no-mixing", "levels": ()})
+    at_zero = r"\result{diff/digits/accuracy/no-mixing@n0~mixup@n0.mean}"
+    zero = claim("size", **BETTER | {"other": "no-mixing", "levels": ("n0",), "direction": "none"})
+    assert "n0" in check_part("Mixing helps.", f"The loss is {at_zero}.", helps, zero)
+    size = claim("size", **BETTER | {"other": "no-mixing"})
+    number = r"\result{diff/digits/accuracy/no-mixing@n20~mixup@n20.mean}"
+    assert check_part("Mixing helps.", f"The loss is {number}.", helps, size) == ""
+
+
+def test_a_reference_model_is_compared_where_the_others_were_measured() -> None:
+    means = [one for one in RECORD.means if (one.arm, one.level) != ("no-mixing", "n0")]
+    accuracy = [
+        one.model_copy(update={"condition": REFERENCE, "values": (0.99,) * len(one.values)})
+        for one in RECORD.means
+        if (one.name, one.condition) == ("accuracy", "plain@n0")
+    ]
+    part = replace(RECORD, means=[*means, *accuracy], differences=())
+    best = BETTER | {"subject": REFERENCE, "other": "no-mixing", "levels": LEVELS, "datasets": ("digits", "wine")}
+    assert check("It is above every arm.", claim("direction", **best), record=part) == ""
+    assert "opposite" in check("It is below.", claim("direction", **best | {"direction": "worse"}), record=part)
 
 
 def test_what_was_measured_is_compared_with_the_cells() -> None:
     part = replace(RECORD, means=[one for one in RECORD.means if (one.arm, one.dataset) != ("no-mixing", "wine")])
     only = claim("measured", subject="plain", other="mixup", datasets=("wine",), count=2)
+    at_zero = replace(RECORD, means=[one for one in RECORD.means if one.arm != "no-mixing" or one.level == "n0"])
+    assert check("At 40 % only the two.", only.model_copy(update={"levels": ("n40",)}), record=at_zero) == ""
     assert check("On Wine we measured only the two.", only, record=part) == ""
     assert "3 arms there" in check("On Wine we measured only the two.", only)
     ablated = claim("measured", subject="no-mixing", datasets=("digits", "wine"))
@@ -621,6 +663,11 @@ def test_a_claim_on_data_that_were_not_measured_is_refused() -> None:
 def test_the_outcome_of_a_hypothesis_is_that_of_the_record() -> None:
     said = claim("registered", hypothesis="gain", verdict="supported", certainty="shown")
     assert check("The gain is supported.", said) == ""
+    tried = hypothesis("tried", "mixup@n40 - plain@n40", confirmatory=False)
+    preview, shown = make_record(confirmed=False, more=(tried,)), said.model_copy(update={"hypothesis": "tried"})
+    assert check("The exploratory hypothesis is supported.", shown, record=preview) == ""
+    assert "not confirmed" in check("The hypothesis is supported.", shown, record=preview)
+    assert "not confirmed" in check("The exploratory hypothesis is supported.", said, record=preview)
     assert "not confirmed" in check("The gain is supported.", said, record=make_record(confirmed=False))
     for name, verdict, true in (
         ("gain", "open", "supported"),
