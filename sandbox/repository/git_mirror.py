@@ -133,7 +133,7 @@ class GitMirror:
             _has_uncommitted_work(source, repository, dirty=dirty)
             for name in source.list_files():
                 with suppress(BadFile, OSError), open_regular(source.root, name, MAX_TEXT_BYTES) as file:
-                    if (text := _decode_text(file.read())) is not None:
+                    if (text := decode_text(file.read())) is not None:
                         found[name] = text
         return found
 
@@ -179,7 +179,7 @@ class GitMirror:
             size = int(head.split()[2])
             begins = at + len(head) + 1
             content, at = answer[begins : begins + size], begins + size + 1
-            if (text := _decode_text(content)) is not None:
+            if (text := decode_text(content)) is not None:
                 found[path] = text
         return found
 
@@ -208,16 +208,19 @@ class GitMirror:
                 raise RepositoryError(f"the patch does not apply to the tree: {error}") from None
             return self._git("write-tree", **index).strip()
 
-    def replace_files(self, tree: str, files: Mapping[str, str]) -> str:
-        """Return a tree in which the given files are replaced or added."""
+    def replace_files(self, tree: str, files: Mapping[str, str | None]) -> str:
+        """Return a tree in which the given files are replaced or added, or removed where the text is None."""
         modes = {path: file.mode for path, file in self.list_files(tree).items() if file.mode != "120000"}
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
             self._git("read-tree", tree, **index)
             lines = "".join(
-                f"{modes.get(path, '100644')} {self._write_blob(text)}\t{path}\n" for path, text in files.items()
+                f"0 {'0' * 40}\t{path}\0"
+                if text is None
+                else f"{modes.get(path, '100644')} {self._write_blob(text)}\t{path}\0"
+                for path, text in files.items()
             )
-            self._run(["update-index", "--add", "--index-info"], lines.encode(), index)
+            self._run(["update-index", "-z", "--add", "--index-info"], lines.encode(errors="surrogateescape"), index)
             return self._git("write-tree", **index).strip()
 
     def commit(self, tree: str, parent: str, message: str) -> str:
@@ -329,7 +332,8 @@ class GitMirror:
         return run_git(self.folder, words, given, {"GIT_DIR": str(self.folder.absolute()), **(variables or {})})
 
 
-def _decode_text(content: bytes) -> str | None:
+def decode_text(content: bytes) -> str | None:
+    """Decode a text file; None if it is not one."""
     try:
         return None if b"\0" in content else content.decode("utf-8")
     except UnicodeDecodeError:
