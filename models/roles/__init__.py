@@ -8,6 +8,7 @@ from labwright.models.roles.ablations import ABLATION_MATCH, PAPER_ABLATIONS, RE
 from labwright.models.roles.answer_grading import ANSWER_CHANGE, ANSWER_CONCLUSION, ANSWER_CONDUCT, ANSWER_DESIGN
 from labwright.models.roles.claim_reader import CLAIM_READER, SECOND_CLAIM_READER
 from labwright.models.roles.code_audit import CODE_READER
+from labwright.models.roles.coder import CODER
 from labwright.models.roles.copy_editing import COPY_EDIT
 from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
@@ -83,5 +84,6 @@ ROLES: Mapping[str, AnyRole] = {
         SCRIPT_STEPS,
         INFLUENCE,
         CODE_READER,
+        CODER,
     )
 }

@@ -169,6 +169,8 @@ def apply_call_event(state: RunState, event: run_events.CallEvent) -> None:
     match event:
         case run_events.CallAnswered():
             _apply_answered(state, event)
+        case run_events.ToolUsed():
+            state.tool_uses[event.key] = event
         case run_events.PromptChanged():
             state.changed_prompts[event.key] = event
         case run_events.CallUnanswered():

@@ -248,6 +248,8 @@ class RunStateFields:
     answers: dict[CallKey, run_events.CallAnswered] = field(default_factory=dict[CallKey, run_events.CallAnswered])
     superseded_answers: list[run_events.CallAnswered] = field(default_factory=list[run_events.CallAnswered])
     """Answers to questions that later changed; their replacements are in `answers`."""
+    tool_uses: dict[CallKey, run_events.ToolUsed] = field(default_factory=dict[CallKey, run_events.ToolUsed])
+    """Results of the tools that authors called, by the answer that called them."""
     changed_prompts: dict[CallKey, run_events.PromptChanged] = field(
         default_factory=dict[CallKey, run_events.PromptChanged]
     )

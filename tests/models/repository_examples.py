@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from labwright.models.roles.coder import CoderFact, CoderInputs
 from labwright.models.roles.repository import (
     CommandInputs,
     CommandLine,
@@ -24,6 +25,7 @@ METRIC = "metrics.json:test.r2"
 WRONG = ("the last answer names no file",)
 
 INPUTS: dict[str, BaseModel] = {
+    "coder": CoderInputs(task="prepare", facts=(CoderFact(title="README.md", text=README.text),), frozen=("data/*",)),
     "command": CommandInputs(
         documents=(README,),
         files=("train.py", "tinyfit/features.py"),
@@ -86,6 +88,7 @@ def make_huge_changes(long: str) -> dict[str, dict[str, object]]:
     shown = (ShownFile(path=long[:300], text=long),) * 6
     lines = (long,) * 400
     return {
+        "coder": {"task": "parts", "facts": (CoderFact(title=long, text=long),) * 40, "frozen": lines},
         "command": {
             "documents": shown,
             "files": lines,
