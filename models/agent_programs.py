@@ -71,7 +71,9 @@ class Seen:
     model: str = ""
     usage: TokenUsage = field(default_factory=TokenUsage)
     usd: float | None = None
-    """The cost, if the program reports one."""
+    """The cost; None: not reported, or not yet."""
+    reports_cost: bool = False
+    """Whether the program reports a cost at its end."""
     own_tool: str = ""
     """A tool of the program itself that it has, or used, although it must not."""
     _by_message: dict[str, TokenUsage] = field(default_factory=dict[str, TokenUsage])
@@ -171,7 +173,7 @@ class ClaudeCode:
     def read_event(self, event: Mapping[str, Any], seen: Seen) -> None:
         match event.get("type"):
             case "system" if event.get("subtype") == "init":
-                seen.model = str(event.get("model") or "")
+                seen.model, seen.reports_cost = str(event.get("model") or ""), True
                 tools = cast("Sequence[object]", event.get("tools") or ())
                 allowed = ("StructuredOutput", f"mcp__{NAME}__")
                 seen.own_tool = next((str(one) for one in tools if not str(one).startswith(allowed)), "")
@@ -217,8 +219,8 @@ def _read_claude_usage(used: object) -> TokenUsage:
 
 _CODEX_TOOL_FEATURES = (
     "shell_tool unified_exec view_image multi_agent multi_agent_v2 goals skill_search image_generation tool_suggest "
-    "apps plugins hooks browser_use browser_use_external computer_use in_app_browser sleep_tool remote_plugin shell_snapshot "
-    "skill_mcp_dependency_install workspace_dependencies unbounded_connection_retries"
+    "apps plugins hooks browser_use browser_use_external computer_use in_app_browser sleep_tool remote_plugin "
+    "shell_snapshot skill_mcp_dependency_install workspace_dependencies unbounded_connection_retries"
 ).split()
 """Features that give the model a tool, load what the user installed, or wait for a network without end."""
 _CATALOGUE_SECONDS = 30.0
