@@ -81,7 +81,7 @@ async def let_author_work(
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
-def list_command_facts(texts: Mapping[str, str], setup: CommandSetup, device: str) -> Iterator[CoderFact]:
+def list_command_facts(texts: Mapping[str, str], setup: CommandSetup) -> Iterator[CoderFact]:
     """Yield what the program knows about the commands of a repository."""
     yield from list_documents(texts)
     yield list_files_fact(texts, setup.command)
@@ -92,16 +92,19 @@ def list_command_facts(texts: Mapping[str, str], setup: CommandSetup, device: st
     yield CoderFact(title="Commands found by rules, in documents and code", text="\n".join(found) or "none")
     options = [str(one) for one in find_options(index_code(texts))[:80]]
     yield CoderFact(title="Options of its parsers", text="\n".join(options) or "none were found")
+    yield CoderFact(title="Forms of a metric", text=METRIC_FORMS)
+
+
+def format_machine(context: RunContext, setup: CommandSetup) -> str:
+    """Describe the device, Python and its packages, and what the repository requires but does not get."""
     runs = inspect_interpreter(setup.environment.command_environment.python)
     packages = {**runs.packages, **setup.environment.packages}
     lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in setup.environment.deviations]
-    yield CoderFact(
-        title="The machine",
-        text=f"Device: {device}. Python {runs.version}. Packages: "
+    return (
+        f"Device: {context.sandbox.device}. Python {runs.version}. Packages: "
         + ", ".join(f"{name} {version}" for name, version in sorted(packages.items()))
-        + ("\nRequired but different here: " + "; ".join(lacking) if lacking else ""),
+        + ("\nRequired but different here: " + "; ".join(lacking) if lacking else "")
     )
-    yield CoderFact(title="Forms of a metric", text=METRIC_FORMS)
 
 
 def list_documents(texts: Mapping[str, str]) -> Iterator[CoderFact]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from labwright.models.author import NO_AUTHOR
+from labwright.models.author import NO_AUTHOR, WorkStopped
 from labwright.models.roles.coder import CoderFact
 from labwright.models.roles.repository import PreparedCommand, PrepareInputs
 from labwright.record.baseline_check import check_baseline, parse_expected
@@ -42,6 +42,7 @@ from labwright.stages.repository.arm_runs import (
 from labwright.stages.repository.authors import (
     build_edits,
     find_preparation_faults,
+    format_machine,
     let_author_work,
     list_command_facts,
     shorten_reasons,
@@ -124,19 +125,19 @@ class _Preparation:
 
     async def prepare(self) -> _Prepared | str:
         """Return the prepared command, or why there is none. Raises `ModelError`, `ExecutorError`."""
-        code, facts = self._context.code, list(list_command_facts(self._texts, self._setup, self._context.device))
+        code, facts = self._context.code, list(list_command_facts(self._texts, self._setup))
         given = [f"--command {code.command}"] * bool(code.command) + [f"--metric {code.metric}"] * bool(code.metric)
         given += [f"--env {name}={value}" for name, value in code.env.items()]
         given += [f"--mount {name}=..." for name in code.mounts]
-        limit = f"One run may take {self._context.node_seconds:g} s."
-        facts.insert(0, CoderFact(title="What the user gave", text="\n".join([*given, limit])))
+        machine = format_machine(self._context, self._setup)
+        limits = f"One run may take {self._context.node_seconds:g} s. {machine}"
+        facts.insert(0, CoderFact(title="What the user gave", text="\n".join(given) or "nothing"))
         if self._failed:
             command = format_command_line(self._setup.command.argv)
             facts.insert(0, CoderFact(title=f"`{command}` fails now", text=self._failed))
         task = "repair" if self._failed else "prepare"
-        made = await let_author_work(
-            self._context, task, self._setup, PrepareInputs(facts=tuple(facts[:10])), PreparedCommand, self._check
-        )
+        inputs = PrepareInputs(facts=tuple(facts[:10]), surroundings=limits)
+        made = await let_author_work(self._context, task, self._setup, inputs, PreparedCommand, self._check)
         if made.result is None:
             return made.ended
         if self._accepted is None:  # a resumed study: the check is recorded, its value is not
@@ -165,7 +166,7 @@ class _Preparation:
         values: list[float | None] = []
         for seed in BASELINE_SEEDS[: 1 + command.seeded]:
             if (run := await self._runs.run(arm, seed)) is None:
-                return f"it was not run: {self._context.state.limit_reason or 'the study stops'}"
+                raise WorkStopped(self._context.state.limit_reason or "the study stops")
             if run.failure is not None:
                 return f"seed {seed}: {run.failure.message}\n{run.stdout_tail[-4000:]}"
             values.append(read_value(run, arm.metric))

@@ -147,7 +147,6 @@ def test_every_role_is_counted_and_has_its_tokens() -> None:
         "answer_conclusion",
         "answer_conduct",
         "question_design",
-        "question_code",
         "question_conclusion",
         "paper_questions",
         "question_scripts",

@@ -24,7 +24,12 @@ def make_huge_changes(long: str) -> dict[str, dict[str, object]]:
     shown = (ShownFile(path=long[:300], text=long),) * 6
     lines = (long,) * 400
     return {
-        "coder": {"task": "parts", "facts": (CoderFact(title=long, text=long),) * 40, "frozen": lines},
+        "coder": {
+            "task": "parts",
+            "facts": (CoderFact(title=long, text=long),) * 40,
+            "frozen": lines,
+            "surroundings": long,
+        },
         "arm_patch": {
             "requested": shown[:4],
             "changed": shown[:2],
