@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from labwright.inspector.author_steps import format_tool_use
 from labwright.inspector.cell_text import format_execution
 from labwright.inspector.event_text import describe_event
 from labwright.inspector.safe_text import format_cached, format_count, format_duration, shorten, to_plain, to_printable
@@ -109,7 +110,7 @@ def find_node(event: Event, state: RunState) -> str | None:
     match event:
         case search_events.DecisionMade(k=k) | search_events.TaskDone(k=k):
             pass
-        case run_events.CallAnswered():
+        case run_events.CallAnswered() | run_events.ToolUsed():
             k = event.key.decision
         case run_events.CommandReceived():
             return event.target if event.verb in ("kill", "mark") else None
@@ -137,6 +138,8 @@ def describe_small_step(event: Event, state: RunState) -> str | None:
                 f"{format_count(usage.output_tokens)} out, "
                 f"{format_duration(event.seconds)}{without}"
             )
+        case run_events.ToolUsed():
+            return format_tool_use(event)
         case search_events.NodePlotted():
             return f"{event.node} drew {len(event.figures)} figures"
         case search_events.PlotsReviewed():

@@ -7,11 +7,13 @@ layers above it do (`models.client`).
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import Protocol
 
 from pydantic import BaseModel
 
+from labwright.models.conversation import Conversation, ToolCall
 from labwright.models.errors import ModelOutputInvalid
 from labwright.models.roles.role import AnyRole
 from labwright.record.schema.decisions import TokenUsage
@@ -54,6 +56,20 @@ class ModelRequest:
     """Number of truncated answers to it."""
     single: bool = False
     """Whether only one request may be billed: the budget has no room for retries."""
+    conversation: Conversation | None = None
+    """Tools, and what was done with them; the answer is then a `ToolCall`."""
+
+    def list_texts(self) -> list[str]:
+        """List all texts that the model reads, the schema of the answer included."""
+        schema = json.dumps(self.output_type.model_json_schema())
+        more = self.conversation.list_texts() if self.conversation is not None else []
+        return [self.prompt.system, self.prompt.user, schema, *more]
+
+    def check_answer(self, answer: BaseModel) -> None:
+        """Raise `ValueError` with the reason if an answer does not fit the inputs or the offered tools."""
+        if self.conversation is not None and isinstance(answer, ToolCall):
+            self.conversation.check_call(answer)
+        self.role.check_answer(self.inputs, answer)
 
 
 @dataclass(frozen=True)
@@ -71,7 +87,7 @@ class Reply:
 def check_reply(request: ModelRequest, reply: Reply) -> Reply:
     """Return the reply if its role accepts it for these inputs. Raises `ModelOutputInvalid` otherwise."""
     try:
-        request.role.check_answer(request.inputs, reply.output)
+        request.check_answer(reply.output)
     except ValueError as error:
         raise ModelOutputInvalid(
             f"{reply.model}: invalid answer of role '{request.role}': {'; '.join(str(error).splitlines())[:600]}"

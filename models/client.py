@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from labwright.models.backend import Backend, Image, ModelRequest, Reply, check_reply
 from labwright.models.budget import Budget
 from labwright.models.context_window import CHARACTERS_PER_TOKEN, CONTEXT_FIX, estimate_tokens
+from labwright.models.conversation import Conversation
 from labwright.models.errors import UNUSABLE_ANSWER_ERRORS, BudgetSpent, ContextTooLong, ImagesRefused, ModelError
 from labwright.models.ledger import AnswerLedger, KeepPrompt
 from labwright.models.prompt_renderer import render
 from labwright.models.retry import Retry
+from labwright.models.roles.coder import CODER
 from labwright.models.roles.role import AnyRole, In, Out, Role
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import Recorder
@@ -48,6 +50,11 @@ class Models:
         self._answers = AnswerLedger(recorder, clock, keep if settings.keep_prompts else None)
 
     @property
+    def has_author(self) -> bool:
+        """Whether a language model can work with tools (`models.author`); the offline researcher cannot."""
+        return self._backend.get_model_name(CODER) not in ("offline", "nobody")
+
+    @property
     def accepts_images(self) -> bool:
         """Whether a model accepts images. A model that refused images gets no more images from this process."""
         return self._backend.accepts_images
@@ -76,7 +83,9 @@ class Models:
         """
         return ModelClient(self, decision, attempt)
 
-    def make_request(self, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> ModelRequest:
+    def make_request(
+        self, role: Role[In, Out], inputs: In, images: Sequence[Image] = (), conversation: Conversation | None = None
+    ) -> ModelRequest:
         """Build the question to the role's model."""
         return ModelRequest(
             role=role,
@@ -86,11 +95,19 @@ class Models:
             images=tuple(images),
             temperature=self._settings.get_temperature(role),
             max_tokens=self._settings.get_max_tokens(role),
+            conversation=conversation,
         )
 
-    async def answer(self, key: CallKey, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> Out:
+    async def answer(
+        self,
+        key: CallKey,
+        role: Role[In, Out],
+        inputs: In,
+        images: Sequence[Image] = (),
+        conversation: Conversation | None = None,
+    ) -> Out:
         """Return the answer under `key`. Use `make_client(...).ask(...)`, which builds the key. Raises `ModelError`."""
-        request = self.make_request(role, inputs, images)
+        request = self.make_request(role, inputs, images, conversation)
         asked = f"{self._backend.get_model_name(role)} at temperature {request.temperature:g}"
 
         async def ask(key: CallKey, request: ModelRequest) -> Reply:
@@ -112,6 +129,7 @@ class ModelClient:
     def __init__(self, models: Models, decision: int, attempt: int) -> None:
         self._models = models
         self.decision = decision
+        self.recorder = models.recorder
         self._attempt = attempt
         self._asked: Counter[str] = Counter()
 
@@ -131,6 +149,7 @@ class ModelClient:
         *,
         instead: str,
         fatal: type[ModelError] = ImagesRefused,
+        conversation: Conversation | None = None,
     ) -> Out | None:
         """Return the answer; None if the model gave no usable one or the budget left the call out, which is
         recorded together with the consequence.
@@ -138,11 +157,11 @@ class ModelClient:
         Raises `fatal`, and any `ModelError` that affects more than this question (`ModelUnavailable` ...).
         """
         key = self._make_key(role)
-        recorder = self._models.recorder
+        recorder = self.recorder
         if key in recorder.state.calls.unanswered_calls:
             return None
         try:
-            return await self._models.answer(key, role, inputs, images)
+            return await self._models.answer(key, role, inputs, images, conversation)
         except fatal:
             raise
         except (*UNUSABLE_ANSWER_ERRORS, BudgetSpent) as error:
@@ -151,8 +170,12 @@ class ModelClient:
             recorder.append(CallUnanswered(key=key, why=str(error), then=instead))
             return None
 
+    def get_next_key(self, role: AnyRole) -> CallKey:
+        """Return the key of the role's next call."""
+        return CallKey(decision=self.decision, attempt=self._attempt, role=role.name, ordinal=self._asked[role.name])
+
     def _make_key(self, role: AnyRole) -> CallKey:
-        key = CallKey(decision=self.decision, attempt=self._attempt, role=role.name, ordinal=self._asked[role.name])
+        key = self.get_next_key(role)
         self._asked[role.name] += 1
         return key
 

@@ -10,7 +10,6 @@ Limits: tokens are estimated from characters; the estimate is high for prose and
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -41,8 +40,7 @@ OLLAMA_DEFAULT_TOKENS = 4096
 
 def estimate_tokens(request: ModelRequest) -> int:
     """Estimate the input tokens of a request, including its schema and images."""
-    schema = json.dumps(request.output_type.model_json_schema())
-    characters = len(request.prompt.system) + len(request.prompt.user) + len(schema)
+    characters = sum(map(len, request.list_texts()))
     return round(characters / CHARACTERS_PER_TOKEN) + TYPICAL_IMAGE_TOKENS * len(request.images)
 
 

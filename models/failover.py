@@ -105,6 +105,10 @@ def _open_single(settings: ModelSettings) -> Backend:
         from labwright.models.replay import open_replay
 
         return open_replay(settings.name)
+    if settings.name.startswith("cli:"):
+        from labwright.models.command_line_agent import open_command_line_agent
+
+        return open_command_line_agent(settings)
     from labwright.models.providers import open_provider
 
     return open_provider(settings)

@@ -109,9 +109,10 @@ def build_schema(answer: type[BaseModel]) -> dict[str, Any]:
 def format_request(request: ModelRequest, model_label: str) -> str:
     """Return the question that a model gets, as one JSON document; `record.prompt_store.PromptRecord` reads it.
 
-    Limits (time, tokens, retries) and addresses are not included, since they may change when a run is resumed.
+    Limits (time, tokens, retries) and addresses are not included, since they may change when a run is resumed. Of a
+    conversation, only what is new in this step is included, and the hash of all that came before.
     """
-    content = {
+    content: dict[str, Any] = {
         "asked": model_label,
         "role": request.role.name,
         "system": request.prompt.system,
@@ -119,4 +120,10 @@ def format_request(request: ModelRequest, model_label: str) -> str:
         "images": [image.sha256 for image in request.images],
         "schema": build_schema(request.output_type),
     }
+    if request.conversation is not None:
+        content["step"] = request.conversation.format_step()
+        if exchanges := request.conversation.exchanges:
+            question = hashlib.sha256(f"{request.prompt.system}\0{request.prompt.user}".encode()).hexdigest()
+            content |= {"system": "", "user": exchanges[-1].result, "schema": {}}
+            content["step"]["question"] = question
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

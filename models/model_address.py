@@ -35,6 +35,7 @@ _FAMILIES = {
     "anthropic": "claude",
     "gpt": "gpt",
     "chatgpt": "gpt",
+    "codex": "gpt",
     "o1": "gpt",
     "o3": "gpt",
     "o4": "gpt",

@@ -5,7 +5,6 @@ Only configured prices (`models.prices`) extend the list; the user's own servers
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
@@ -77,8 +76,7 @@ def format_price(settings: ModelSettings) -> str:
 
 def estimate_prompt_tokens(request: ModelRequest) -> int:
     """Return an upper estimate of the tokens of a rendered request."""
-    texts = (request.prompt.system, request.prompt.user, json.dumps(request.output_type.model_json_schema()))
-    size = sum(len(text.encode()) for text in texts)
+    size = sum(len(text.encode()) for text in request.list_texts())
     return size // BYTES_PER_TOKEN + len(request.images) * MAX_IMAGE_TOKENS + OVERHEAD_TOKENS
 
 

@@ -24,13 +24,25 @@ from pydantic import BaseModel
 from pydantic_ai import Agent, BinaryContent, NativeOutput, PromptedOutput, ToolOutput
 from pydantic_ai import exceptions as ai
 from pydantic_ai.capabilities import Instrumentation
-from pydantic_ai.models import Model, infer_model
+from pydantic_ai.messages import (
+    InstructionPart,
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.messages import ModelRequest as Messages
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
+from pydantic_ai.tools import ToolDefinition
 
 from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.context_window import fit_to_window, query_context_tokens
+from labwright.models.conversation import MAX_NOTE_CHARACTERS, Conversation, ToolCall, render_conversation
 from labwright.models.errors import (
     AnswerCut,
     ImagesRefused,
@@ -279,24 +291,10 @@ class ProviderModel(SingleModelBackend):
         )
 
     async def _run_exchange(self, request: ModelRequest, patient: RetryingModel, mode: Mode) -> BaseModel:
-        retries = patient.limits.output_retries - len(patient.responses)
-        kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
-        output: Any = kind(request.output_type, name="answer")
-        agent = Agent(
-            patient,
-            output_type=output,
-            instructions=request.prompt.system,
-            retries={"output": retries, "tools": retries},
-            capabilities=(_make_instrumentation(),),
-            name=str(request.role),
-        )
-        agent.output_validator(_make_validator(request))
-        pictures = [BinaryContent(data=image.data, media_type=image.media_type) for image in request.images]
         try:
-            result = await agent.run(
-                [request.prompt.user, *pictures] if pictures else request.prompt.user,
-                model_settings=self._build_request_settings(request),
-            )
+            if request.conversation is not None and mode == "tool":
+                return await self._run_step(request, request.conversation, patient)
+            return await self._run_agent(request, patient, mode)
         except (ModelError, UnsupportedFeature, TokenLimitTooHigh, ResponseTruncated):
             raise
         except ai.UserError as error:
@@ -313,6 +311,64 @@ class ProviderModel(SingleModelBackend):
                 f"{self.name}: no answer fits the schema after {len(patient.responses)} "
                 f"answers; choose a model that is good at tool calls: {describe_error(reason)}"
             ) from None
+
+    async def _run_step(self, request: ModelRequest, conversation: Conversation, patient: RetryingModel) -> ToolCall:
+        """Return the model's next call of a tool, which its provider's own tool calls carry."""
+        messages = _build_messages(request, conversation)
+        offered = ModelRequestParameters(
+            function_tools=[
+                ToolDefinition(name=one.name, description=one.description, parameters_json_schema=dict(one.parameters))
+                for one in conversation.tools
+            ],
+            allow_text_output=False,
+            instruction_parts=[InstructionPart(content=request.prompt.system)],
+        )
+        why = "call one of the tools"
+        for _ in range(1 + patient.limits.output_retries):
+            response = await patient.request(messages, self._build_request_settings(request), offered)
+            used = next((one for one in response.parts if isinstance(one, ToolCallPart)), None)
+            note = "".join(one.content for one in response.parts if isinstance(one, TextPart))
+            if used is not None:
+                try:
+                    arguments = used.args_as_dict(raise_if_invalid=True)
+                    call = ToolCall(tool=used.tool_name, arguments=arguments, note=note[:MAX_NOTE_CHARACTERS].strip())
+                    request.check_answer(call)
+                    return call
+                except (ValueError, AssertionError) as error:
+                    why = " ".join(str(error).split())[:1000]
+            calls = [one for one in response.parts if isinstance(one, ToolCallPart)]
+            messages += [
+                response,
+                Messages(
+                    [ToolReturnPart(one.tool_name, f"not done: {why}", one.tool_call_id) for one in calls]
+                    or [UserPromptPart(why)]
+                ),
+            ]
+        raise ModelOutputInvalid(
+            f"{self.name}: no valid call of a tool after {len(patient.responses)} answers; choose a model that is good "
+            f"at tool calls: {why}"
+        )
+
+    async def _run_agent(self, request: ModelRequest, patient: RetryingModel, mode: Mode) -> BaseModel:
+        retries = patient.limits.output_retries - len(patient.responses)
+        kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
+        output: Any = kind(request.output_type, name="answer")
+        agent = Agent(
+            patient,
+            output_type=output,
+            instructions=request.prompt.system,
+            retries={"output": retries, "tools": retries},
+            capabilities=(_make_instrumentation(),),
+            name=str(request.role),
+        )
+        agent.output_validator(_make_validator(request))
+        pictures = [BinaryContent(data=image.data, media_type=image.media_type) for image in request.images]
+        asked = request.prompt.user
+        if request.conversation is not None:
+            asked += render_conversation(request.conversation)
+        result = await agent.run(
+            [asked, *pictures] if pictures else asked, model_settings=self._build_request_settings(request)
+        )
         return result.output
 
     def _build_request_settings(self, request: ModelRequest) -> RequestSettings:
@@ -320,13 +376,25 @@ class ProviderModel(SingleModelBackend):
         if "temperature" not in self._left_out:
             given["temperature"] = request.temperature
         if "cache" not in self._left_out:
-            given["cache"] = {"messages": False}
+            given["cache"] = {"messages": request.conversation is not None}
         if "max_tokens" not in self._left_out:
             given["max_tokens"] = request.max_tokens
         elif "max_tokens" not in self._omitted_features:
             newer = self._model.profile.get("openai_chat_supports_max_completion_tokens", True)
             given["extra_body"] = {"max_tokens" if newer else "max_completion_tokens": request.max_tokens}
         return given
+
+
+def _build_messages(request: ModelRequest, conversation: Conversation) -> list[ModelMessage]:
+    """Return the task and the transcript as messages, in which each call has a number as its id."""
+    messages: list[ModelMessage] = [Messages([UserPromptPart(request.prompt.user)], instructions=request.prompt.system)]
+    for number, one in enumerate(conversation.exchanges, 1):
+        name, said = f"call_{number}", [TextPart(one.call.note)] if one.call.note else []
+        messages += [
+            ModelResponse([*said, ToolCallPart(one.call.tool, one.call.arguments, name)]),
+            Messages([ToolReturnPart(one.call.tool, one.result, name)], instructions=request.prompt.system),
+        ]
+    return messages
 
 
 def _make_validator(request: ModelRequest) -> Callable[[BaseModel], BaseModel]:
@@ -336,7 +404,7 @@ def _make_validator(request: ModelRequest) -> Callable[[BaseModel], BaseModel]:
 
     def check(output: BaseModel) -> BaseModel:
         try:
-            request.role.check_answer(request.inputs, output)
+            request.check_answer(output)
         except ValueError as error:
             raise ai.ModelRetry(str(error)) from None
         return output

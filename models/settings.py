@@ -109,7 +109,9 @@ class ModelSettings(FrozenModel):
     """The models that answer, and their limits."""
 
     name: str = Field(
-        default="offline", description="'offline', a pydantic-ai string such as 'anthropic:NAME', or 'replay:FILE'"
+        default="offline",
+        description="'offline', a pydantic-ai string such as 'anthropic:NAME', 'cli:claude', 'cli:codex', "
+        "or 'replay:FILE'",
     )
     base_url: BaseUrl = Field(default=None, description="address of an OpenAI-compatible server, ending in /v1")
     roles: dict[RoleName, RoleModelValue] = Field(

@@ -253,7 +253,7 @@ def _open_existing(folder: FolderRef, relative: str) -> Generator[tuple[int, str
 def open_regular(folder: FolderRef, relative: str, limit: int) -> BufferedReader:
     """Open a plain file in the folder. Raises `BadFile` if it is not one, or has more than `limit` bytes."""
     try:
-        with _open_existing(folder, relative) as (place, name), _raise_as_bad_file(relative):
+        with _open_existing(folder, relative) as (place, name), _raise_as_bad_file(relative, place, name):
             file = os.fdopen(open_plain_file(name, place), "rb")
     except FileNotFoundError as error:
         raise BadFile(f"{relative} cannot be read: {error.strerror}") from error

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
+from labwright.inspector.author_steps import AUTHOR_ROLE, AuthorStep, list_author_steps
 from labwright.inspector.run_files import ListedFile, list_files, read_curve_lines, read_text
 from labwright.inspector.web.charts import Chart, build_charts
 from labwright.inspector.web.forms import AvailableActions, list_actions
@@ -90,6 +91,8 @@ class NodePanel(NamedTuple):
     tests: tuple[MeasurementGrid, ...]
     attempts: tuple[AttemptView, ...]
     calls: tuple[ModelCall, ...]
+    author_steps: tuple[AuthorStep, ...]
+    """What the author of the node's code did with tools."""
     files: tuple[ListedFile, ...]
     actions: AvailableActions
 
@@ -120,8 +123,9 @@ def build_panel(run: CachedRun, name: str) -> NodePanel | None:
         calls=tuple(
             build_call(run.state, answer)
             for key, answer in run.state.calls.answers.items()
-            if key.decision == node.decision
+            if key.decision == node.decision and key.role != AUTHOR_ROLE
         ),
+        author_steps=list_author_steps(run.state, node),
         files=list_files(run.folder, f"nodes/{name}"),
         actions=list_actions(run, name),
     )

@@ -8,6 +8,7 @@ from labwright.models.roles.ablations import ABLATION_MATCH, PAPER_ABLATIONS, RE
 from labwright.models.roles.answer_grading import ANSWER_CHANGE, ANSWER_CONCLUSION, ANSWER_CONDUCT, ANSWER_DESIGN
 from labwright.models.roles.claim_reader import CLAIM_READER, SECOND_CLAIM_READER
 from labwright.models.roles.code_audit import CODE_READER
+from labwright.models.roles.coder import CODER
 from labwright.models.roles.copy_editing import COPY_EDIT
 from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
@@ -19,8 +20,7 @@ from labwright.models.roles.paper_revision import CITE_ASK, CITE_SELECT, REFLECT
 from labwright.models.roles.paper_writing import OUTLINE, WRITE
 from labwright.models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW
 from labwright.models.roles.question_extraction import PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS
-from labwright.models.roles.questions import QUESTION_CODE, QUESTION_CONCLUSION, QUESTION_DESIGN
-from labwright.models.roles.repository import COMMAND, PARTS, PATCH, PATCH_CHECK, REPAIR
+from labwright.models.roles.questions import QUESTION_CONCLUSION, QUESTION_DESIGN
 from labwright.models.roles.repository_patches import ARM_PATCH
 from labwright.models.roles.role import AnyRole
 from labwright.models.roles.setup_reader import SETUP_READER
@@ -60,11 +60,6 @@ ROLES: Mapping[str, AnyRole] = {
         PRIOR_SEARCH,
         PRIOR_WORK,
         PROTOCOL_REVIEW,
-        COMMAND,
-        REPAIR,
-        PARTS,
-        PATCH,
-        PATCH_CHECK,
         ARM_PATCH,
         REPOSITORY_PLAN,
         PAPER_ABLATIONS,
@@ -76,12 +71,12 @@ ROLES: Mapping[str, AnyRole] = {
         ANSWER_CONCLUSION,
         ANSWER_CONDUCT,
         QUESTION_DESIGN,
-        QUESTION_CODE,
         QUESTION_CONCLUSION,
         PAPER_QUESTIONS,
         QUESTION_SCRIPTS,
         SCRIPT_STEPS,
         INFLUENCE,
         CODE_READER,
+        CODER,
     )
 }

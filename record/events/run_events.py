@@ -237,6 +237,23 @@ class CallUnanswered(FrozenModel):
     then: str = Field(description="action taken instead")
 
 
+class ToolUsed(FrozenModel):
+    """A tool that an author called was run. The model sees the result only after this event, and a resumed run does
+    not call the tool again.
+    """
+
+    type: Literal["tool_used"] = "tool_used"
+    key: CallKey = Field(description="the answer that called the tool")
+    tool: str
+    transcript_sha256: str = Field(
+        description="hash of the first tree, of all calls up to this one and of the results before it"
+    )
+    result: str = Field(description="the text that the model was shown")
+    tree: str = Field(description="git tree of the files after the call")
+    seconds: float = Field(ge=0)
+    failed: bool = Field(default=False, description="whether the call had no effect")
+
+
 class CostReserved(FrozenModel):
     """The maximum cost of a call or attempt was reserved before its start; recorded if a budget is set.
 
@@ -256,4 +273,12 @@ class ReservationReturned(FrozenModel):
     name: str
 
 
-CallEvent = CallAnswered | PromptChanged | CallUnanswered | CostReserved | ReservationReturned | StudiedLLMsAsked
+CallEvent = (
+    CallAnswered
+    | ToolUsed
+    | PromptChanged
+    | CallUnanswered
+    | CostReserved
+    | ReservationReturned
+    | StudiedLLMsAsked
+)

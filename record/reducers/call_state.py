@@ -47,6 +47,8 @@ class CallState:
     changed_prompts: dict[CallKey, run_events.PromptChanged] = field(
         default_factory=dict[CallKey, run_events.PromptChanged]
     )
+    tool_uses: dict[CallKey, run_events.ToolUsed] = field(default_factory=dict[CallKey, run_events.ToolUsed])
+    """Results of the tools that authors called, by the answer that called them."""
     unanswered_calls: dict[CallKey, run_events.CallUnanswered] = field(
         default_factory=dict[CallKey, run_events.CallUnanswered]
     )
@@ -67,6 +69,8 @@ class CallState:
         match event:
             case run_events.CallAnswered():
                 self._add_answer(event)
+            case run_events.ToolUsed():
+                self.tool_uses[event.key] = event
             case run_events.PromptChanged():
                 self.changed_prompts[event.key] = event
             case run_events.CallUnanswered():

@@ -36,7 +36,7 @@ class RepositoryCommand(FrozenModel):
 
     argv: tuple[str, ...] = Field(min_length=1, description="the first word `python` stands for its interpreter")
     env: dict[str, str] = Field(default_factory=dict, description="variables in addition to those of every run")
-    metric: str = Field(description="FILE.json:a.b, FILE.csv:column@last, or stdout:REGEX")
+    metric: str = Field(description="FILE.json:a.b, FILE.csv:column@last, FILE.txt:REGEX, stdout:REGEX or output:REGEX")
     direction: MetricDirection = "max"
     scale: float = Field(default=1.0, description="factor applied to the metric")
     seeded: bool = True
@@ -45,7 +45,7 @@ class RepositoryCommand(FrozenModel):
     def metric_name(self) -> str:
         """Name under which the metric is measured: its key, its column, its tag, or the text before it."""
         kind, _, rest = self.metric.partition(":")
-        if kind == "stdout":
+        if kind in ("stdout", "output") or ("." in kind and not kind.endswith((".json", ".csv", ".tsv", ".jsonl"))):
             return re.split(r"[(\[\\]", rest)[0].strip(" :=") or "metric"
         if kind == "predictions":
             return rest.rpartition("@")[2]
@@ -72,7 +72,8 @@ class EnvironmentDeviation(FrozenModel):
     found: str = Field(description="empty: not available")
 
 
-RepairKind = Literal["pythonpath", "patch", "pins", "argv", "env"]
+RepairKind = Literal["pythonpath", "patch", "pins", "argv", "env", "prepared"]
+"""`prepared`: whatever of edits, argv, env and pins is given, all together."""
 
 
 class RepositoryRepair(FrozenModel):

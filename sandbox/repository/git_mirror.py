@@ -39,6 +39,8 @@ _GIT_CONFIG_KEYS = (
 """Settings that git itself writes into the configuration of a new repository."""
 LINKED_FILE_BYTES = 2**20
 """Size in bytes; larger files are linked read-only into each checkout instead of being copied."""
+MAX_HISTORY_BYTES = 200 * 10**6
+"""Size of the files in bytes up to which a checkout has a `.git`."""
 MAX_TEXT_BYTES = 2**20
 """Size limit of files read as text."""
 
@@ -136,7 +138,7 @@ class GitMirror:
             _has_uncommitted_work(source, repository, dirty=dirty)
             for name in source.list_files():
                 with suppress(BadFile, OSError), open_regular(source.root, name, MAX_TEXT_BYTES) as file:
-                    if (text := _decode_text(file.read())) is not None:
+                    if (text := decode_text(file.read())) is not None:
                         found[name] = text
         return found
 
@@ -184,7 +186,7 @@ class GitMirror:
             size = int(head.split()[2])
             begins = at + len(head) + 1
             content, at = answer[begins : begins + size], begins + size + 1
-            if (text := _decode_text(content)) is not None:
+            if (text := decode_text(content)) is not None:
                 found[path] = text
         return found
 
@@ -213,16 +215,19 @@ class GitMirror:
                 raise RepositoryError(f"the patch does not apply to the tree: {error}") from None
             return self._git("write-tree", **index).strip()
 
-    def replace_files(self, tree: str, files: Mapping[str, str]) -> str:
-        """Return a tree in which the given files are replaced or added."""
+    def replace_files(self, tree: str, files: Mapping[str, str | None]) -> str:
+        """Return a tree in which the given files are replaced or added, or removed where the text is None."""
         modes = {path: file.mode for path, file in self.list_files(tree).items() if file.mode != "120000"}
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
             self._git("read-tree", tree, **index)
             lines = "".join(
-                f"{modes.get(path, '100644')} {self._write_blob(text)}\t{path}\n" for path, text in files.items()
+                f"0 {'0' * 40}\t{path}\0"
+                if text is None
+                else f"{modes.get(path, '100644')} {self._write_blob(text)}\t{path}\0"
+                for path, text in files.items()
             )
-            self._run(["update-index", "--add", "--index-info"], lines.encode(), index)
+            self._run(["update-index", "-z", "--add", "--index-info"], lines.encode(errors="surrogateescape"), index)
             return self._git("write-tree", **index).strip()
 
     def commit(self, tree: str, parent: str, message: str) -> str:
@@ -239,7 +244,7 @@ class GitMirror:
         return self._git("diff", *options.split(), before, after)
 
     def checkout(self, tree: str, folder: Path) -> Path:
-        """Write the files of a tree to a new folder; large files become links.
+        """Write the files of a tree to a new folder, with a `.git` of one commit; large files become links.
 
         Returns the folder to which the links point, which the command must be able to read.
         """
@@ -270,12 +275,24 @@ class GitMirror:
                 index = {"GIT_INDEX_FILE": str(Path(place) / "index"), "GIT_WORK_TREE": str(part)}
                 self._git("read-tree", tree, **index)
                 self._git("checkout-index", "--all", "--force", f"--prefix={part}/", **index)
+            if size <= MAX_HISTORY_BYTES:
+                self._write_history(tree, part)
             part.chmod(0o755)
             try:
                 os.rename(part, source)
             except OSError:  # another process was first
                 shutil.rmtree(part, ignore_errors=True)
         return source
+
+    def _write_history(self, tree: str, folder: Path) -> None:
+        """Give a checkout a `.git` of its own with one commit, for programs that ask git for their version."""
+        commit = self._git("commit-tree", tree, "-m", "the files of this run", **AUTHOR_VARIABLES).strip()
+        pack = self._run(["pack-objects", "--revs", "--stdout", "-q"], f"{commit}\n".encode())
+        own = {"GIT_DIR": str(folder / ".git"), "GIT_WORK_TREE": str(folder)}
+        run_git(folder, ("init", "--quiet", "--template=", "--initial-branch=main", str(folder)))
+        run_git(folder, ("index-pack", "--stdin"), pack, own)
+        run_git(folder, ("update-ref", "refs/heads/main", commit), variables=own)
+        run_git(folder, ("read-tree", commit), variables=own)
 
     def forget_checkouts(self) -> None:
         """Remove the folders from which checkouts are copied; they are recreated when needed."""
@@ -350,7 +367,8 @@ class GitMirror:
         return place
 
 
-def _decode_text(content: bytes) -> str | None:
+def decode_text(content: bytes) -> str | None:
+    """Decode a text file; None if it is not one."""
     try:
         return None if b"\0" in content else content.decode("utf-8")
     except UnicodeDecodeError:

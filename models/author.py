@@ -1,0 +1,198 @@
+"""An author: a model that works on files with tools and hands in a result (`roles.coder`).
+
+Every step is a call of the ledger (decision, attempt, role `coder`, ordinal), so it is reserved, retried, paid and
+stored like any other, and a resumed run reuses it. The result of a tool is recorded before the model sees it
+(`ToolUsed`), with the tree after it; a resumed run restores the tree of the last one and runs no recorded tool again.
+
+The work is bounded in steps, tokens, seconds and characters. The model is told once that it is close to a bound. At
+the bound it can only hand in; if it does not, its work ends with the tree that it has and no result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from labwright.models.client import ModelClient
+from labwright.models.conversation import Conversation, ToolCall, ToolDescription, ToolExchange
+from labwright.models.roles.coder import CODER, HAND_IN, CoderInputs, HandIn, parse_hand_in
+from labwright.record.events.run_events import ToolUsed
+from labwright.record.schema.decisions import CallKey
+
+H = TypeVar("H", bound=HandIn)
+NEAR_BOUND = 0.8
+"""Share of a bound at which the model is told to hand in soon."""
+NO_AUTHOR = "the offline model cannot work with tools; name a language model with --model"
+
+
+class WorkStopped(Exception):
+    """Raised by the check of a result if a limit of the study prevents it. Nothing is recorded, so that a study resumed
+    with other limits checks the result."""
+
+
+class ToolOutcome(Protocol):
+    """The result of a tool: text for the model, the git tree after it, its seconds, and whether it had no effect."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def tree(self) -> str: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def failed(self) -> bool: ...
+
+
+class AuthorTools(Protocol):
+    """Tools over a scratch copy of a tree, such as `sandbox.repository.scratch_tree.ScratchTree`."""
+
+    @property
+    def specs(self) -> Sequence[ToolDescription]: ...
+
+    @property
+    def tree(self) -> str:
+        """The git tree of the files as they are now."""
+        ...
+
+    def restore(self, tree: str) -> None: ...
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome: ...
+
+
+@dataclass(frozen=True)
+class AuthorLimits:
+    """Bounds of one author's work; `seconds` counts the model's answers and the tools, `characters` the transcript."""
+
+    steps: int = 40
+    tokens: int = 1_500_000
+    seconds: float = 3600.0
+    characters: int = 240_000
+
+
+@dataclass(frozen=True)
+class AuthorWork(Generic[H]):
+    """What an author made: its result (None: it handed in nothing that was accepted) and the tree of its files."""
+
+    result: H | None
+    tree: str
+    steps: int
+    ended: str = ""
+    """Why there is no result."""
+
+
+@dataclass(frozen=True)
+class _HandInTool:
+    result: type[HandIn]
+    name: str = HAND_IN
+    description: str = "Hand in the result and end the work. The program checks it first."
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return self.result.model_json_schema()
+
+
+@dataclass
+class Author(Generic[H]):
+    """One author's work on one task.
+
+    `check` returns the reason to refuse a result with its tree, empty if it is accepted; what it runs must be recorded,
+    since it is asked again if the process dies meanwhile. It may raise `WorkStopped`.
+    """
+
+    client: ModelClient
+    tools: AuthorTools
+    result: type[H]
+    check: Callable[[H, str], Awaitable[str]]
+    limits: AuthorLimits = AuthorLimits()
+    _exchanges: list[ToolExchange] = field(default_factory=list[ToolExchange], init=False)
+    _tokens: int = field(default=0, init=False)
+    _seconds: float = field(default=0.0, init=False)
+    _was_told: bool = field(default=False, init=False)
+    _start: str = field(default="", init=False)
+
+    async def work(self, inputs: CoderInputs) -> AuthorWork[H]:
+        """Return what the author made. Raises `ModelError`, and what the tools and `check` raise."""
+        self._start = tree = self.tools.tree
+        hand_in, state = _HandInTool(self.result), self.client.recorder.state
+        while True:
+            last = self._compute_share() >= 1
+            offered = (hand_in,) if last else (*self.tools.specs, hand_in)
+            conversation = Conversation(offered, tuple(self._exchanges))
+            key = self.client.get_next_key(CODER)
+            call = await self.client.ask_or_none(
+                CODER, inputs, instead="the author's work ends here", conversation=conversation
+            )
+            if call is None:
+                return AuthorWork(None, tree, len(self._exchanges), state.unanswered_calls[key].why)
+            answer = state.answers[key]
+            self._tokens += answer.usage.input_tokens - answer.usage.cached_tokens + answer.usage.output_tokens
+            self._seconds += answer.seconds
+            try:
+                used = await self._use_tool(key, call, tree, inputs, last=last)
+            except WorkStopped as error:
+                return AuthorWork(None, tree, len(self._exchanges), str(error))
+            tree = used.tree
+            if call.tool == HAND_IN and not used.failed:
+                result = self.result.model_validate(call.arguments)
+                return AuthorWork(result, tree, len(self._exchanges))
+            if last:
+                return AuthorWork(None, tree, len(self._exchanges), used.result)
+
+    async def _use_tool(self, key: CallKey, call: ToolCall, tree: str, inputs: CoderInputs, *, last: bool) -> ToolUsed:
+        """Return the recorded result of a call, or run its tool and record it."""
+        recorder = self.client.recorder
+        digest = Conversation((), (ToolExchange(call, self._start), *self._exchanges)).hash_exchanges()
+        used = recorder.state.tool_uses.get(key)
+        if used is None or used.transcript_sha256 != digest:
+            if self.tools.tree != tree:
+                await asyncio.to_thread(self.tools.restore, tree)
+            if call.tool == HAND_IN:
+                found = self.result.model_validate(parse_hand_in(inputs, call.arguments))
+                why = await self.check(found, tree)
+                used = self._make_event(key, call, digest, why or "accepted", tree, 0.0, failed=bool(why))
+            else:
+                made = await self.tools.call(call.tool, call.arguments)
+                used = self._make_event(key, call, digest, made.text, made.tree, made.seconds, failed=made.failed)
+            if not last and (note := self._write_note(call, used)):
+                used = used.model_copy(update={"result": f"{used.result}\n\n{note}"})
+            recorder.append(used)
+        self._seconds += used.seconds
+        self._was_told = self._was_told or self._compute_share(call, used.result) >= NEAR_BOUND
+        self._exchanges.append(ToolExchange(call, used.result))
+        return used
+
+    def _make_event(
+        self, key: CallKey, call: ToolCall, digest: str, text: str, tree: str, seconds: float, *, failed: bool
+    ) -> ToolUsed:
+        return ToolUsed(
+            key=key, tool=call.tool, transcript_sha256=digest, result=text, tree=tree, seconds=seconds, failed=failed
+        )
+
+    def _write_note(self, call: ToolCall, used: ToolUsed) -> str:
+        """Return the one warning that a bound is close; empty otherwise."""
+        if self._was_told or (call.tool == HAND_IN and not used.failed):
+            return ""
+        share = self._compute_share(call, used.result, used.seconds)
+        left = max(0, self.limits.steps - len(self._exchanges) - 2)
+        return f"(Your work is close to its limit, at most {left} more calls before `hand_in`: finish.)" * (
+            share >= NEAR_BOUND
+        )
+
+    def _compute_share(self, call: ToolCall | None = None, result: str = "", seconds: float = 0.0) -> float:
+        """Return the largest used share of the bounds, the final call reserved, with one more exchange if given."""
+        characters = sum(len(one.result) + len(one.call.model_dump_json()) for one in self._exchanges)
+        steps = len(self._exchanges) + 1
+        if call is not None:
+            characters, steps = characters + len(result) + len(call.model_dump_json()), steps + 1
+        limits = self.limits
+        return max(
+            steps / limits.steps,
+            self._tokens / limits.tokens,
+            (self._seconds + seconds) / limits.seconds,
+            characters / limits.characters,
+        )

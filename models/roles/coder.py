@@ -1,0 +1,66 @@
+"""An author of changes to a repository: it works with tools and hands in a typed result (`models.author`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from labwright.models.conversation import ToolCall
+from labwright.models.roles.role import EnvironmentField, Role
+from labwright.record.schema.frozen_model import FrozenModel
+
+HAND_IN = "hand_in"
+"""Name of the tool that ends the work."""
+
+
+class HandIn(FrozenModel):
+    """A result of an author."""
+
+    reasons: str = Field(
+        min_length=1, max_length=2000, description="what you did and why, for the reader of the record"
+    )
+
+
+class CoderFact(FrozenModel):
+    """Text that the program shows under a title."""
+
+    title: str
+    text: str
+
+
+class CoderInputs(FrozenModel):
+    """A task of an author; each task is a subclass with the type of its result."""
+
+    result: ClassVar[type[HandIn]] = HandIn
+    task: Literal["prepare", "parts", "experiment", "arms"]
+    frozen: tuple[str, ...] = Field(default=(), description="patterns of files that may not change")
+    facts: tuple[CoderFact, ...] = Field(default=(), description="what the program knows already")
+    surroundings: Annotated[str, EnvironmentField("")] = Field(default="", description="the machine and the limits")
+    steps: int = Field(default=40, description="how many tools may be called")
+
+
+def parse_hand_in(inputs: CoderInputs, arguments: dict[str, Any]) -> HandIn:
+    """Return the result from the arguments of `hand_in`. Raises `ValueError` in one line."""
+    try:
+        return inputs.result.model_validate(arguments)
+    except ValidationError as error:
+        found = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)[:4])
+        raise ValueError("; ".join(found)) from None
+
+
+def _check_step(inputs: CoderInputs, answer: BaseModel) -> None:
+    if isinstance(answer, ToolCall) and answer.tool == HAND_IN:
+        parse_hand_in(inputs, answer.arguments)
+
+
+CODER = Role(
+    "coder",
+    CoderInputs,
+    ToolCall,
+    temperature=0.2,
+    max_tokens=16_384,
+    prompt_tokens=60_000,
+    typical_tokens=(12_000, 400),
+    check=_check_step,
+)

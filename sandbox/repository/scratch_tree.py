@@ -1,0 +1,567 @@
+"""A scratch checkout of a tree, and the tools by which an author (a model with tools) reads, changes and runs it.
+
+The tools are the same for a model of a provider (`ScratchTree.call`) and for a command-line agent
+(`sandbox.repository.tool_server`). The change is a git tree: files that the author edits or writes, and text files of
+the tree that a command changes or deletes. Files that a command creates stay in the checkout for later commands until
+it is closed or restored, but they are no part of the tree.
+
+Guarantees: the host reads and writes the checkout only through `record.untrusted_files`, so it follows no link;
+commands run in the sandbox of repository commands, without network, labels or credentials, and end with all their
+processes; text is bounded; frozen files keep their content. A call that fails is a result with one line, and changes
+nothing. Limits: files of more than `MAX_TEXT_BYTES` and binary files do not become part of the tree when a command
+changes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from labwright.record.errors import SandboxError
+from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.schema.repository import RepositoryEdit
+from labwright.record.untrusted_files import (
+    BadFile,
+    create_file,
+    iterate_entries,
+    make_harmless,
+    open_parent,
+    open_regular,
+    open_subfolder,
+    read_link,
+    read_status,
+    remove_path,
+    remove_tree,
+)
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.failures import cut_middle
+from labwright.sandbox.limited_process import LimitedProcess
+from labwright.sandbox.repository.command import CommandEnvironment, CommandJob, CommandOutcome
+from labwright.sandbox.repository.git_mirror import (
+    LINKED_FILE_BYTES,
+    MAX_TEXT_BYTES,
+    GitMirror,
+    TreeFile,
+    apply_edit,
+    decode_text,
+)
+
+MAX_RESULT_CHARS = 16_000
+"""Maximum length of the text of a result; the middle of longer text is left out, and its length is given."""
+MAX_READ_BYTES = 32 * 2**20
+"""Size limit of a file that is read in part."""
+MAX_LISTED, MAX_MATCHES, MAX_WALKED = 500, 200, 100_000
+"""Maximum number of files that `list` names, of lines that `search` returns, and of entries that either looks at."""
+_SEARCH_SECONDS, _SEARCH_MEMORY_BYTES = 10.0, 2 * 2**30
+_MAX_LINE_CHARS = 500
+"""Maximum length of a line that `search` returns."""
+
+RunCommand = Callable[[CommandJob], Awaitable[CommandOutcome]]
+"""Runs a command in the sandbox, such as `LocalExecutor.run_command`."""
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool as models are shown it; `parameters` is the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a call returns: text for the model, the tree after the call (a git tree id), and seconds."""
+
+    text: str
+    tree: str
+    seconds: float
+    failed: bool = False
+
+
+class _Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class _ListArguments(_Arguments):
+    path: str = ""
+    """Folder, relative to the top of the repository; empty: the top."""
+    recursive: bool = False
+    """Whether to include the files of subfolders."""
+
+
+class _ReadArguments(_Arguments):
+    path: str
+    """File, relative to the top of the repository."""
+    first: int = Field(default=1, ge=1)
+    """Number of the first line."""
+    last: int | None = Field(default=None, ge=1)
+    """Number of the last line; null: the end of the file."""
+
+
+class _SearchArguments(_Arguments):
+    pattern: str
+    """Regular expression (Python), matched line by line."""
+    path: str = ""
+    """Folder or file to search; empty: everything."""
+    files: str = "*"
+    """Pattern of file names, such as *.py."""
+
+
+class _EditArguments(_Arguments):
+    path: str
+    """File, relative to the top of the repository."""
+    old: str = Field(min_length=1)
+    """Text to replace, exactly as in the file; it must occur exactly once."""
+    new: str
+    """Text in its place."""
+
+
+class _WriteArguments(_Arguments):
+    path: str
+    """File, relative to the top of the repository; it and its folders are created if they do not exist."""
+    text: str
+    """The whole content of the file."""
+
+
+class _RunArguments(_Arguments):
+    command: str = Field(min_length=1)
+    """Shell command, run at the top of the repository."""
+    seconds: float = Field(default=60.0, gt=0)
+    """Time limit; then the command and everything that it started are killed."""
+
+
+class _RefusedCall(SandboxError):
+    """A call with arguments that are not allowed."""
+
+
+class _CommandFailed(SandboxError):
+    """A command that ended with an error or was killed; the message is its output."""
+
+
+@asynccontextmanager
+async def open_scratch_tree(
+    mirror: GitMirror,
+    tree: str,
+    environment: CommandEnvironment,
+    run_command: RunCommand,
+    *,
+    name: str = "scratch",
+    last: str = "",
+    frozen: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    redact: Callable[[str], str] = str,
+    max_seconds: float = 600.0,
+) -> AsyncGenerator[ScratchTree]:
+    """Check out a tree of the mirror in a folder of its own, which is removed at the end.
+
+    `name` names that folder: no two scratch trees of a study that are open at the same time may have the same name.
+    `last` is the tree to continue from, if an earlier session changed `tree`. `frozen` are patterns of files that may
+    not change, `env` variables of commands. `redact` removes test results from text that the author sees, as
+    `OutputRedactor.redact` does. `max_seconds` bounds one command. Raises `RepositoryError`, `OSError`.
+    """
+    folder = mirror.folder.parent / "scratch" / name
+    opened = ScratchTree(mirror, tree, environment, run_command, folder, frozen, env or {}, redact, max_seconds)
+    try:
+        await asyncio.to_thread(opened.restore, last or tree)
+        yield opened
+    finally:
+        await asyncio.to_thread(opened.close)
+
+
+class ScratchTree:
+    """Tools over one checkout. Calls are carried out one after the other. Make it with `open_scratch_tree`."""
+
+    def __init__(
+        self,
+        mirror: GitMirror,
+        start: str,
+        environment: CommandEnvironment,
+        run_command: RunCommand,
+        folder: Path,
+        frozen: Sequence[str],
+        env: Mapping[str, str],
+        redact: Callable[[str], str],
+        max_seconds: float,
+    ) -> None:
+        self.tree = self.start = start
+        """Git tree ids: the current tree, and the one that the checkout started from."""
+        self._mirror, self._environment, self._run_command = mirror, environment, run_command
+        self._folder, self._frozen, self._env, self._redact = folder, tuple(frozen), dict(env), redact
+        self._max_seconds = max_seconds
+        self._large_files = folder
+        self._files: dict[str, TreeFile] = {}
+        self._signatures: dict[str, tuple[int, ...]] = {}
+        """Path -> times, size and number of the file, as of the current tree."""
+        self._lock = asyncio.Lock()
+        self._searcher = LimitedProcess(_SEARCH_MEMORY_BYTES, _SEARCH_SECONDS)
+        self._tools: dict[str, tuple[type[_Arguments], str, Callable[[Any], Awaitable[str]]]] = {
+            "list": (_ListArguments, "List the files of a folder with their sizes in bytes.", self._list),
+            "read": (_ReadArguments, "Read a text file, or some of its lines.", self._read),
+            "search": (_SearchArguments, "Find the lines of text files that match an expression.", self._search),
+            "edit": (_EditArguments, "Replace a piece of text in a file.", self._edit),
+            "write": (_WriteArguments, "Create a text file, or replace its content.", self._write),
+            "run": (
+                _RunArguments,
+                f"Run a shell command for at most {max_seconds:g} seconds and return what it prints. There is no "
+                "network. Text files of the repository that the command changes or deletes become part of your change; "
+                "files that it creates do not, but stay for later commands.",
+                self._run,
+            ),
+        }
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools."""
+        return tuple(
+            ToolSpec(name, description, _build_parameters(arguments))
+            for name, (arguments, description, _) in self._tools.items()
+        )
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Call a tool. What the call got wrong is a failed result in one line. Raises `ExecutorError`, `OSError` if the
+        sandbox or the disk fails.
+        """
+        began = time.monotonic()
+        async with self._lock:
+            try:
+                if name not in self._tools:
+                    raise _RefusedCall(f"there is no tool {name!r}: use {', '.join(self._tools)}")
+                kind, _, function = self._tools[name]
+                text, failed = await function(kind.model_validate(dict(arguments))), False
+            except _CommandFailed as error:
+                text, failed = str(error), True
+            except ValidationError as error:
+                text, failed = _describe_problem(name, error), True
+            except (SandboxError, FileNotFoundError) as error:
+                if isinstance(error, ExecutorError):
+                    raise
+                text, failed = " ".join(str(error).split()), True
+            text = cut_middle(await asyncio.to_thread(self._redact, replace_unencodable(text)), MAX_RESULT_CHARS)
+            return ToolResult(text, self.tree, time.monotonic() - began, failed)
+
+    def restore(self, tree: str) -> None:
+        """Replace the checkout by that of another tree. Files that commands created are removed.
+
+        Raises `RepositoryError`, `OSError`.
+        """
+        remove_tree(self._folder)
+        self._folder.parent.mkdir(parents=True, exist_ok=True)
+        self._large_files = self._mirror.checkout(tree, self._folder)
+        self.tree, self._files = tree, self._mirror.list_files(tree)
+        self._signatures = {path: self._read_signature(path) for path in self._files}
+
+    def diff(self) -> str:
+        """Return the change so far as a unified diff, which `GitMirror.apply_patch` applies to the start."""
+        return self._mirror.build_diff(self.start, self.tree)
+
+    def close(self) -> None:
+        """Remove the checkout. Idempotent."""
+        self._searcher.close()
+        remove_tree(self._folder, ignore_errors=True)
+
+    # --- tools --------------------------------------------------------------------------------------------------------
+
+    async def _list(self, given: _ListArguments) -> str:
+        return await asyncio.to_thread(self._format_listing, _check_path(given.path, "."), given.recursive)
+
+    def _format_listing(self, folder: str, recursive: bool) -> str:
+        relative = "" if folder == "." else folder
+        if recursive:
+            entries = (
+                (name, status)
+                for name, status in islice(iterate_entries(self._folder, relative), MAX_WALKED)
+                if not stat.S_ISDIR(status.st_mode)
+            )
+        else:
+            with open_subfolder(self._folder, relative) as place:
+                listed = sorted(os.listdir(place))[:MAX_WALKED]
+            looked = ((name, read_status(self._folder, os.path.join(relative, name))) for name in listed)
+            entries = ((name, status) for name, status in looked if status is not None)
+        shown = (
+            _format_entry(name, self._resolve_large_file(os.path.join(relative, name), status))
+            for name, status in entries
+            if not _is_in_git_folder(name)
+        )
+        lines = list(islice(shown, MAX_LISTED + 1))
+        more = [f"... more than {MAX_LISTED}: list a subfolder"] if len(lines) > MAX_LISTED else []
+        return "\n".join([*lines[:MAX_LISTED], *more]) or "the folder is empty"
+
+    async def _read(self, given: _ReadArguments) -> str:
+        path = _check_path(given.path)
+
+        def read() -> str:
+            with self._open(path, MAX_READ_BYTES) as file:
+                text = decode_text(file.read())
+            if text is None:
+                raise _RefusedCall(f"{path} is not a text file")
+            lines = text.splitlines(keepends=True)
+            last = min(given.last or len(lines), len(lines))
+            head = f"{path}, lines {given.first} to {last} of {len(lines)}:\n"
+            return head + "".join(lines[given.first - 1 : last])
+
+        return await asyncio.to_thread(read)
+
+    async def _search(self, given: _SearchArguments) -> str:
+        try:
+            re.compile(given.pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise _RefusedCall(f"pattern: {error}; write a regular expression of Python") from None
+        return await asyncio.to_thread(
+            self._searcher.call,
+            _search_files,
+            self._folder,
+            _check_path(given.path, "."),
+            given.pattern,
+            given.files,
+            subject="search",
+        )
+
+    async def _edit(self, given: _EditArguments) -> str:
+        path = self._check_changeable(given.path)
+
+        def edit() -> str:
+            with self._open(path, MAX_TEXT_BYTES) as file:
+                before = decode_text(file.read())
+            if before is None:
+                raise _RefusedCall(f"{path} is not a text file")
+            self._put(path, apply_edit(before, RepositoryEdit(path=path, old=given.old, new=given.new)))
+            line = before[: before.index(given.old)].count("\n") + 1
+            return f"{path}: text at line {line} replaced"
+
+        return await asyncio.to_thread(edit)
+
+    async def _write(self, given: _WriteArguments) -> str:
+        path = self._check_changeable(given.path)
+
+        def write() -> str:
+            status = read_status(self._folder, path)
+            if status is not None and not stat.S_ISREG(status.st_mode):
+                raise _RefusedCall(f"{path} is a folder, a link or no plain file: choose another path")
+            self._put(path, given.text)
+            return f"{path}: {len(given.text.splitlines())} lines written"
+
+        return await asyncio.to_thread(write)
+
+    async def _run(self, given: _RunArguments) -> str:
+        if "\0" in given.command:
+            raise _RefusedCall("command: it contains a character that no command line can contain")
+        job = CommandJob(
+            "a command of the author",
+            self._folder,
+            ("bash" if shutil.which("bash") else "sh", "-c", given.command),
+            self._environment,
+            min(given.seconds, self._max_seconds),
+            env=self._env,
+            readable=(self._large_files,),
+        )
+        try:
+            outcome = await self._run_command(job)
+        finally:
+            notes = await asyncio.to_thread(self._take_changes)
+        failure = outcome.failure
+        ended = "exit code 0" if failure is None else failure.message.partition("\n")[0]
+        text = "\n".join(filter(None, [outcome.output.rstrip(), f"[{ended}, {outcome.seconds:.1f} s]", *notes]))
+        if failure is not None:
+            raise _CommandFailed(text)
+        return text
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def _check_changeable(self, raw: str) -> str:
+        path = _check_path(raw)
+        if pattern := next((pattern for pattern in self._frozen if fnmatch(path, pattern)), ""):
+            raise _RefusedCall(f"{path} is frozen ({pattern}) and may not change")
+        return path
+
+    def _resolve_large_file(self, path: str, status: os.stat_result) -> os.stat_result:
+        """Return the status of a large file if this is our link to it, otherwise the given one."""
+        source = self._large_files / path
+        if stat.S_ISLNK(status.st_mode) and path in self._files and read_link(self._folder, path) == str(source):
+            return source.lstat()
+        return status
+
+    def _open(self, path: str, limit: int) -> IO[bytes]:
+        """Open a file of the checkout, or the large file that the checkout links to. Raises `BadFile`."""
+        status = read_status(self._folder, path)
+        is_large = status is not None and self._resolve_large_file(path, status) is not status
+        return open_regular(self._large_files if is_large else self._folder, path, limit)
+
+    def _put(self, path: str, text: str) -> None:
+        """Write a file of the author to the checkout and to the tree."""
+        data = replace_unencodable(text).encode()
+        if len(data) > MAX_TEXT_BYTES:
+            raise _RefusedCall(f"{path} would have {len(data)} bytes, more than the limit of {MAX_TEXT_BYTES}")
+        tree = self._mirror.replace_files(self.tree, {path: data.decode()})
+        self._write_plain(path, data)
+        self._set_tree(tree)
+        self._signatures[path] = self._read_signature(path)
+
+    def _write_plain(self, path: str, data: bytes) -> None:
+        mode = 0o755 if path in self._files and self._files[path].mode == "100755" else 0o644
+        with open_parent(self._folder, path) as (place, name), create_file(place, name) as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(data)
+
+    def _set_tree(self, tree: str) -> None:
+        if tree != self.tree:
+            self.tree, self._files = tree, self._mirror.list_files(tree)
+
+    def _read_signature(self, path: str) -> tuple[int, ...]:
+        """Return what changes with a file's content; empty if there is no file. A time of change (ctime) cannot be set
+        by code."""
+        with suppress(BadFile):
+            if (status := read_status(self._folder, path)) is not None:
+                return (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        return ()
+
+    def _take_changes(self) -> list[str]:
+        """Add what a command changed in files of the tree to the tree; return notes about it."""
+        notes: list[str] = []
+        with suppress(BadFile):  # deeper folders are removed
+            make_harmless(self._folder)
+        changed: dict[str, str | None] = {}
+        others: list[str] = []
+        for path in self._files:
+            if (signature := self._read_signature(path)) == self._signatures[path]:
+                continue
+            self._signatures[path] = signature
+            if pattern := next((pattern for pattern in self._frozen if fnmatch(path, pattern)), ""):
+                self._put_back(path)
+                notes.append(f"[{path} is frozen ({pattern}): put back]")
+                continue
+            try:
+                with open_regular(self._folder, path, MAX_TEXT_BYTES) as file:
+                    text = decode_text(file.read())
+            except BadFile:
+                if signature and not stat.S_ISDIR(signature[0]):
+                    others.append(path)
+                else:
+                    changed[path] = None
+                continue
+            if text is None or self._files[path].mode == "120000":
+                others.append(path)
+            else:
+                changed[path] = text
+        before = self._files
+        self._set_tree(self._mirror.replace_files(self.tree, changed) if changed else self.tree)
+        taken = [path for path in changed if before.get(path) != self._files.get(path)]
+        notes += [f"[changed in the tree: {_format_paths(taken)}]"] if taken else []
+        notes += [f"[changed, but not kept in the tree (no text, or too large): {_format_paths(others)}]"] * bool(
+            others
+        )
+        self._signatures = {path: self._signatures.get(path, ()) for path in self._files}
+        return notes
+
+    def _put_back(self, path: str) -> None:
+        """Write a file of the tree to the checkout again, as it was checked out."""
+        for parent in map(str, reversed(Path(path).parents[:-1])):
+            status = read_status(self._folder, parent)
+            if status is not None and not stat.S_ISDIR(status.st_mode):
+                remove_path(self._folder, parent)
+        remove_path(self._folder, path)
+        source = self._large_files / path
+        if source.is_symlink() or source.stat().st_size > LINKED_FILE_BYTES:
+            with open_parent(self._folder, path) as (place, name):
+                os.symlink(os.readlink(source) if source.is_symlink() else source, name, dir_fd=place)
+        else:
+            self._write_plain(path, source.read_bytes())
+        self._signatures[path] = self._read_signature(path)
+
+
+def _search_files(folder: Path, path: str, pattern: str, files: str) -> str:
+    """Return the lines of text files below a path that match, as `file:line: text`."""
+    expression, lines, skipped = re.compile(pattern), list[str](), 0
+    status = read_status(folder, path) if path != "." else None
+    if status is not None and not stat.S_ISDIR(status.st_mode):
+        found = iter([path])
+    else:
+        prefix = "" if path == "." else f"{path}/"
+        found = (
+            prefix + name
+            for name, one in islice(iterate_entries(folder, prefix[:-1]), MAX_WALKED)
+            if stat.S_ISREG(one.st_mode) and not _is_in_git_folder(name) and fnmatch(name.rpartition("/")[2], files)
+        )
+    for name in found:
+        try:
+            with open_regular(folder, name, MAX_TEXT_BYTES) as file:
+                text = decode_text(file.read())
+        except BadFile:
+            skipped += 1
+            continue
+        for number, line in enumerate((text or "").splitlines(), start=1):
+            if expression.search(line):
+                lines.append(f"{_format_path(name)}:{number}: {line[:_MAX_LINE_CHARS]}")
+            if len(lines) == MAX_MATCHES:
+                return "\n".join([*lines, f"... the first {MAX_MATCHES} lines: narrow the pattern, path or files"])
+    notes = [f"[{skipped} files of more than {MAX_TEXT_BYTES} bytes are not searched]"] if skipped else []
+    return "\n".join([*(lines or ["no line matches"]), *notes])
+
+
+def _check_path(raw: str, top: str = "") -> str:
+    """Return a path in the repository in its plain form; `top` is the top folder, if it is allowed.
+
+    Raises `_RefusedCall` for a path that leads outside, into `.git`, or has characters that are not printable.
+    """
+    parts = PurePosixPath(raw).parts
+    why = (
+        "is not a path in the repository: give one relative to its top, such as src/train.py"
+        if raw.startswith("/") or ".." in parts
+        else "is in .git, which is not part of the tree"
+        if _is_in_git_folder(raw)
+        else "contains characters that are not allowed in paths"
+        if not raw.isprintable()
+        else "is the top folder: give a file"
+        if not parts and not top
+        else ""
+    )
+    if why:
+        raise _RefusedCall(f"{raw[:200]!r} {why}")
+    return "/".join(parts) or top
+
+
+def _is_in_git_folder(path: str) -> bool:
+    return any(part.lower() == ".git" for part in path.split("/"))
+
+
+def _format_path(path: str) -> str:
+    """Return a path on one line."""
+    return path if path.isprintable() else repr(path)
+
+
+def _format_paths(paths: Sequence[str]) -> str:
+    return ", ".join(map(_format_path, paths[:5])) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+
+
+def _format_entry(name: str, status: os.stat_result) -> str:
+    kind = stat.S_IFMT(status.st_mode)
+    how = {stat.S_IFREG: f" ({status.st_size})", stat.S_IFDIR: "/", stat.S_IFLNK: " (link)"}
+    return _format_path(name) + how.get(kind, " (no plain file)")
+
+
+def _build_parameters(arguments: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments, without the titles that pydantic adds."""
+    schema = arguments.model_json_schema()
+    schema.pop("title")
+    for one in schema["properties"].values():
+        one.pop("title", None)
+    return schema
+
+
+def _describe_problem(name: str, error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{name}: {where + ': ' if where else ''}{first['msg']}"[:500]
