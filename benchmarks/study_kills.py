@@ -246,7 +246,7 @@ def compare_results(folder: Path, kind: str) -> dict[str, object]:
             "tree": comparable_tree(state),
             "claims": compute_paper_claims(state),
             "latex": comparable_latex(folder, usage=False),  # prompts show times
-            "released": state.released is not None and state.released.released,
+            "released": state.paper.released is not None and state.paper.released.paper.released,
         }
     if kind == "ablation":
         found = json.loads((folder / "ablations.json").read_text())["ablations"]

@@ -274,11 +274,5 @@ class ReservationReturned(FrozenModel):
 
 
 CallEvent = (
-    CallAnswered
-    | ToolUsed
-    | PromptChanged
-    | CallUnanswered
-    | CostReserved
-    | ReservationReturned
-    | StudiedLLMsAsked
+    CallAnswered | ToolUsed | PromptChanged | CallUnanswered | CostReserved | ReservationReturned | StudiedLLMsAsked
 )
