@@ -35,8 +35,8 @@ def list_author_steps(state: RunState, node: Node) -> tuple[AuthorStep, ...]:
     numbers = {
         k for k, one in state.decisions.items() if isinstance(one.action, RunTask) and one.action.task in tasks
     } | {node.decision}
-    found = [one for key, one in state.answers.items() if key.role == AUTHOR_ROLE and key.decision in numbers]
-    return tuple(_build_step(one, state.tool_uses.get(one.key)) for one in found)
+    found = [one for key, one in state.calls.answers.items() if key.role == AUTHOR_ROLE and key.decision in numbers]
+    return tuple(_build_step(one, state.calls.tool_uses.get(one.key)) for one in found)
 
 
 def _build_step(answered: CallAnswered, used: ToolUsed | None) -> AuthorStep:

@@ -128,8 +128,8 @@ class Author(Generic[H]):
                 CODER, inputs, instead="the author's work ends here", conversation=conversation
             )
             if call is None:
-                return AuthorWork(None, tree, len(self._exchanges), state.unanswered_calls[key].why)
-            answer = state.answers[key]
+                return AuthorWork(None, tree, len(self._exchanges), state.calls.unanswered_calls[key].why)
+            answer = state.calls.answers[key]
             self._tokens += answer.usage.input_tokens - answer.usage.cached_tokens + answer.usage.output_tokens
             self._seconds += answer.seconds
             try:
@@ -147,7 +147,7 @@ class Author(Generic[H]):
         """Return the recorded result of a call, or run its tool and record it."""
         recorder = self.client.recorder
         digest = Conversation((), (ToolExchange(call, self._start), *self._exchanges)).hash_exchanges()
-        used = recorder.state.tool_uses.get(key)
+        used = recorder.state.calls.tool_uses.get(key)
         if used is None or used.transcript_sha256 != digest:
             if self.tools.tree != tree:
                 await asyncio.to_thread(self.tools.restore, tree)

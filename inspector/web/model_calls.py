@@ -116,7 +116,7 @@ def open_call(run: CachedRun, name: str) -> ModelCallTexts | None:
         output_schema=asked.answer_name if asked else "",
         pictures=tuple((image, paths.get(image, "")) for image in (asked.images if asked else ())),
         answer=format_answer(answered.answer),
-        tool_result=cut_text(used.result) if (used := run.state.tool_uses.get(answered.key)) is not None else "",
+        tool_result=cut_text(used.result) if (used := run.state.calls.tool_uses.get(answered.key)) is not None else "",
     )
 
 

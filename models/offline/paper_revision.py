@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from itertools import takewhile
+from math import ceil
 
 from labwright.models.offline.outline import Outline
 from labwright.models.offline.paper_writing import build_outline
@@ -48,7 +49,7 @@ def answer_reflect(inputs: ReflectInputs) -> Reflection:
     placements: dict[str, FigurePlacement] = {}
     if not inputs.violations and inputs.pages is not None and inputs.pages > limit:
         # Slightly less text may push a figure to the next page: after an undone round, cut more.
-        _shorten(paper, bodies, ranks=inputs.pages - limit + vain)
+        _shorten(paper, bodies, ranks=ceil(inputs.pages - limit) + vain)
         if bodies == before or vain:
             placed = re.findall(r"\\paperfigure\{([^}]*)\}", "\n".join(section.body for section in draft.sections))
             placements = {placed[-1]: "appendix"} if placed else {}

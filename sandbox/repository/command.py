@@ -263,7 +263,7 @@ class CommandProcess:
         """Kill remaining processes and release resources. Idempotent."""
         if self._process is not None:
             self._process.kill_and_reap()
-            if self._process.process is not None and self._process.process.stdin is not None:
+            if self._process.process.stdin is not None:
                 self._process.process.stdin.close()
         if self._group is not None:
             with contextlib.suppress(OSError):

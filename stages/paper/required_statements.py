@@ -47,7 +47,7 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
     decisions = decide_hypotheses(state)
     return (
         *list_reference_statements(state),
-        *list_stopping_statements(decisions, by_results=not state.looks or state.looks[-1].conclusive),
+        *list_stopping_statements(decisions, by_results=not state.search.looks or state.search.looks[-1].conclusive),
         *_list_setting_statements(state, differences),
         *list_metric_statements(state, decisions, differences),
         *_list_ablation_statements(state, decisions, differences),
