@@ -52,7 +52,7 @@ MAX_PARALLEL = 4
 """Papers processed concurrently."""
 MODEL_PLANNERS = ("lm", "agent")
 FAILURES = (ModelError, JudgeError, OSError, ValidationError, UnicodeDecodeError)
-Answer = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 
 class OpenModels(Protocol):

@@ -79,7 +79,7 @@ PREREQUISITES: dict[StepName, tuple[StepName, ...]] = {
 """Steps that each step needs. They are made even if not requested, but then not judged."""
 
 StepState = Literal["done", "failed", "refused", "not begun"]
-StepFile = TypeVar("Kept", bound=BaseModel)
+StepFile = TypeVar("StepFile", bound=BaseModel)
 
 
 class StepOutcome(FrozenModel):
