@@ -197,7 +197,7 @@ def format_status(status: RunStatus) -> list[Text]:
     lines.append(_format_pair("phase", status.phase))
     lines.append(_format_pair("next", status.next))
     if status.diagnosis is not None:
-        lines += _format_diagnosis(status.diagnosis, is_running=status.process is not None)
+        lines += _format_diagnosis(status, status.diagnosis)
     lines += [_format_pair(name, shorten(text, 400)) for name, text in status.findings]
     lines += [_format_pair("effects" * (not at), one) for at, one in enumerate(status.effects)]
     lines += [_format_pair("commands", shorten(one, 120)) for one in status.steering]
@@ -277,11 +277,15 @@ def format_status(status: RunStatus) -> list[Text]:
     return lines + [Text(f"  {one.at[11:19]}  {one.text}", style="dim") for one in status.last_events]
 
 
-def _format_diagnosis(found: RunDiagnosis, *, is_running: bool) -> Iterator[Text]:
+def _format_diagnosis(status: RunStatus, found: RunDiagnosis) -> Iterator[Text]:
     """Format what happens next, what is unfinished, the errors, and the method's differences to the baseline."""
-    doing = "waiting for the model, or processing its answer" if is_running else "started; resume continues it"
+    doing = "waiting for the model, or processing its answer" if status.process else "started; resume continues it"
     for title, lines, limit in (
-        ("steps", [f"{number}. {to_plain(one)}" for number, one in enumerate(found.next, 1)], MAX_LINES),
+        (
+            "steps",
+            [f"{number}. {to_plain(one)}" for number, one in enumerate(found.next, 1) if one != status.next],
+            MAX_LINES,
+        ),
         ("slots", [f"{one.number}: {to_plain(one.why)}" for one in found.slots], MAX_LINES),
         (
             "unfinished",

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -22,7 +23,7 @@ from labwright.agent.cli.status import read_run_state
 from labwright.inspector.export.archive import format_events, pack_run
 from labwright.inspector.export.html_file import export_page
 from labwright.inspector.safe_text import to_plain
-from labwright.inspector.tracking.tracked_runs import read_tracked_record
+from labwright.inspector.tracking.tracked_runs import export_record
 from labwright.inspector.tree import build_tree
 from labwright.models.replay import extract_exchange, format_exchange
 from labwright.record.errors import UsageError
@@ -61,17 +62,16 @@ def export_run(args: Export) -> int:
             if len(packed.left_out) > MAX_LEFT_OUT_SHOWN:
                 print_to_stderr(f"left out: {len(packed.left_out) - MAX_LEFT_OUT_SHOWN} more")
             _print_written(args.zip, f", {packed.files} files")
-        # each tracker is an optional extra
         if args.mlflow is not None:
-            from labwright.inspector.tracking.mlflow import export_to_mlflow
+            from labwright.inspector.tracking.mlflow import MlflowTracker  # an optional extra
 
-            place = export_to_mlflow(read_tracked_record(folder), args.mlflow, force=args.force)
-            print(f"MLflow: {len(state.nodes)} nodes in {to_plain(place)}", flush=True)
+            made = export_record(folder, partial(MlflowTracker, place=args.mlflow, force=args.force))
+            print(f"MLflow: {len(state.nodes)} nodes in {to_plain(made.address)}", flush=True)
         if args.wandb is not None:
-            from labwright.inspector.tracking.wandb import export_to_wandb
+            from labwright.inspector.tracking.wandb import WandbTracker  # an optional extra
 
-            place = export_to_wandb(read_tracked_record(folder), args.wandb, force=args.force)
-            print(f"W&B (offline): {len(state.nodes)} nodes in {to_plain(place)}", flush=True)
+            made = export_record(folder, partial(WandbTracker, folder=args.wandb.resolve(), force=args.force))
+            print(f"W&B (offline): {len(state.nodes)} nodes in {to_plain(made.address)}", flush=True)
     return DONE
 
 

@@ -15,7 +15,8 @@ from labwright.agent.next_steps import estimate_remaining
 from labwright.inspector.live_view import choose_view
 from labwright.inspector.render import format_remaining_estimate, format_status, format_tree, print_lines
 from labwright.inspector.status import build_status
-from labwright.inspector.tracking.sync import OpenTracker, TrackerSync
+from labwright.inspector.tracking.sync import TrackerSync
+from labwright.inspector.tracking.tracked_runs import OpenTracker
 from labwright.inspector.tree import build_tree
 from labwright.record.event_log import EventListener
 from labwright.record.events import Event

@@ -138,7 +138,7 @@ def serve_page(args: View) -> int:
         print(f"(on this machine only; anyone with the address can {may}; press Ctrl-C to stop)", flush=True)
 
     if is_zip(args.place):  # exit cleanly on SIGTERM, so that unpacked files are removed
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     place = open_run_folder(args.place)
     if is_campaign(place):
         place = place / RUNS_FOLDER

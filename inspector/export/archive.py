@@ -23,35 +23,14 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import IO, NamedTuple
 
+from labwright.inspector.run_files import SHOWN_NAMES
 from labwright.record import llm_calls
 from labwright.record.line_store import EVENTS_FILE, write_rows
 from labwright.record.log_reader import read_rows
-from labwright.record.run_folder import REPORT_FILES
 from labwright.record.untrusted_files import open_plain_file
 from labwright.record.zips import INNER, NAME
 
-ARCHIVED_NAMES = frozenset(
-    {
-        *REPORT_FILES,
-        "nodes",
-        "cells",
-        "paper",
-        "review",
-        "literature",
-        "probes",
-        "templates",
-        "prompts",
-        "code",
-        "branch",
-        "config.yaml",
-        "idea.json",
-        "data_plan.json",
-        "environment.txt",
-        "packages.lock",
-        "manifest.json",
-        "library.bib",
-    }
-)
+ARCHIVED_NAMES = SHOWN_NAMES | {"templates", "prompts", "code", "branch"}
 DATA_FOLDERS = ("context", "data")
 """Datasets in the form that experiments saw, withheld labels, scorers, and the user's documents."""
 BLOCK_BYTES = 1 << 20

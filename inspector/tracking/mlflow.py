@@ -14,22 +14,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from labwright.inspector.tracking.tracked_runs import TrackedRecord, TrackedRun, copy_files
+from labwright.inspector.tracking.tracked_runs import TrackedRun, copy_files
 from labwright.record.errors import UsageError
 
 BATCH_SIZE = 900
 """Maximum number of metrics per request (MLflow accepts 1000)."""
 MAX_PARAMS = 90
-
-
-def export_to_mlflow(record: TrackedRecord, place: str, *, force: bool = False) -> str:
-    """Write a run and return the address of the store. Raises `UsageError`."""
-    store = MlflowTracker(record.run_folder, record.run, place, force=force)
-    for node in record.nodes:
-        store.write_node(node)
-    store.update_run(record.run, 0)
-    store.close(record.run)
-    return store.address
 
 
 class MlflowTracker:

@@ -16,7 +16,7 @@ from threading import Thread
 
 from labwright.inspector.logs import find_node
 from labwright.inspector.tail import RunFollower
-from labwright.inspector.tracking.tracked_runs import Times, TrackedRun, Tracker, build_node, build_run
+from labwright.inspector.tracking.tracked_runs import OpenTracker, Times, TrackedRun, Tracker, build_node, build_run
 from labwright.record.errors import UsageError
 from labwright.record.log_reader import RecordError, is_run
 
@@ -24,7 +24,6 @@ SYNC_SECONDS = 5.0
 """Seconds between reads of the log."""
 STOP_SECONDS = 60.0
 """Seconds that a tracker has for the remaining data after the run has ended."""
-OpenTracker = Callable[[Path, TrackedRun], Tracker]
 
 
 def choose_tracker(asked: str) -> OpenTracker:

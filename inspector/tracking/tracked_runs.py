@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -50,6 +51,9 @@ class TrackedRecord(NamedTuple):
 class Tracker(Protocol):
     """A tracker that receives each node when it is finished, and updates of the whole run."""
 
+    address: str
+    """Where it writes."""
+
     def write_node(self, one: TrackedRun) -> None: ...
     def update_run(self, run: TrackedRun, step: int) -> None:
         """Write the metrics of the whole run after this number of events."""
@@ -58,6 +62,7 @@ class Tracker(Protocol):
     def close(self, run: TrackedRun) -> None: ...
 
 
+OpenTracker = Callable[[Path, TrackedRun], Tracker]
 Times = dict[str, list[float]]
 """Node -> times of its events; the empty name collects events without a node."""
 
@@ -71,6 +76,17 @@ def read_tracked_record(folder: Path) -> TrackedRecord:
     return TrackedRecord(
         folder, build_run(folder, state), tuple(build_node(folder, state, node, times) for node in state.nodes.values())
     )
+
+
+def export_record(folder: Path, open_tracker: OpenTracker) -> Tracker:
+    """Write the run of a folder to a tracker. Raises `RecordError`, `UsageError`."""
+    record = read_tracked_record(folder)
+    tracker = open_tracker(folder, record.run)
+    for node in record.nodes:
+        tracker.write_node(node)
+    tracker.update_run(record.run, 0)
+    tracker.close(record.run)
+    return tracker
 
 
 def build_run(folder: Path, state: RunState) -> TrackedRun:

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from labwright.inspector.tracking.tracked_runs import TrackedRecord, TrackedRun, copy_files
+from labwright.inspector.tracking.tracked_runs import TrackedRun, copy_files
 from labwright.record.errors import UsageError
 
 OFFLINE_ENVIRONMENT = {
@@ -24,17 +24,6 @@ OFFLINE_ENVIRONMENT = {
     "WANDB_DISABLE_GIT": "true",
     "WANDB_DISABLE_CODE": "true",
 }
-
-
-def export_to_wandb(record: TrackedRecord, place: Path, *, force: bool = False) -> str:
-    """Write a run in a subfolder and return the folder. Raises `UsageError`."""
-    folder = place.resolve()
-    store = WandbTracker(record.run_folder, record.run, folder, force=force)
-    store.update_run(record.run, 0)
-    for node in record.nodes:
-        store.write_node(node)
-    store.close(record.run)
-    return str(folder / "wandb")
 
 
 class WandbTracker:
@@ -50,6 +39,7 @@ class WandbTracker:
         except ImportError:
             raise UsageError("Weights & Biases is not installed: pip install 'labwright[wandb]'") from None
         self._run_folder, self._whole, self._folder, self._mode = run_folder, run.id, folder, mode
+        self.address = str(folder / "wandb")
         if not force and any(folder.glob(f"wandb/offline-run-*-{self._make_id(run)}")):
             raise UsageError(f"{run.id} is already in {folder}: choose another folder, or use --force to add it again")
         with self._translating_errors():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -52,8 +51,6 @@ class CallState:
     unanswered_calls: dict[CallKey, run_events.CallUnanswered] = field(
         default_factory=dict[CallKey, run_events.CallUnanswered]
     )
-    call_counts: Counter[int] = field(default_factory=Counter[int])
-    """Number of model calls by decision."""
     usage_by_role: dict[str, RoleUsage] = field(default_factory=dict[str, RoleUsage])
     llm_usage: tuple[StudiedLLMUsage, ...] = ()
     """Usage of studied language models by experiments, up to the last task outside the search."""
@@ -88,7 +85,6 @@ class CallState:
             self.superseded_answers.append(before)
             self.changed_prompts.pop(event.key, None)
         self.answers[event.key] = event
-        self.call_counts[event.key.decision] += 1
         role = self.usage_by_role.setdefault(event.key.role, RoleUsage())
         role.calls += 1
         for name, amount in event.usage:  # RoleUsage has the same fields

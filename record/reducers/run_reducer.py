@@ -99,7 +99,6 @@ def _apply_branched(state: RunState, event: run_events.RunBranched, at: float) -
     state.ancestry.append(
         AncestorRun(
             branching=event,
-            branched_at=at,
             decision=state.last_decision,
             nodes=len(state.nodes),
             usage=state.calls.usage_by_role,

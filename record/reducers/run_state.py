@@ -9,7 +9,7 @@ from labwright.record.events import run_events, search_events
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.machine import ComputeRate, Machine
-from labwright.record.reducers.call_state import CallState, RoleUsage, sum_usage
+from labwright.record.reducers.call_state import CallState, RoleUsage
 from labwright.record.reducers.ideation_state import IdeationState
 from labwright.record.reducers.paper_state import PaperState
 from labwright.record.reducers.repository_state import AblationState, QuestionState, RepositoryState
@@ -45,7 +45,6 @@ class AncestorRun:
     """
 
     branching: run_events.RunBranched
-    branched_at: float
     decision: int
     """The last decision that was copied."""
     nodes: int
@@ -205,11 +204,6 @@ class RunState:
     def user_nodes(self) -> list[Node]:
         """The nodes whose code the user wrote."""
         return [node for node in self.nodes.values() if node.author]
-
-    @property
-    def inherited_usage(self) -> RoleUsage:
-        """Usage by model calls before the run branched off; zero if it did not."""
-        return sum_usage(one for ancestor in self.ancestry for one in ancestor.usage.values())
 
     @property
     def notes(self) -> list[UserCommand]:

@@ -28,6 +28,7 @@ from labwright.record.events.run_events import (
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodeProposed
 from labwright.record.line_store import LogRow, write_rows
 from labwright.record.log_reader import read_events, read_rows
+from labwright.record.reducers.call_state import sum_usage
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import (
@@ -198,7 +199,7 @@ def test_costs_time_limits_and_requests_begin_anew_and_what_was_there_is_told() 
     assert state.search.stages["tuning"].began_at is None and state.search.stages["preliminary"].is_settled
     [one] = state.ancestry
     assert one.usage["code"].usd == 2.0 and one.spent.usd == 2.5 and one.experiment_seconds == parent_code > 0
-    assert state.inherited_usage.calls == 1 and one.decision == state.last_decision and one.active_seconds > 0
+    assert sum_usage(one.usage.values()).calls == 1 and one.decision == state.last_decision and one.active_seconds > 0
     again = fold_events([(event, float(at)) for at, event in enumerate(log.events)])
     assert again.ancestry == state.ancestry and again.decisions == state.decisions
 

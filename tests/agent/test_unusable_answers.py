@@ -62,7 +62,7 @@ def reports(state: RunState) -> bool:
 
 
 def plan_asked_again(state: RunState) -> bool:
-    return state.calls.call_counts[1] == 1 and state.search.data_plan is not None
+    return sum(key.decision == 1 for key in state.calls.answers) == 1 and state.search.data_plan is not None
 
 
 SEARCH: dict[str, tuple[int, list[str], Callable[[RunState], bool]]] = {

@@ -76,6 +76,8 @@ def test_a_package_that_is_missing_is_named(
 class Kept:
     """A sink that keeps what it is told; `faulty`: one that is away from the second node on."""
 
+    address = "memory"
+
     def __init__(self, folder: Path, run: TrackedRun) -> None:
         self.nodes: list[str] = []
         self.updates: list[tuple[int, float]] = []

@@ -140,7 +140,7 @@ async def test_an_answer_that_took_the_place_of_another_is_counted_beside_it() -
     await models.make_client(3, 1).ask(roles.CODE, CODE)
     await models.make_client(3, 1).ask(roles.CODE, CODE.model_copy(update={"goal": "Something else."}))
     state = log.state
-    assert state.calls.usage_by_role["code"].calls == 2 and state.calls.call_counts[3] == 2
+    assert state.calls.usage_by_role["code"].calls == 2
     assert state.calls.settled_costs[3].tokens == sum(
         one.usage.input_tokens + one.usage.output_tokens
         for one in (*state.calls.superseded_answers, *state.calls.answers.values())
