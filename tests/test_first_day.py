@@ -13,7 +13,6 @@ from labwright.agent.cli import main
 from labwright.record.log_reader import is_run
 from labwright.record.zips import open_run_folder
 from labwright.sandbox.isolation.probe import get_probed_isolation
-from tests.repositories import make_repository
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/getting-started.md", "docs/statistics.md")
@@ -26,7 +25,7 @@ def _lines(page: str) -> list[str]:
     return [line.split("  #")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
 
 
-def _example(command: str) -> list[str]:
+def read_example(command: str) -> list[str]:
     """Return the arguments of README's example of a command."""
     [line] = [line for line in _lines("README.md") if line.startswith(f".venv/bin/scientist {command} ")]
     return shlex.split(line)[1:]
@@ -111,7 +110,7 @@ isolated = pytest.mark.skipif(not get_probed_isolation().is_on, reason="bubblewr
 @pytest.mark.slow
 @isolated
 def test_the_example_with_data_of_ones_own_is_scored(scientist: Scientist) -> None:
-    said = scientist(_example("exec"), ROOT)
+    said = scientist(read_example("exec"), ROOT)
     assert re.search(r"log_loss +crops +validation +baseline +0 +scored +0\.\d+", said)
     assert "2 sealed predictions" in said and " test " not in said
 
@@ -123,12 +122,3 @@ def test_the_scorer_of_the_page_scores(scientist: Scientist) -> None:
     assert (ROOT / "examples" / "own_data" / "cost.py").read_text() in page
     [line] = [line for line in _lines("docs/statistics.md") if "sandbox.scorers" in line]
     assert re.search(r"cost +crops +validation +baseline +0 +scored +0\.\d+", scientist(shlex.split(line)[1:], ROOT))
-
-
-@pytest.mark.slow
-@isolated
-def test_the_example_with_a_repository_of_ones_own_ends_in_a_report(tmp_path: Path, scientist: Scientist) -> None:
-    make_repository(tmp_path / "my_repository")
-    scientist(_example("ablate"), tmp_path)
-    report = (tmp_path / "ablated" / "report.md").read_text()
-    assert re.search(r"^\| tilt \|.*\| critical \|$", report, flags=re.MULTILINE)

@@ -105,7 +105,7 @@ def test_a_regular_install_has_code_prompts_and_templates(tmp_path: Path) -> Non
         env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=True,
     )
     assert all(line.startswith(str(site)) for line in found.stdout.split())
@@ -122,7 +122,7 @@ def _wheel(place: Path) -> Path:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy / name)
     code = "from setuptools import build_meta; build_meta.build_wheel('..')"
-    subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, timeout=120, check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, timeout=600, check=True)
     [wheel] = place.glob("*.whl")
     return wheel
 
@@ -160,7 +160,7 @@ def test_modules_of_others_on_the_path_of_python_do_not_get_in_the_way(words: tu
         env={**os.environ, "PYTHONPATH": str(hostile)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0 and "of another project" not in done.stdout + done.stderr, done.stderr[-2000:]
 
@@ -289,7 +289,7 @@ def _make(folder: Path, *arguments: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=True,
         stdin=subprocess.DEVNULL,
     )
@@ -308,7 +308,7 @@ def test_where_nothing_may_be_installed_the_line_to_run_is_printed(tmp_path: Pat
         env={"PATH": str(tmp_path), "PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0 and done.stdout == ""

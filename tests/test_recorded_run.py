@@ -109,7 +109,7 @@ def test_git_takes_all_of_it_and_touches_no_byte() -> None:
         input=names,
         text=True,
         capture_output=True,
-        timeout=60,
+        timeout=600,
     )
     assert ignored.stdout == ""
     found = subprocess.run(
@@ -118,19 +118,19 @@ def test_git_takes_all_of_it_and_touches_no_byte() -> None:
         input=names,
         text=True,
         capture_output=True,
-        timeout=60,
+        timeout=600,
         check=True,
     )
     assert found.stdout and all(line.endswith(": unset") for line in found.stdout.splitlines())
     listed = subprocess.run(
-        ["git", "ls-files", "-s", "examples"], cwd=ROOT, capture_output=True, timeout=60, text=True, check=True
+        ["git", "ls-files", "-s", "examples"], cwd=ROOT, capture_output=True, timeout=600, text=True, check=True
     )
     blobs = "".join(f"{one}\n" for one in sorted({line.split()[1] for line in listed.stdout.splitlines()}))
     packed = subprocess.run(
         ["git", "pack-objects", "--stdout", "-q"],
         cwd=ROOT,
         input=blobs.encode(),
-        timeout=60,
+        timeout=600,
         capture_output=True,
         check=True,
     )
@@ -214,7 +214,7 @@ def test_it_opens_from_a_folder_that_cannot_be_written_to(tmp_path: Path) -> Non
         "HOME",
         str(tmp_path),
     ]
-    if not shutil.which("bwrap") or subprocess.run([*read_only, "true"], capture_output=True, timeout=30).returncode:
+    if not shutil.which("bwrap") or subprocess.run([*read_only, "true"], capture_output=True, timeout=600).returncode:
         read_only = []  # then check only that nothing changed
     code = (
         "import sys; from labwright.agent.cli import main; "

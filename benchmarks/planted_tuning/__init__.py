@@ -175,6 +175,6 @@ def read(path: Path) -> list[PlantedStudy]:
     """Return the studies of a set, or of a folder of YAML files, by name. Raises `OSError`, `ValueError`."""
     texts = {one.name: one.read_text() for one in sorted(path.glob("*.yaml"))} if path.is_dir() else read_set(path)
     return [
-        PlantedStudy.model_validate({"name": name.removesuffix(".yaml")} | yaml.safe_load(text))
+        PlantedStudy.model_validate({"name": name.removesuffix(".yaml")} | yaml.load(text, yaml.CSafeLoader))
         for name, text in texts.items()
     ]

@@ -21,6 +21,7 @@ from labwright.record.repository_source import parse_program
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.sandbox.isolation.probe import get_probed_isolation
 from tests.repositories import FILES, make_repository, run_git
+from tests.test_first_day import read_example
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,7 +35,7 @@ def command(*words: object) -> list[str]:
 
 
 def ablate(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*words), capture_output=True, text=True, timeout=180, check=False)
+    return subprocess.run(command(*words), capture_output=True, text=True, timeout=600, check=False)
 
 
 def told(folder: Path) -> dict[str, Any]:
@@ -42,9 +43,11 @@ def told(folder: Path) -> dict[str, Any]:
 
 
 def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
-    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
-    ran = ablate(code, *METRIC, "--expect", "0.99±0.01", "--top", 2, "--out", out)
+    make_repository(tmp_path / "my_repository")
+    example = [sys.executable, "-m", "labwright", *read_example("ablate"), "--expect", "0.99±0.01", "--top", "2"]
+    ran = subprocess.run(example, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+    out = tmp_path / "ablated"
     found = told(out)
     assert found["baseline"]["verdict"] == "reproduced" and found["baseline"]["same_seed"] == "same digits"
     results = {one["part"]: one for one in found["ablations"]["results"]}
@@ -55,14 +58,14 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
     assert not any("banner" in part for run in found["runs"] for part in run["parts"])
     assert len(found["runs"]) <= 6 + 5 * (2 + 2) + 18
     assert "| tilt | tilt returns zeros | tinyfit/features.py:4 | 5 |" in (out / "report.md").read_text()
-    key = "diff/tinyfit/test.r2/baseline~without-tilt.mean"
+    key = "diff/my_repository/test.r2/baseline~without-tilt.mean"
     value = next(line for line in (out / "results.tex").read_text().splitlines() if key in line).rpartition("{")[2][:-1]
     assert rf"\result{{{key}}}" in (out / "section.tex").read_text()
     traced = subprocess.run(
         [sys.executable, "-m", "labwright", "trace", str(out), value],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert traced.returncode == 0 and f"{key.removesuffix('.mean')}: mean" in traced.stdout
@@ -161,7 +164,8 @@ def test_a_cheaper_command_ranks_and_the_full_one_is_reported(tmp_path: Path) ->
 
 def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    asked = [make_repository(tmp_path / "tinyfit"), *METRIC, "--expect", "0.5±0.01", "--top", 1, "--out", out]
+    limits = ("--top", 1, "--budget-runs", 16)
+    asked = [make_repository(tmp_path / "tinyfit"), *METRIC, "--expect", "0.5±0.01", *limits, "--out", out]
     ran = ablate(*asked)
     assert ran.returncode == 5 and "--accept-baseline" in ran.stdout
     assert told(out)["baseline"]["verdict"] == "differs" and told(out)["ablations"] is None
@@ -344,7 +348,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
         command(code, *words, "--runs", tmp_path / "runs"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
         cwd=tmp_path,
     )

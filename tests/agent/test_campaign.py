@@ -236,7 +236,7 @@ def test_stop_and_queue_while_it_works(tmp_path: Path, capsys: pytest.CaptureFix
         while time.monotonic() < until and "late" not in read_campaign(folder).entries:
             time.sleep(0.05)
         assert main(["stop", str(folder)]) == 0
-        assert process.wait(timeout=120) == 0
+        assert process.wait(timeout=600) == 0
     finally:
         process.kill()
     state = read_campaign(folder)

@@ -58,7 +58,7 @@ def loaded(calls: str, modules: tuple[str, ...] = HEAVY) -> str:
         f"import sys; from labwright.agent.cli import main; {calls}; "
         f"print('\\n' + repr([name for name in {modules!r} if name in sys.modules]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     return done.stdout.splitlines()[-1]
 
 

@@ -289,5 +289,5 @@ def test_ctrl_c_while_the_program_loads_is_one_line(place: Path) -> None:
         "from labwright.agent.cli import main\n"
         "sys.exit(main(['status', 'run']))\n"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, cwd=ROOT)
     assert ended.returncode == 130 and ended.stderr == "scientist: interrupted\n"

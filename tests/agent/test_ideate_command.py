@@ -205,7 +205,7 @@ def test_a_kill_costs_only_the_idea_in_flight(place: Path) -> None:
         ]
         environment = {**os.environ, "OPENAI_API_KEY": "none"}
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 300
         while not stalled and process.poll() is None and time.monotonic() < limit:
             time.sleep(0.05)
         assert stalled, process.stderr.read() if process.stderr and process.poll() is not None else "no request came"
@@ -214,7 +214,7 @@ def test_a_kill_costs_only_the_idea_in_flight(place: Path) -> None:
         assert len(json.loads(Path("found/ideas.json").read_text())) == 1
         before = len(server.requests)
         assert before == 4
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         assert len(server.requests) == before + 1
     found = json.loads(Path("found/ideas.json").read_text())

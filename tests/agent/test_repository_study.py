@@ -132,7 +132,7 @@ def killed(run: Path, cells: int, *words: str) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while time.monotonic() < until and len(list(run.glob("cells/*"))) < cells and process.poll() is None:
         time.sleep(0.02)
     assert process.poll() is None

@@ -45,7 +45,7 @@ class Job:
         ran = subprocess.run(
             ["bash", SCRIPT, *words],
             cwd=self.folder,
-            timeout=60,
+            timeout=600,
             check=False,
             capture_output=True,
             env={

@@ -31,7 +31,7 @@ KINDS = {
 }
 KEY: dict[str, dict[str, Any]] = json.loads(FILES["key.json"])
 ENTRIES: list[dict[str, Any]] = [
-    one for name, text in FILES.items() if name.startswith("plans-") for one in yaml.safe_load(text)
+    one for name, text in FILES.items() if name.startswith("plans-") for one in yaml.load(text, yaml.CSafeLoader)
 ]
 
 

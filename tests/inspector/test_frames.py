@@ -162,7 +162,7 @@ def test_the_notebook_runs_and_draws() -> None:
     try:
         for cell in _code():
             reply: Any = client.execute_interactive(
-                "".join(cell["source"]), timeout=120, allow_stdin=False, output_hook=outputs.append
+                "".join(cell["source"]), timeout=600, allow_stdin=False, output_hook=outputs.append
             )
             assert reply["content"]["status"] == "ok", "\n".join(reply["content"].get("traceback", []))
     finally:

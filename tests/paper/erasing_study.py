@@ -215,7 +215,7 @@ def draw_figures(run: RunState, folder: Path, template: str) -> dict[str, str]:
     for name, text in build_style_files(build_style(load_template(template))).items():
         (folder / name).write_text(text)
     code = "\n".join((script.script, *(one.code for one in script.figures)))
-    subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=folder, timeout=120, check=True)
+    subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=folder, timeout=600, check=True)
     return {one.name: mark_recorded(one.description) for one in script.figures}
 
 

@@ -249,7 +249,7 @@ def typeset(paper: LatexPaper, folder: Path) -> Path:
     environment = {**os.environ, "MKTEXPK": "0"}  # no fonts are made
     for _ in range(2):
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=120, env=environment
+            command, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=600, env=environment
         )
         log = done.stdout.decode("latin-1")
         if missing := re.search(r"File `([^']+)' not found|file (\w+)\): Font \w+ at \d+ not found", log):

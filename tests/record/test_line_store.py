@@ -182,9 +182,9 @@ def test_two_readers_follow_a_log_while_it_is_written(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", READER, str(tmp_path), count], stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    subprocess.run([sys.executable, "-c", WRITER, str(path), count], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", WRITER, str(path), count], check=True, timeout=600)
     for reader in readers:
-        out, _ = reader.communicate(timeout=60)
+        out, _ = reader.communicate(timeout=600)
         assert reader.returncode == 0 and int(out) > 1, "it read more than once"
 
 

@@ -167,5 +167,5 @@ def test_what_view_unpacked_is_removed_when_it_is_terminated(tmp_path: Path) -> 
         assert "can read the runs;" in serving.stdout.readline(), "nobody steers a zip"
         assert [*tmp_path.glob("scientist-run-*")]
         serving.terminate()
-        serving.wait(timeout=60)
+        serving.wait(timeout=600)
     assert not [*tmp_path.glob("scientist-run-*")]

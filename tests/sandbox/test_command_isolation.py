@@ -53,7 +53,7 @@ def test_an_isolated_command_reaches_no_file_network_or_process(tmp_path: Path) 
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         command = [sys.executable, "-P", str(program), str(secret), port, str(os.getpid())]
-        outside = subprocess.run(command, input="data", capture_output=True, text=True, check=True, timeout=60)
+        outside = subprocess.run(command, input="data", capture_output=True, text=True, check=True, timeout=600)
         program.write_text(HOSTILE_PROGRAM)
         inside = subprocess.run(
             isolate_command(command, program), input="data", capture_output=True, text=True, check=True, timeout=60

@@ -35,7 +35,7 @@ def test_listing_loads_nothing() -> None:
         "import labwright.sandbox.scoring, labwright.sandbox.exec_file; assert len(list_choices()) >= 5; "
         "print([m for m in ('sklearn', 'jupyter_client', 'nbformat', 'labwright.models') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout.strip() == "[]"
 
 

@@ -225,7 +225,7 @@ def test_a_regular_installation_is_hidden_too(tmp_path: Path) -> None:
         cwd=tmp_path / "job",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         env={"PYTHONPATH": path, "LAB_JOB": "any"},
         check=True,
     )

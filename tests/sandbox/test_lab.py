@@ -274,7 +274,7 @@ def test_another_process_writes_files_of_its_own_and_none_twice(folder: Path) ->
         env={**os.environ, "PYTHONPATH": str(KERNEL_SIDE)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert "'a') was called before, here or in another process: submit a condition once" in other.stderr
@@ -292,7 +292,7 @@ def test_long_lines_of_many_processes_do_not_mix(folder: Path) -> None:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(timeout=60)
+        worker.join(timeout=600)
     assert sorted(one["name"] for one in lines(folder / "measurements.jsonl")) == sorted(names * 20)
 
 

@@ -403,7 +403,7 @@ def test_ray_is_started_here_without_an_address_and_ends_with_its_process() -> N
         started = psutil.Process(driver.pid).children(recursive=True)
         driver.terminate()
         assert driver.wait(60) == 128 + signal.SIGTERM
-    gone, alive = psutil.wait_procs(started, timeout=120)
+    gone, alive = psutil.wait_procs(started, timeout=600)
     assert gone and not alive
 
 

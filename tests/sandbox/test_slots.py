@@ -126,7 +126,7 @@ def test_processes_never_hold_more_than_there_are_and_a_killed_one_leaves_its_ow
     time.sleep(0.3)
     first.kill()
     first.wait()
-    assert [one.wait(timeout=120) for one in others] == [0, 0]
+    assert [one.wait(timeout=600) for one in others] == [0, 0]
     lines = [line.split() for line in (folder / "told").read_text().splitlines()]
     inside: set[int] = set()
     held: dict[str, int] = {}

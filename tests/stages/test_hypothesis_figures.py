@@ -134,7 +134,7 @@ def test_every_figure_is_drawn_by_the_program(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
@@ -164,5 +164,5 @@ def test_no_title_leaves_the_figure_and_panels_without_levels_have_no_tick(tmp_p
         "save = measure\ndifferences('d')\n"
     )
     (tmp_path / "draw.py").write_text(SCRIPT_PATH.read_text() + check)
-    ran = subprocess.run([sys.executable, "draw.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run([sys.executable, "draw.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stderr

@@ -150,7 +150,7 @@ def read(folder: Path, files: dict[str, str], command: RepositoryCommand) -> Com
         cwd=folder,
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=600,
         env=trace.add_hook({**os.environ, **trace.build_trace_variables(), "OMP_NUM_THREADS": "1"}),
     )
     return discover_components(files, command, trace.read_trace(folder))
@@ -295,7 +295,7 @@ def test_where_nothing_is_learnt_the_weights_are_those_of_the_beginning(tmp_path
             check=True,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             env=trace.add_hook({**os.environ, **env}),
         )
         return len(set(ran.stdout.splitlines()))
