@@ -54,6 +54,8 @@ from tests.stages.small_study import IDEA, make_small_model
 KINDS = (*get_args(StudyKind), "repository")
 LIMIT_SECONDS = 600.0
 """Time limit of one process in seconds."""
+MAX_SECONDS = 20.0
+"""Maximum time from the first event of a process to its kill."""
 EARLY = 0.15
 """Share of kills that may come before the first event of a process."""
 TASK = test_question.TOML.replace('protect = ["lib/*"]\n', "").replace("seeds = 2", "seeds = 4")
@@ -271,7 +273,7 @@ def measure_kills(kind: str, root: Path, *, kills: int, seed: int) -> dict[str, 
         study, code = KilledStudy(kind, root, f"killed{len(done) + 1}"), None
         while code is None:
             early = KillMoment(rng.uniform(0.3, seconds - active), is_after_event=False)
-            later = KillMoment(rng.uniform(0.0, active / 3), is_after_event=True)
+            later = KillMoment(rng.uniform(0.0, min(active / 3, MAX_SECONDS)), is_after_event=True)
             code = study.run_process(None if study.kills >= left else early if rng.random() < EARLY else later)
             if code is None and rng.random() < 0.5:
                 study.damage_end(rng)

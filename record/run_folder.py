@@ -148,6 +148,20 @@ def sync_folder(folder: Path) -> None:
         os.close(file)
 
 
+def sync_tree(folder: Path) -> None:
+    """Sync the regular files and folders of a tree, so that an event that names them is not more durable than they."""
+    for place, _, names in os.walk(folder, topdown=False):
+        for path in (*(Path(place, name) for name in names), Path(place)):
+            if not stat.S_ISREG(mode := path.lstat().st_mode) and not stat.S_ISDIR(mode):
+                continue
+            with suppress(PermissionError):  # of code that removed its own access
+                file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    os.fsync(file)
+                finally:
+                    os.close(file)
+
+
 def write_file(path: Path, text: str | bytes) -> None:
     """Write a file atomically: to a temporary file, synced, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,6 +185,7 @@ def seal_source(folder: Path, files: dict[str, str]) -> str:
         place = draft / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(text.encode())
+    sync_tree(draft)
     seal_folder(draft, folder)
     return hash_texts(files)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labwright.record.log_reader import RecordError
-from labwright.record.run_folder import is_disk_full
+from labwright.record.run_folder import is_disk_full, sync_tree
 from labwright.record.schema.nodes import Failure
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.job import (
@@ -73,6 +73,7 @@ async def measure_job(
                             failure = Failure(kind="hopeless", message=reason)
                             event.result = result = result.model_copy(update={"failure": failure})
                             stream.stop(f"the job was stopped early because {result.cell} was hopeless")
+                    await to_thread(sync_tree, folder)
                     root = context.folder.root
                     if result.failure is not None and is_disk_full(root):  # not a failure of the experiment
                         raise RecordError(

@@ -20,6 +20,7 @@ from pathlib import Path
 from labwright.models.settings import SubjectSettings
 from labwright.record.estimands import list_main_arms, list_registered_cells
 from labwright.record.events.search_events import CellExecuted, CellsRequired, DecisionMade
+from labwright.record.line_store import RecordError
 from labwright.record.python_syntax import collect_reads, collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import list_reference_cells
@@ -379,6 +380,14 @@ class NodeCells:
         )
 
 
+def read_recorded_source(context: RunContext, node: Node) -> dict[str, str]:
+    """Return the code of a node. Raises `RecordError` if it is not the recorded code, e.g. after a power failure."""
+    source = read_source(place := context.folder.get_source_path(node.id))
+    if hash_texts(source) != node.source_sha256:
+        raise RecordError(f"{place} differs from the recorded code: restore it from a copy, then resume")
+    return source
+
+
 async def prepare_node_cells(
     context: RunContext, decided: DecisionMade, view: StageSnapshot, claims: ExitStack
 ) -> NodeCells | None:
@@ -390,7 +399,7 @@ async def prepare_node_cells(
     """
     node = context.state.nodes[format_node_id(decided.k)]
     if node.id not in context.state.required_cells:
-        source = read_source(context.folder.get_source_path(node.id))
+        source = read_recorded_source(context, node)
         if not is_cell_program(source):
             return None
         arms = list_arms(node, context.plan)

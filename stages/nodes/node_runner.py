@@ -21,7 +21,7 @@ from labwright.models.roles.figures import PLOT, PlotInputs
 from labwright.models.roles.node_assessment import FEEDBACK
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodeProposed, NodeSuspected
 from labwright.record.reference_baselines import OFF_THE_SHELF_ARM
-from labwright.record.run_folder import create_draft_folder, partial_path, read_source, seal_folder, seal_source
+from labwright.record.run_folder import create_draft_folder, partial_path, seal_folder, seal_source
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import (
@@ -49,7 +49,13 @@ from labwright.search.scheduler import ReleaseSlot
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.measuring import TooLate, keep_in_place, measure_job
 from labwright.stages.nodes.early_stopping import build_watch
-from labwright.stages.nodes.node_cells import NodeCells, list_node_artifacts, prepare_node_cells, with_llm_access
+from labwright.stages.nodes.node_cells import (
+    NodeCells,
+    list_node_artifacts,
+    prepare_node_cells,
+    read_recorded_source,
+    with_llm_access,
+)
 from labwright.stages.nodes.node_plots import draw_plots
 from labwright.stages.nodes.plot_inputs import PlotArrays, list_array_folders
 from labwright.stages.nodes.repository_program import build_repository_program, read_plot_script
@@ -303,7 +309,7 @@ class NodeRunner:
         job = Job(
             name=f"{node.id}/{number}",
             folder=draft,
-            source=read_source(context.folder.get_source_path(node.id)),
+            source=read_recorded_source(context, node),
             seed=node.seed,
             timeout=limit,
             alone=alone,

@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 from labwright.models.errors import BudgetSpent
 from labwright.record.events.search_events import AttemptExecuted, CellsRequired, DecisionMade, NodeJudged, NodeProposed
 from labwright.record.repository_source import ArmCode, RepositoryProgram, build_program
-from labwright.record.run_folder import create_draft_folder, hash_texts, read_source, seal_source
+from labwright.record.run_folder import create_draft_folder, hash_texts, seal_source
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Attempt, CellRun, Failure, Node, NodeKind, StageName, format_node_id
@@ -29,7 +29,7 @@ from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
 from labwright.search.run_control import NodeKilled
 from labwright.search.scheduler import list_all_results
 from labwright.stages.measuring import TooLate, measure_job
-from labwright.stages.nodes.node_cells import NodeCells, compute_cell_keys, hash_arm_code
+from labwright.stages.nodes.node_cells import NodeCells, compute_cell_keys, hash_arm_code, read_recorded_source
 from labwright.stages.run_context import (
     RunContext,
     enter_step,
@@ -259,7 +259,7 @@ class ArmRuns:
     async def _run_attempt(self, node: Node) -> None:
         """Measure the cell of a node and record the attempt."""
         context, name = self.context, f"{node.id}/1"
-        source = read_source(context.folder.get_source_path(node.id))
+        source = read_recorded_source(context, node)
         if node.id not in context.state.required_cells:
             cell = Cell(dataset=self.dataset, arm=node.arms[0], seed=node.seed)
             keys = compute_cell_keys((cell,), source, arms=node.arms, context=context)

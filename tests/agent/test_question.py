@@ -33,6 +33,7 @@ from labwright.models.settings import ModelSettings
 from labwright.record.control_files import send_command
 from labwright.record.errors import UsageError
 from labwright.record.events.run_events import CommandReceived
+from labwright.record.line_store import read_stored_rows
 from labwright.record.lock import acquire_lock, describe_process
 from labwright.record.log_reader import read_events, read_state
 from labwright.record.repository_source import ScriptResults
@@ -234,6 +235,24 @@ def test_what_fails_on_a_full_disk_is_no_failure_of_the_experiment(
     monkeypatch.setattr(git, "is_disk_full", is_full)
     with pytest.raises(OSError, match="No space left"):
         git.run_git(tmp_path, ["checkout-index", "--nonsense"])
+
+
+def test_code_that_a_power_failure_emptied_is_not_run(
+    author: Author, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    author.die = "question_conclusion"
+    assert asked() == 130
+    run = tmp_path / "runs" / "q"
+    log, emptied = run / "events.jsonl", run / "nodes" / "n0005" / "source" / "arms" / "experiment.json"
+    rows = list(read_stored_rows(log))
+    os.truncate(log, next(row.offset for row in rows if '"cells_owed"' in row.body and "n0005" in row.body))
+    whole = emptied.read_text()
+    emptied.write_text("")
+    assert asked() == 1
+    assert "n0005/source differs from the recorded code: restore it" in capsys.readouterr().err
+    author.die = ""
+    emptied.write_text(whole)
+    assert asked() == 0
 
 
 def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(author: Author, tmp_path: Path) -> None:
