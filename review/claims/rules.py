@@ -3,8 +3,8 @@
 A claim about arms is a contrast of cells. Effects of hypotheses that estimate the same contrast decide about it;
 otherwise every dataset and level for which it is made is looked up by itself. A claim that names no dataset or level
 takes those of the numbers in its sentence, a level also of those around it; otherwise it must hold for all that were
-registered or measured, and on every measured dataset, unless its section title or the paragraph before it has named
-one, or the section below a heading.
+registered or measured (in a section of pairs: at one level, and at none the opposite), and on every measured dataset,
+unless its section title or the paragraph before it has named one, or the section below a heading.
 
 - shown: a confirmed effect with that sign, or one that was not registered, in a part that calls it exploratory;
   observed: an interval with that sign; suggested: a mean with that sign; open: an interval that contains zero, or an
@@ -260,6 +260,9 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
     if claim.count is not None:
         return _check_count(resolved, found)
     observed = replace(resolved, claim=claim.model_copy(update={"certainty": "observed"}))
+    if claim.kind == "direction" and not (resolved.levels or claim.denied or sentence.where in (TITLE, ABSTRACT)):
+        seen = {dataset for one in found if one.sign == resolved.sign != 0 for dataset in _list_datasets(one)}
+        found = [one for one in found if one.sign or one.source != "pair" or seen.isdisjoint(_list_datasets(one))]
     for one in found:
         confirmatory = one.is_registered and one.source in ("effect", "rival")
         softened = claim.certainty == "shown" and around.is_exploratory and not confirmatory
@@ -453,9 +456,13 @@ def _compare_datasets(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
     return [each for each in found.values() if each.decision is not None] or list(found.values())
 
 
+def _list_datasets(found: RecordedComparison) -> set[str]:
+    return {dataset for dataset, _, _ in found.contrast}
+
+
 def _find_elsewhere(found: RecordedComparison, record: ClaimRecord) -> Iterator[RecordedComparison]:
     """Yield the same contrast on each other dataset on which it was measured."""
-    read = {dataset for dataset, _, _ in found.contrast}
+    read = _list_datasets(found)
     for use in record.plan.datasets if len(read) == 1 and found.divisor is None else ():
         if use.name not in read:
             contrast = {(use.name, arm, level): weight for (_, arm, level), weight in found.contrast.items()}

@@ -614,6 +614,10 @@ def test_a_general_statement_holds_on_every_dataset_unless_its_paragraph_names_o
 
 def test_a_level_that_the_sentence_leaves_out_is_that_of_the_numbers_around_it() -> None:
     helps = claim("direction", **BETTER | {"other": "no-mixing", "levels": ()})
+    loss = helps.model_copy(update={"metric": "log_loss"})
+    assert check("Mixing helps.", loss) == "", "at one level, and at none it harms"
+    assert "contains zero" in check("Mixing harms.", loss.model_copy(update={"direction": "worse"}))
+    assert "contains zero" in check_part("Mixing helps.", "We explored.", loss, loss, where="abstract")
     at_zero = r"\result{diff/digits/accuracy/no-mixing@n0~mixup@n0.mean}"
     zero = claim("size", **BETTER | {"other": "no-mixing", "levels": ("n0",), "direction": "none"})
     assert "n0" in check_part("Mixing helps.", f"The loss is {at_zero}.", helps, zero)
