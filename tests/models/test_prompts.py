@@ -49,6 +49,7 @@ from labwright.models.roles.node_assessment import (
 )
 from labwright.models.roles.paper_revision import REFLECT, ReflectInputs
 from labwright.models.roles.paper_writing import ClaimLine, Reference, RequiredStatement, SectionInputs
+from labwright.models.roles.repository_patches import ShownArm, ShownRepository
 from labwright.record.ablation_results import AblationResult
 from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import Measurement, MetricSpec, OmittedCells
