@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from labwright.agent.data import dataset_name
 from labwright.agent.settings import Settings
 from labwright.inspector.provenance import SourceLocation
-from labwright.models.roles.repository_patches import ARM_PATCH
+from labwright.models.roles.coder import CODER
 from labwright.models.roles.study_plan import REPOSITORY_PLAN
 from labwright.record.baseline_check import parse_expected
 from labwright.record.claims.estimates import find_winner
@@ -80,7 +80,7 @@ def check_repository_plan(plan: DataPlan, settings: Settings) -> None:
     for fault in find_repository_faults(plan, dataset_name(code.repository), code.command_record, read):
         raise UsageError(fault)
     plain = [arm.name for arm in plan.arms if arm.role != "baseline" and not arm.words]
-    if plain and settings.models.list_candidates(ARM_PATCH)[0].name == "offline":
+    if plain and settings.models.list_candidates(CODER)[0].name == "offline":
         raise UsageError(
             f"arm {plain[0]!r} has no `words`, so it would equal the unmodified repository: give its command-line "
             "arguments in `words`, or a --model that writes a patch"

@@ -12,10 +12,10 @@ from math import inf
 from labwright.models.client import ModelClient
 from labwright.models.errors import ContextTooLong, ImagesRefused, ModelConfigError, ModelError
 from labwright.models.prices import format_price
+from labwright.models.roles.coder import CODER
 from labwright.models.roles.experiment_code import CODE, CodeInputs, StudyInputs
 from labwright.models.roles.node_assessment import FEEDBACK, FeedbackInputs
 from labwright.models.roles.protocol import ProtocolReviewInputs
-from labwright.models.roles.repository_patches import ARM_PATCH
 from labwright.models.roles.role import AnyRole
 from labwright.models.roles.study_plan import (
     PLAN,
@@ -534,7 +534,7 @@ async def check_context_window(context: RunContext, study: StudyInputs) -> None:
             await context.models.check_room(CODE, code, extra_characters=PROGRAM_CHARS)
         elif not has_only_word_arms(study.data_plan):
             shown = await to_thread(show_repository, context.repository, context.state.repository.baseline)
-            await context.models.check_room(ARM_PATCH, to_patching_inputs(code, shown), extra_characters=PROGRAM_CHARS)
+            await context.models.check_room(CODER, to_patching_inputs(code, shown), extra_characters=PROGRAM_CHARS)
         await context.models.check_room(FEEDBACK, judged, extra_characters=PROGRAM_CHARS)
     except ContextTooLong as error:
         idea, plan = (len(one.model_dump_json()) for one in (study.idea, study.data_plan))

@@ -21,7 +21,6 @@ from labwright.models.roles.paper_writing import OUTLINE, WRITE
 from labwright.models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW
 from labwright.models.roles.question_extraction import PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS
 from labwright.models.roles.questions import QUESTION_CONCLUSION, QUESTION_DESIGN
-from labwright.models.roles.repository_patches import ARM_PATCH
 from labwright.models.roles.role import AnyRole
 from labwright.models.roles.setup_reader import SETUP_READER
 from labwright.models.roles.study_plan import ABLATION_PLAN, MISSING_ABLATIONS, PLAN, REPOSITORY_PLAN
@@ -60,7 +59,6 @@ ROLES: Mapping[str, AnyRole] = {
         PRIOR_SEARCH,
         PRIOR_WORK,
         PROTOCOL_REVIEW,
-        ARM_PATCH,
         REPOSITORY_PLAN,
         PAPER_ABLATIONS,
         ABLATION_MATCH,

@@ -35,7 +35,7 @@ class CoderInputs(FrozenModel):
     result: ClassVar[type[HandIn]] = HandIn
     task: Literal["prepare", "parts", "experiment", "arms"]
     frozen: tuple[str, ...] = Field(default=(), description="patterns of files that may not change")
-    facts: tuple[CoderFact, ...] = Field(default=(), description="what the program knows already")
+    known: tuple[CoderFact, ...] = Field(default=(), description="what the program knows already")
     surroundings: Annotated[str, EnvironmentField("")] = Field(default="", description="the machine and the limits")
     steps: int = Field(default=40, description="how many tools may be called")
 

@@ -1,12 +1,14 @@
-"""Change a user's repository so that the arms of a study exist (`arm_patch`)."""
+"""Change a user's repository so that the arms of a study exist: the task `arms` of an author (`roles.coder`)."""
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 from pydantic import Field
 
+from labwright.models.roles.coder import CoderInputs, HandIn
 from labwright.models.roles.experiment_code import AuthorInputs, check_added_arms, list_added_arms
 from labwright.models.roles.repository import ShownFile, Word
-from labwright.models.roles.role import Role
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.source_edits import SourceEdit, WholeFile
 
@@ -35,23 +37,16 @@ class ShownRepository(FrozenModel):
     frozen: tuple[str, ...] = Field(default=(), description="patterns of files that may not change")
 
 
-class PatchingInputs(AuthorInputs):
-    repository: ShownRepository
-    made: tuple[ShownArm, ...] = Field(default=(), description="arms of the starting node")
-    changed: tuple[ShownFile, ...] = Field(
-        default=(), description="files that these patches change, in their patched state"
-    )
-    requested: tuple[ShownFile, ...] = Field(default=(), description="code that this author asked to see")
-    requests_left: int = 0
-    complaints: tuple[str, ...] = Field(default=(), description="reason why the previous answer cannot be used")
-
-
 class ArmPatch(FrozenModel):
     """A change of the files of some arms."""
 
     arms: tuple[str, ...] = Field(min_length=1, max_length=20, description="the arms that it makes, never the baseline")
     start: str = Field(
         default="", description=("the arm whose files it changes; empty: each arm's own files, as in the starting node")
+    )
+    scratch: bool = Field(
+        default=False,
+        description="whether its files are those of the scratch copy as it is now; then give no edits and no files",
     )
     words: tuple[Word, ...] | None = Field(
         default=None,
@@ -64,17 +59,12 @@ class ArmPatch(FrozenModel):
     files: tuple[WholeFile, ...] = Field(default=(), description="whole files: new or rewritten ones")
 
 
-class Patches(FrozenModel):
-    """Patches that make the arms of a repository, or the places that the model must see first."""
+class Patches(HandIn):
+    """Patches that make the arms of a repository."""
 
     title: str = Field(default="", description="up to ten words")
     plan: str = Field(default="", description="description of the experiment and its purpose, in a few sentences")
     varies: str = Field(default="", description="the one thing that distinguishes this node, e.g. 'a wider network'")
-    wants: tuple[Word, ...] = Field(
-        default=(),
-        max_length=20,
-        description=("files or places to see first, as path, path:symbol or path:line; then give nothing else"),
-    )
     patches: tuple[ArmPatch, ...] = Field(default=(), max_length=20)
     arms: tuple[str, ...] = Field(
         default=(), description="names of arms in addition to those of the data plan, such as that of an ablation"
@@ -90,18 +80,23 @@ class Patches(FrozenModel):
         return list_added_arms(inputs, self.arms)
 
 
-def _check_patches(inputs: PatchingInputs, answer: Patches) -> None:
+class PatchingInputs(AuthorInputs, CoderInputs):
+    result: ClassVar[type[HandIn]] = Patches
+    task: Literal["prepare", "parts", "experiment", "arms"] = "arms"
+    repository: ShownRepository
+    start: str = Field(default="", description="the arm with whose files the scratch copy starts; empty: the baseline")
+    made: tuple[ShownArm, ...] = Field(default=(), description="arms of the starting node")
+    changed: tuple[ShownFile, ...] = Field(
+        default=(), description="files that these patches change, in their patched state"
+    )
+
+
+def check_patches(inputs: PatchingInputs, answer: Patches) -> None:
+    """Raise `ValueError` if patches do not fit the task."""
     if answer.nothing_left and inputs.covered:
-        return
-    if answer.wants and not answer.patches:
-        if not inputs.requests_left:
-            raise ValueError("wants: nothing more can be shown; give patches, based on what you have seen")
         return
     if not answer.patches:
         raise ValueError("no patch was written, and this task requires one")
     if not (answer.title and answer.plan and answer.varies):
         raise ValueError("title, plan and varies must describe the patches: give all three")
     check_added_arms(inputs, answer.list_added_arms(inputs), named=inputs.kind == "ablate")
-
-
-ARM_PATCH = Role("arm_patch", PatchingInputs, Patches, prompt_tokens=60_000, check=_check_patches)

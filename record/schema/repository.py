@@ -9,9 +9,10 @@ it leaves open.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -30,6 +31,8 @@ class ExpectedResult(FrozenModel):
 
 class RepositoryCommand(FrozenModel):
     """The command that produces the repository's result. Words may contain {seed}, {out} and {device}.
+
+    The command may begin with `cd FOLDER &&`.
 
     `seeded`: whether the seed has an effect; otherwise runs are compared unpaired.
     """
@@ -53,7 +56,8 @@ class RepositoryCommand(FrozenModel):
 
     def build_argv(self, seed: int, *, out: str = "out", device: str = "cpu", extra: tuple[str, ...] = ()) -> list[str]:
         """Return the command line of one run."""
-        known = {"{seed}": str(seed), "{out}": out, "{device}": device}
+        folder, _ = split_folder(self.argv)
+        known = {"{seed}": str(seed), "{out}": posixpath.relpath(out, folder) if folder else out, "{device}": device}
         return [re.sub(r"\{(?:seed|out|device)\}", lambda one: known[one[0]], word) for word in (*self.argv, *extra)]
 
 
@@ -155,9 +159,15 @@ against which predictions are scored. Neither measures importance, so neither is
 """
 
 
+def split_folder(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Split `cd FOLDER && COMMAND` into the folder, empty if there is none, and the words of the command."""
+    is_inside = len(argv) > 3 and argv[0] == "cd" and argv[2] == "&&"
+    return (argv[1], argv[3:]) if is_inside else ("", argv)
+
+
 def format_command_line(argv: Iterable[str]) -> str:
-    """Format a command line for a shell, leaving placeholders unquoted."""
-    return " ".join(word if re.fullmatch(r"[\w@%+=:,./{}-]+", word) else shlex.quote(word) for word in argv)
+    """Format a command line for a shell, leaving placeholders and `&&` unquoted."""
+    return " ".join(word if re.fullmatch(r"[\w@%+=:,./{}-]+|&&", word) else shlex.quote(word) for word in argv)
 
 
 class PartResult(FrozenModel):

@@ -8,11 +8,11 @@ that compute the metric may not change, edits must apply. Text of the repository
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from labwright.models.author import Author, AuthorLimits, AuthorWork
+from labwright.models.client import ModelClient
 from labwright.models.roles.coder import CoderFact, CoderInputs, HandIn
 from labwright.models.roles.repository import PartsInputs, ProposedPart, ProposedParts
 from labwright.record.baseline_check import ExpectedError, parse_expected
@@ -48,28 +48,33 @@ MAX_COMPLAINTS = 8
 
 async def let_author_work(
     context: RunContext,
-    task: str,
+    work: str | ModelClient,
     setup: CommandSetup,
     inputs: CoderInputs,
     result: type[H],
     check: Callable[[H, str], Awaitable[str]],
     limits: AuthorLimits | None = None,
 ) -> AuthorWork[H]:
-    """Let an author work on a scratch copy of the setup's tree, and return what it made. `task` names the decision.
+    """Let an author work on a scratch copy of the setup's tree, and return what it made.
+
+    `work` is the client of a node, or the name of a task outside the search.
 
     Raises `ModelError`, `ExecutorError`, `RepositoryError`.
     """
     executor, repository = context.executor, context.repository
     assert isinstance(executor, LocalExecutor) and executor.repository is not None and repository is not None
-    await wait_to_start(context)
-    client = context.models.make_client(decision_number(context.recorder, RunTask(task=task)), 0)
+    if isinstance(work, str):
+        await wait_to_start(context)
+        client = context.models.make_client(decision_number(context.recorder, RunTask(task=work)), 0)
+    else:
+        client = work
     limits = limits or AuthorLimits()
     async with open_scratch_tree(
         repository.mirror,
         setup.tree,
         setup.environment.command_environment,
         executor.run_command,
-        name=re.sub(r"\W+", "-", task),
+        name=f"author-{client.decision}",
         frozen=repository.frozen_patterns,
         env=setup.command.env,
         redact=executor.repository.redactor.redact,
@@ -193,7 +198,7 @@ async def propose_parts(
     others = "\n".join(f"{one.name}: {one.why}" for one in found.rest)
     ran = "\n".join(sorted({f"{one.path}:{one.symbol}" for one in code.definitions if one.key in trace.functions}))
     inputs = PartsInputs(
-        facts=(
+        known=(
             *list_documents(texts),
             CoderFact(title="The command", text=format_command_line(setup.command.argv)),
             CoderFact(title="Its metric", text=f"{setup.command.metric} ({setup.command.direction} is better)"),

@@ -136,7 +136,7 @@ class _Preparation:
             command = format_command_line(self._setup.command.argv)
             facts.insert(0, CoderFact(title=f"`{command}` fails now", text=self._failed))
         task = "repair" if self._failed else "prepare"
-        inputs = PrepareInputs(facts=tuple(facts[:10]), surroundings=limits)
+        inputs = PrepareInputs(known=tuple(facts[:10]), surroundings=limits)
         made = await let_author_work(self._context, task, self._setup, inputs, PreparedCommand, self._check)
         if made.result is None:
             return made.ended

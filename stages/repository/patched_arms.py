@@ -18,12 +18,12 @@ from labwright.models.errors import ModelOutputInvalid
 from labwright.models.roles.experiment_code import AuthorInputs, Program
 from labwright.models.roles.repository import ShownFile
 from labwright.models.roles.repository_patches import (
-    ARM_PATCH,
     ArmPatch,
     Patches,
     PatchingInputs,
     ShownArm,
     ShownRepository,
+    check_patches,
 )
 from labwright.record.estimands import list_main_arms
 from labwright.record.events.repository_events import BaselineChecked
@@ -39,12 +39,12 @@ from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.repository.metric import parse_metric
 from labwright.stages.nodes.node_cells import list_arms
 from labwright.stages.prompt_inputs import build_code_inputs
+from labwright.stages.repository.arm_runs import CommandSetup
+from labwright.stages.repository.authors import let_author_work
 from labwright.stages.repository.patch_scope import find_tampering
 from labwright.stages.repository.repository_context import build_context, read_requested
 from labwright.stages.run_context import RunContext, StudiedRepository
 
-MAX_REQUESTS, MAX_REFUSALS = 3, 2
-"""Maximum number of an author's requests for more files, and of repeated attempts after an unusable answer."""
 METRIC_NAME = re.compile(r"metric|accurac|evaluat|(^|[._])(rmse|mse|auc|f1|r2)$", re.IGNORECASE)
 """Names of functions that compute a metric; the list is narrower than that for ablations, since an arm may have its
 own scores.
@@ -87,26 +87,30 @@ async def write_patched_program(
     before = {one.name: ArmCode(words=one.words, patch=one.patch) for one in inputs.made} or {
         arm.name: ArmCode(words=arm.words) for arm in context.plan.arms
     }
-    author, refusals = PatchBuilder(context.repository, code, context.plan, inputs, before), 0
-    while True:
-        answer = await client.ask(ARM_PATCH, inputs)
-        if answer.nothing_left and inputs.covered:
-            raise NothingLeftError(answer.nothing_left)
-        if answer.wants and not answer.patches:
-            inputs = await to_thread(author.show_requested, inputs, answer.wants)
-            continue
+    builder = PatchBuilder(context.repository, code, context.plan, inputs, before)
+
+    async def check(answer: Patches, tree: str) -> str:
         try:
-            arms = await to_thread(author.build_arms, answer)
-            return (
-                Program(title=answer.title, plan=answer.plan, varies=answer.varies),
-                build_program(context.plan.arms, code, arms),
-                answer.list_added_arms(inputs),
-            )
-        except (SourceTreeError, RepositoryError) as error:
-            refusals += 1
-            if refusals > MAX_REFUSALS:
-                raise ModelOutputInvalid(f"no acceptable patch in {refusals} attempts: {error}") from None
-            inputs = inputs.model_copy(update={"complaints": (str(error),)})
+            check_patches(inputs, answer)
+            if not answer.nothing_left:
+                await to_thread(builder.build_arms, answer, tree)
+        except (ValueError, SourceTreeError, RepositoryError) as error:
+            return str(error)
+        return ""
+
+    assert context.repository.environment is not None
+    setup = CommandSetup(await to_thread(builder.build_start_tree), code.command, context.repository.environment)
+    made = await let_author_work(context, client, setup, inputs, Patches, check)
+    answer = made.result
+    if answer is None:
+        raise ModelOutputInvalid(f"no acceptable patch in {made.steps} steps: {made.ended}")
+    if answer.nothing_left and inputs.covered:
+        raise NothingLeftError(answer.nothing_left)
+    return (
+        Program(title=answer.title, plan=answer.plan, varies=answer.varies),
+        build_program(context.plan.arms, code, await to_thread(builder.build_arms, answer, made.tree)),
+        answer.list_added_arms(inputs),
+    )
 
 
 @dataclass(frozen=True)
@@ -120,23 +124,18 @@ class PatchBuilder:
     known_arms: Mapping[str, ArmCode]
     """Code of each arm in the node to start from."""
 
-    def show_requested(self, inputs: PatchingInputs, wants: Sequence[str]) -> PatchingInputs:
-        """Return the inputs with the requested files added."""
-        texts = self.repository.mirror.read_texts(self._build_tree(self.known_arms.get(self._method, ArmCode())))
-        found, missed = read_requested(wants, texts)
-        seen = {(one.path, one.first): one for one in (*inputs.requested, *found)}
-        return inputs.model_copy(
-            update={"requested": tuple(seen.values()), "complaints": missed, "requests_left": inputs.requests_left - 1}
-        )
+    def build_start_tree(self) -> str:
+        """Return the tree of the scratch copy: the method's files in the starting node."""
+        return self._build_tree(self.known_arms.get(self._method, ArmCode()))
 
-    def build_arms(self, answer: Patches) -> dict[str, ArmCode]:
-        """Return the code of each arm after an answer. Raises `SourceTreeError`, `RepositoryError` if it may not
-        run."""
+    def build_arms(self, answer: Patches, scratch: str) -> dict[str, ArmCode]:
+        """Return the code of each arm after an answer; `scratch` is the tree of the scratch copy. Raises
+        `SourceTreeError`, `RepositoryError` if it may not run."""
         added, arms = answer.list_added_arms(self.inputs), dict(self.known_arms)
         for patch in answer.patches:
             for arm in patch.arms:
                 self._check_change(arm, added)
-                arms[arm] = self._apply_patch(patch, self._find_start(patch, arm, arms))
+                arms[arm] = self._apply_patch(patch, self._find_start(patch, arm, arms), scratch)
         if arms == self.known_arms:
             raise SourceTreeError("patches: they change nothing")
         self._check_distinct(arms, added)
@@ -171,10 +170,17 @@ class PatchBuilder:
         own = arms.get(arm, ArmCode())
         return arms[self._method] if self.inputs.stage == "ablation" and own == ArmCode() else own
 
-    def _apply_patch(self, patch: ArmPatch, start: ArmCode) -> ArmCode:
+    def _apply_patch(self, patch: ArmPatch, start: ArmCode, scratch: str) -> ArmCode:
         mirror = self.repository.mirror
-        tree = self._build_tree(start)
+        tree = scratch if patch.scratch else self._build_tree(start)
         texts, after = mirror.read_texts(tree), dict[str, str]()
+        if patch.scratch:
+            if patch.files or patch.edits:
+                raise SourceTreeError("patches: with `scratch`, give no edits and no files")
+            base = mirror.read_texts(self.code.tree)
+            for path, text in texts.items():
+                if base.get(path) != text:
+                    self._check_file(path, text)
         for file in patch.files:
             after[_check_inside(file.path)] = file.text
         for path in dict.fromkeys(edit.path for edit in patch.edits):
@@ -234,10 +240,12 @@ def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
     if action.parent is not None:
         source, parent = read_source(context.folder.get_source_path(action.parent)), context.state.nodes[action.parent]
         made = {name: parse_arm_code(source, name) for name in list_arms(parent, context.plan)}
+    method = next(arm.name for arm in context.plan.arms if arm.role == "method")
     return to_patching_inputs(
         shared, show_repository(of, context.state.repository.baseline, metric=context.plan.primary_metric.name)
     ).model_copy(
         update={
+            "start": method if method in made else "",
             "changed": _read_changed_files(of, made),
             "made": tuple(ShownArm(name=name, words=one.words, patch=one.patch) for name, one in made.items()),
         }
@@ -247,7 +255,7 @@ def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
 def to_patching_inputs(shared: AuthorInputs, repository: ShownRepository) -> PatchingInputs:
     """Convert the inputs of an author of code to those of an author of patches."""
     same = {name: getattr(shared, name) for name in AuthorInputs.model_fields}
-    return PatchingInputs(**same, repository=repository, requests_left=MAX_REQUESTS)
+    return PatchingInputs(**same, repository=repository)
 
 
 async def show_studied_repository(context: RunContext) -> ShownRepository | None:

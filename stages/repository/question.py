@@ -169,7 +169,7 @@ class QuestionStudy:
         )
         limits = f"The script may take {self.question.minutes:g} minutes. {format_machine(self.context, setup)}"
         await let_author_work(
-            self.context, "code", setup, ExperimentInputs(facts=facts, surroundings=limits), ExperimentScript, check
+            self.context, "code", setup, ExperimentInputs(known=facts, surroundings=limits), ExperimentScript, check
         )
         tries = list_experiment_nodes(self.state)
         return next((one for one in tries if one.status == "good"), tries[-1] if tries else None)

@@ -127,3 +127,27 @@ def test_an_author_who_names_no_parts_is_a_failure_that_says_so(tmp_path: Path) 
     ran = ablate(code, "--metric", "metrics.json:test.r2", "--model", model, "--out", out)
     assert ran.returncode != 0
     assert "the author named no parts" in (out / "report.md").read_text()
+
+
+def test_a_checkout_is_as_its_author_knows_it(tmp_path: Path) -> None:
+    """A folder to run in, words with blanks, git, data that git ignores, and a result in a text file."""
+    script = (
+        "import random, subprocess, sys\n"
+        "offset = float(open('../data/points.txt').read())\n"
+        "assert subprocess.check_output(['git', 'rev-list', '--count', 'HEAD']).split() == [b'1']\n"
+        "random.seed(sys.argv[1])\n"
+        "open('log.txt', 'w').write(''.join(f'{sys.argv[2]} r2={offset + random.random()}\\n' for _ in range(4)))\n"
+        "open(sys.argv[3] + '/kept.txt', 'w').write('kept')\n"
+    )
+    code = make_repository(tmp_path / "tiny", {"src/train it.py": script, ".gitignore": "data\n"})
+    (tmp_path / "points.txt").write_text("2.0")
+    out = tmp_path / "out"
+    ran = ablate(
+        *(code, "--command", "cd src && python 'train it.py' {seed} 'a b' {out}"),
+        *("--metric", "src/log.txt:a b r2=([0-9.]+)@mean", "--mount", f"data/points.txt={tmp_path / 'points.txt'}"),
+        *("--reproduce-only", "--out", out),
+    )
+    assert ran.returncode == 0, ran.stdout[-2000:]
+    found = json.loads((out / "ablations.json").read_text())
+    assert found["baseline"]["same_seed"] == "same digits" and 2 < found["baseline"]["mean"] < 3
+    assert "cd src && python 'train it.py' {seed} 'a b' {out}" in (out / "report.md").read_text()

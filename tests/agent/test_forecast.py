@@ -136,7 +136,6 @@ def test_every_role_is_counted_and_has_its_tokens() -> None:
         "idea_of",
         "digest",
         "coder",
-        "arm_patch",
         "repository_plan",
         "paper_ablations",
         "ablation_match",

@@ -11,6 +11,7 @@ from labwright.agent import run as runs
 from labwright.agent.cli import main
 from labwright.agent.settings import Settings, compose_settings
 from labwright.models.backend import ModelRequest
+from labwright.models.conversation import ToolCall
 from labwright.models.offline.researcher import ANSWER_FUNCTIONS
 from labwright.models.roles.repository_patches import ArmPatch, Patches, PatchingInputs
 from labwright.models.scripted_model import ScriptedModel
@@ -21,7 +22,6 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import NodeKind
 from labwright.record.source_edits import SourceEdit
 from labwright.sandbox.isolation.probe import get_probed_isolation
 from labwright.stages.nodes import node_cells
@@ -134,36 +134,44 @@ def lifted() -> tuple[ArmPatch, ...]:
     )
 
 
+def hand_in(*patches: ArmPatch, arms: tuple[str, ...] = ()) -> ToolCall:
+    made = Patches(title="a lift", plan="A lift is added.", varies="a lift", reasons="r", patches=patches, arms=arms)
+    return ToolCall(tool="hand_in", arguments=made.model_dump(mode="json"))
+
+
+CALLS: dict[str, tuple[ToolCall, ...]] = {
+    "draft": (
+        ToolCall(tool="read", arguments={"path": "fit/model.py"}),
+        hand_in(*edited('"quality": value', '"quality": 1 + value', path="train.py")),
+        hand_in(*edited(RETURN, RETURN.replace("0.5", "0.7"), arm="baseline")),
+        hand_in(*lifted()),
+    ),
+    "debug": (hand_in(*edited("LIFT", "lift")),),
+    "improve": (
+        ToolCall(tool="edit", arguments={"path": "fit/model.py", "old": "+ lift", "new": "+ 1.5 * lift"}),
+        hand_in(ArmPatch(arms=("lifted",), scratch=True)),
+    ),
+    "ablate": (
+        hand_in(*edited("1.5", "1.6"), arms=("without-bonus",)),
+        hand_in(*edited("+ bonus ", "", arm="without-bonus"), arms=("without-bonus",)),
+    ),
+}
+"""A read file; a touched metric, then a touched baseline, then a mistake; its repair; an improvement; an ablation."""
+
+
 class Author:
-    """Asks to see a file; touches the metric, then the baseline; leaves a mistake; mends; improves; ablates."""
+    """Makes the calls for the kind of node, and keeps what it was asked and shown."""
 
     def __init__(self) -> None:
-        self.asked: list[PatchingInputs] = []
+        self.asked: dict[str, PatchingInputs] = {}
+        self.results: dict[str, list[str]] = {}
 
-    def __call__(self, inputs: PatchingInputs) -> Patches:
-        self.asked.append(inputs)
-        said = Patches(title="a lift", plan="A lift is added.", varies=inputs.kind)
-        return said.model_copy(update=self.answer(inputs))
-
-    def answer(self, inputs: PatchingInputs) -> dict[str, object]:
-        if inputs.kind == "draft":
-            first: list[dict[str, object]] = [
-                {"wants": ("fit/model.py:worth", "nowhere.py")},
-                {"patches": edited('"quality": value', '"quality": 1 + value', path="train.py")},
-                {"patches": edited(RETURN, RETURN.replace("0.5", "0.7"), arm="baseline")},
-                {"patches": lifted()},
-            ]
-            return first[min(len(self.asked), len(first)) - 1]
-        if inputs.kind == "debug":
-            return {"patches": edited("LIFT", "lift")}
-        if inputs.kind == "improve":
-            return {"patches": edited("+ lift", "+ 1.5 * lift")}
-        if not self.of("ablate")[1:]:
-            return {"patches": edited("1.5", "1.6"), "arms": ("without-bonus",)}
-        return {"patches": edited("+ bonus ", "", arm="without-bonus"), "arms": ("without-bonus",)}
-
-    def of(self, kind: NodeKind) -> list[PatchingInputs]:
-        return [one for one in self.asked if one.kind == kind]
+    def __call__(self, request: ModelRequest) -> ToolCall:
+        inputs, conversation = request.inputs, request.conversation
+        assert isinstance(inputs, PatchingInputs) and conversation is not None
+        self.asked[inputs.kind] = inputs
+        self.results[inputs.kind] = [one.result for one in conversation.exchanges]
+        return CALLS[inputs.kind][len(conversation.exchanges)]
 
 
 def silent(event: Event, state: RunState) -> None:
@@ -206,7 +214,7 @@ def test_a_method_is_written_as_a_patch(
 
     def script(request: ModelRequest) -> BaseModel:
         if isinstance(request.inputs, PatchingInputs):
-            return author(request.inputs)
+            return author(request)
         return ANSWER_FUNCTIONS[request.role.name](request.inputs)
 
     def opened(_: ModelSettings) -> ScriptedModel:
@@ -244,19 +252,18 @@ def test_a_method_is_written_as_a_patch(
     ]
     assert len(seeds) == len(set(seeds))  # the baseline is the same in all nodes: each seed runs once
 
-    asked, wished, measured, baseline = author.of("draft")
-    assert "worth(seed)  <- train.py" in asked.repository.map and not asked.complaints
-    assert [one.path for one in wished.requested] == ["fit/model.py"]
-    assert wished.requests_left == asked.requests_left - 1
-    assert wished.complaints == ("there is no text file nowhere.py",)
-    assert "changes a line that writes the result" in measured.complaints[0]
-    assert "is the baseline" in baseline.complaints[0]
-    debug = author.of("debug")[0]
+    assert "worth(seed)  <- train.py" in author.asked["draft"].repository.map
+    read, measured, baseline = author.results["draft"]
+    assert "def worth(seed)" in read
+    assert "changes a line that writes the result" in measured
+    assert "is the baseline" in baseline
+    debug = author.asked["debug"]
     assert debug.changed[0].path == "fit/model.py (in lifted)" and "LIFT" in debug.changed[0].text
-    assert [one.name for one in debug.made if one.patch] == ["lifted"]
-    assert "must not change lifted" in author.of("ablate")[1].complaints[0]
+    assert [one.name for one in debug.made if one.patch] == ["lifted"] and debug.start == "lifted"
+    assert "must not change lifted" in author.results["ablate"][0]
     assert main(["audit", str(run)]) == 0 and "clean: 0 unbound" in capsys.readouterr().out
     with running_server(tmp_path) as web:
         page = web.get(f"/runs/run/nodes/{done['improve'].id}").text
     assert "<b>lifted</b>" in page and "the unmodified repository" in page and "<h3>arms/lifted.json" not in page
     assert '<span class="add">+    return 0.5 + 1.5 * lift' in page
+    assert "Author's steps" in page and "2 calls of tools" in page and "text at line" in page

@@ -121,7 +121,7 @@ class Author:
         if isinstance(inputs, ExperimentInputs):
             assert request.conversation is not None
             self.results = [one.result for one in request.conversation.exchanges]
-            calls = PROTECTED if "lib/*" in inputs.facts[0].text else BROKEN
+            calls = PROTECTED if "lib/*" in inputs.known[0].text else BROKEN
             return calls[min(len(self.results), len(calls) - 1)]
         if inputs.requests_left == 3 and not inputs.requested:
             return DesignAnswer(wants=("lib/draws.py:draws",))
@@ -257,7 +257,7 @@ def test_code_that_a_power_failure_emptied_is_not_run(
 
 def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(author: Author, tmp_path: Path) -> None:
     assert asked("ask.toml") == 0
-    [told] = {one.facts[0].text for one in author.asked if isinstance(one, ExperimentInputs)}
+    [told] = {one.known[0].text for one in author.asked if isinstance(one, ExperimentInputs)}
     assert "The unmodified repository gave 0.5 over 2 seeds" in told
     assert "lib/draws.py is protected and may not change" in author.results[2]
     report = (tmp_path / "runs" / "q" / "report.md").read_text()

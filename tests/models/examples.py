@@ -901,14 +901,12 @@ SHOWN_REPOSITORY = ShownRepository(
     left_out=3,
     frozen=("data/*",),
 )
-INPUTS["arm_patch"] = PatchingInputs(
+ARMS = PatchingInputs(
     **{name: getattr(CODE, name) for name in AuthorInputs.model_fields},
-    requests_left=2,
+    start="method",
     repository=SHOWN_REPOSITORY,
     made=(ShownArm(name="plain"), ShownArm(name="method", words=("--bend",), patch="--- a/train.py\n+++ b/train.py\n")),
     changed=(SHOWN_FILE.model_copy(update={"path": "train.py (in method)"}),),
-    requested=(SHOWN_FILE,),
-    complaints=("edits: there is no text file model.py; a new one goes into files",),
 )
 INPUTS["repository_plan"] = RepositoryPlanInputs(
     idea=IDEA,

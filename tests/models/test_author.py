@@ -43,7 +43,7 @@ class Inputs(CoderInputs):
     result = Found
 
 
-INPUTS = Inputs(task="prepare", facts=(CoderFact(title="README", text="Run it."),))
+INPUTS = Inputs(task="prepare", known=(CoderFact(title="README", text="Run it."),))
 CALLS = (
     ToolCall(tool="list", note="What is there?"),
     ToolCall(tool="write", arguments={"text": "seed = 3"}),

@@ -49,6 +49,7 @@ from labwright.models.roles.node_assessment import (
 )
 from labwright.models.roles.paper_revision import REFLECT, ReflectInputs
 from labwright.models.roles.paper_writing import ClaimLine, Reference, RequiredStatement, SectionInputs
+from labwright.models.roles.repository_patches import ShownArm, ShownRepository
 from labwright.record.ablation_results import AblationResult
 from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import Measurement, MetricSpec, OmittedCells
@@ -66,6 +67,7 @@ from tests.models import (
 )
 from tests.models.examples import (
     ABLATION,
+    ARMS,
     CODE,
     DIFFERENCE,
     INPUTS,
@@ -128,6 +130,13 @@ def test_instructions_name_fields_that_the_answer_has(role: str) -> None:
     described = set(re.findall(r"^(?:- )?`(\w+)`[:,.]", instructions, flags=re.MULTILINE))
     schema = json.dumps(ROLES[role].output.model_json_schema())
     assert all(f'"{name}"' in schema for name in described)
+
+
+def test_the_task_of_patching_arms_is_as_it_was_and_bounded() -> None:
+    assert_snapshot("coder-arms.txt", whole("coder", ARMS))
+    shown = ShownRepository(command=LONG, metric=LONG, map=LONG * 9, shown=(), frozen=(LONG,) * 400)
+    made = (ShownArm(name="a", words=(LONG,) * 9, patch=LONG),) * 2
+    assert len(whole("coder", ARMS.model_copy(update={"repository": shown, "made": made}))) < 250_000
 
 
 def test_prompt_sizes_are_as_they_were() -> None:
@@ -440,7 +449,7 @@ def test_a_prompt_is_bounded_whatever_it_is_given(role: str) -> None:
     text = whole(role, huge()[role])
     if role in ("outline", "write", "reflect", "claim_reader", "second_claim_reader", "setup_reader", "copy_edit"):
         return  # what a paper is about is shown whole
-    most = {"judge": 320_000, "arm_patch": 250_000, "repository_plan": 250_000}.get(role, 200_000)
+    most = {"judge": 320_000, "repository_plan": 250_000}.get(role, 200_000)
     assert len(text) < most, "the largest rubric, library and files all at once"
     assert "left out" in text
 

@@ -21,7 +21,6 @@ STUDY: tuple[str, ...] = (
     "outline",
     "write",
     "reflect",
-    "arm_patch",
 )
 DRAWN: tuple[str, ...] = ("plot", "vision", "figure_review")
 FROZEN = {"idea", "data_plan", "facts", "lab_reference", "style", "inputs", "outline", "words"}
