@@ -260,18 +260,18 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
         ),
     )
     if code.results is not None:
-        kind, words = "json", [rest.split("/")[1], PurePosixPath(code.results.file).name]
+        is_expression, words = False, [rest.split("/")[1], PurePosixPath(code.results.file).name]
     else:
         metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
-        kind, words = metric.kind, [metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
-        if kind == "stdout":
+        words = [metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
+        if is_expression := metric.kind in ("stdout", "output", "text"):
             words = [re.split(r"[(\[\\]", metric.name)[0].strip()]
     for word in filter(None, words):
         found = [
             SourceLocation(file=f"{code.commit[:12]}:{path}", line=number, text=line.strip())
             for path, lines in texts.items()
             for number, line in enumerate(lines, 1)
-            if word in line and (kind == "stdout" or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))
+            if word in line and (is_expression or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))
         ]
         if found:
             return (*(patch if made.patch else ()), *found[:MAX_LOCATIONS])

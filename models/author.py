@@ -27,6 +27,11 @@ NEAR_BOUND = 0.8
 NO_AUTHOR = "the offline model cannot work with tools; name a language model with --model"
 
 
+class WorkStopped(Exception):
+    """Raised by the check of a result if a limit of the study prevents it. Nothing is recorded, so that a study resumed
+    with other limits checks the result."""
+
+
 class ToolOutcome(Protocol):
     """The result of a tool: text for the model, the git tree after it, its seconds, and whether it had no effect."""
 
@@ -96,7 +101,7 @@ class Author(Generic[H]):
     """One author's work on one task.
 
     `check` returns the reason to refuse a result with its tree, empty if it is accepted; what it runs must be recorded,
-    since it is asked again if the process dies meanwhile.
+    since it is asked again if the process dies meanwhile. It may raise `WorkStopped`.
     """
 
     client: ModelClient
@@ -127,7 +132,10 @@ class Author(Generic[H]):
             answer = state.answers[key]
             self._tokens += answer.usage.input_tokens - answer.usage.cached_tokens + answer.usage.output_tokens
             self._seconds += answer.seconds
-            used = await self._use_tool(key, call, tree, inputs, last=last)
+            try:
+                used = await self._use_tool(key, call, tree, inputs, last=last)
+            except WorkStopped as error:
+                return AuthorWork(None, tree, len(self._exchanges), str(error))
             tree = used.tree
             if call.tool == HAND_IN and not used.failed:
                 result = self.result.model_validate(call.arguments)

@@ -93,7 +93,7 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
     "metric": _declare_setting(
         "code.metric",
         str | None,
-        "Where the repository's result is: FILE.json:a.b, FILE.csv:column@last or stdout:REGEX. "
+        "Where the repository's result is: FILE.json:a.b, FILE.csv:column@last, FILE.txt:REGEX or stdout:REGEX. "
         "ablate --predictions: a metric such as accuracy.",
         metavar="SPEC",
     ),

@@ -32,13 +32,6 @@ from labwright.models.offline.paper_judge import answer_influence, answer_judge,
 from labwright.models.offline.paper_revision import answer_copy_edit, answer_reflect
 from labwright.models.offline.paper_writing import answer_outline, answer_write
 from labwright.models.offline.protocol import answer_prior_search, answer_prior_work, answer_protocol_review
-from labwright.models.offline.repository import (
-    answer_command,
-    answer_part_patch,
-    answer_parts,
-    answer_patch_check,
-    answer_repair,
-)
 from labwright.models.offline.setup_reader import answer_setup_reader
 from labwright.models.offline.study_plan import answer_ablation_plan, answer_missing_ablations, answer_plan
 from labwright.record.schema.decisions import TokenUsage
@@ -78,11 +71,6 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "prior_search": answer_prior_search,
     "prior_work": answer_prior_work,
     "protocol_review": answer_protocol_review,
-    "command": answer_command,
-    "repair": answer_repair,
-    "parts": answer_parts,
-    "part_patch": answer_part_patch,
-    "patch_check": answer_patch_check,
     "code_reader": answer_code_reader,
 }
 

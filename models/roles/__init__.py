@@ -20,8 +20,7 @@ from labwright.models.roles.paper_revision import CITE_ASK, CITE_SELECT, REFLECT
 from labwright.models.roles.paper_writing import OUTLINE, WRITE
 from labwright.models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW
 from labwright.models.roles.question_extraction import PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS
-from labwright.models.roles.questions import QUESTION_CODE, QUESTION_CONCLUSION, QUESTION_DESIGN
-from labwright.models.roles.repository import COMMAND, PARTS, PATCH, PATCH_CHECK, REPAIR
+from labwright.models.roles.questions import QUESTION_CONCLUSION, QUESTION_DESIGN
 from labwright.models.roles.repository_patches import ARM_PATCH
 from labwright.models.roles.role import AnyRole
 from labwright.models.roles.setup_reader import SETUP_READER
@@ -61,11 +60,6 @@ ROLES: Mapping[str, AnyRole] = {
         PRIOR_SEARCH,
         PRIOR_WORK,
         PROTOCOL_REVIEW,
-        COMMAND,
-        REPAIR,
-        PARTS,
-        PATCH,
-        PATCH_CHECK,
         ARM_PATCH,
         REPOSITORY_PLAN,
         PAPER_ABLATIONS,
@@ -77,7 +71,6 @@ ROLES: Mapping[str, AnyRole] = {
         ANSWER_CONCLUSION,
         ANSWER_CONDUCT,
         QUESTION_DESIGN,
-        QUESTION_CODE,
         QUESTION_CONCLUSION,
         PAPER_QUESTIONS,
         QUESTION_SCRIPTS,

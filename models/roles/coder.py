@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from labwright.models.conversation import ToolCall
-from labwright.models.roles.role import Role
+from labwright.models.roles.role import EnvironmentField, Role
 from labwright.record.schema.frozen_model import FrozenModel
 
 HAND_IN = "hand_in"
@@ -36,6 +36,7 @@ class CoderInputs(FrozenModel):
     task: Literal["prepare", "parts", "experiment", "arms"]
     frozen: tuple[str, ...] = Field(default=(), description="patterns of files that may not change")
     facts: tuple[CoderFact, ...] = Field(default=(), description="what the program knows already")
+    surroundings: Annotated[str, EnvironmentField("")] = Field(default="", description="the machine and the limits")
     steps: int = Field(default=40, description="how many tools may be called")
 
 

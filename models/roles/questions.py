@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from labwright.models.roles.coder import CoderInputs, HandIn
 from labwright.models.roles.repository import ShownFile, Word
 from labwright.models.roles.role import Role
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.research_question import ExperimentDesign, ResearchQuestion
-from labwright.record.source_edits import SourceEdit, WholeFile
 
 
 class QuestionInputs(FrozenModel):
@@ -43,20 +43,15 @@ class DesignAnswer(AuthorAnswer):
     design: ExperimentDesign | None = None
 
 
-class QuestionCodeInputs(QuestionInputs):
-    design: ExperimentDesign
-    seconds: float = Field(description="time limit of the script")
-    written: tuple[ShownFile, ...] = Field(default=(), description="files of the previous attempt, as they are now")
-    failed: str = Field(default="", description="errors in that attempt")
-    output: str = Field(default="", description="the end of its output")
+class ExperimentScript(HandIn):
+    """The script that runs a designed experiment; the changes of files are those of the scratch copy."""
+
+    script: str = Field(min_length=1, max_length=4000, description="bash: runs all of it from the repository's root")
 
 
-class CodeAnswer(AuthorAnswer):
-    """The change that carries out the experiment, or the places that the model must see first."""
-
-    edits: tuple[SourceEdit, ...] = Field(default=(), max_length=40, description="changes of existing files")
-    files: tuple[WholeFile, ...] = Field(default=(), max_length=20, description="whole files: new or rewritten ones")
-    script: str = Field(default="", max_length=4000, description="bash: runs all of it from the repository's root")
+class ExperimentInputs(CoderInputs):
+    result: ClassVar[type[HandIn]] = ExperimentScript
+    task: Literal["prepare", "parts", "experiment", "arms"] = "experiment"
 
 
 class ListedValue(FrozenModel):
@@ -101,18 +96,7 @@ def _check_design(inputs: QuestionInputs, answer: DesignAnswer) -> None:
         raise ValueError("give a design" + ("; no more can be shown" if answer.wants else ""))
 
 
-def _check_code(inputs: QuestionCodeInputs, answer: CodeAnswer) -> None:
-    if answer.wants and not answer.script:
-        if not inputs.requests_left:
-            raise ValueError("wants: nothing more can be shown; give the change, based on what you have seen")
-    elif not answer.script.strip() or not (answer.files or answer.edits):
-        raise ValueError("give files or edits, and the script that runs the whole experiment")
-
-
 QUESTION_DESIGN = Role("question_design", QuestionInputs, DesignAnswer, temperature=0.3, check=_check_design)
-QUESTION_CODE = Role(
-    "question_code", QuestionCodeInputs, CodeAnswer, temperature=0.3, max_tokens=16_384, check=_check_code
-)
 QUESTION_CONCLUSION = Role(
     "question_conclusion", QuestionConclusionInputs, ConclusionAnswer, temperature=0.0, max_tokens=4096
 )

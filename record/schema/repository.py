@@ -9,9 +9,10 @@ it leaves open.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -31,12 +32,14 @@ class ExpectedResult(FrozenModel):
 class RepositoryCommand(FrozenModel):
     """The command that produces the repository's result. Words may contain {seed}, {out} and {device}.
 
+    The command may begin with `cd FOLDER &&`.
+
     `seeded`: whether the seed has an effect; otherwise runs are compared unpaired.
     """
 
     argv: tuple[str, ...] = Field(min_length=1, description="the first word `python` stands for its interpreter")
     env: dict[str, str] = Field(default_factory=dict, description="variables in addition to those of every run")
-    metric: str = Field(description="FILE.json:a.b, FILE.csv:column@last, or stdout:REGEX")
+    metric: str = Field(description="FILE.json:a.b, FILE.csv:column@last, FILE.txt:REGEX, stdout:REGEX or output:REGEX")
     direction: MetricDirection = "max"
     scale: float = Field(default=1.0, description="factor applied to the metric")
     seeded: bool = True
@@ -45,7 +48,7 @@ class RepositoryCommand(FrozenModel):
     def metric_name(self) -> str:
         """Name under which the metric is measured: its key, its column, its tag, or the text before it."""
         kind, _, rest = self.metric.partition(":")
-        if kind == "stdout":
+        if kind in ("stdout", "output") or ("." in kind and not kind.endswith((".json", ".csv", ".tsv", ".jsonl"))):
             return re.split(r"[(\[\\]", rest)[0].strip(" :=") or "metric"
         if kind == "predictions":
             return rest.rpartition("@")[2]
@@ -53,7 +56,8 @@ class RepositoryCommand(FrozenModel):
 
     def build_argv(self, seed: int, *, out: str = "out", device: str = "cpu", extra: tuple[str, ...] = ()) -> list[str]:
         """Return the command line of one run."""
-        known = {"{seed}": str(seed), "{out}": out, "{device}": device}
+        folder, _ = split_folder(self.argv)
+        known = {"{seed}": str(seed), "{out}": posixpath.relpath(out, folder) if folder else out, "{device}": device}
         return [re.sub(r"\{(?:seed|out|device)\}", lambda one: known[one[0]], word) for word in (*self.argv, *extra)]
 
 
@@ -72,7 +76,8 @@ class EnvironmentDeviation(FrozenModel):
     found: str = Field(description="empty: not available")
 
 
-RepairKind = Literal["pythonpath", "patch", "pins", "argv", "env"]
+RepairKind = Literal["pythonpath", "patch", "pins", "argv", "env", "prepared"]
+"""`prepared`: whatever of edits, argv, env and pins is given, all together."""
 
 
 class RepositoryRepair(FrozenModel):
@@ -154,9 +159,15 @@ against which predictions are scored. Neither measures importance, so neither is
 """
 
 
+def split_folder(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Split `cd FOLDER && COMMAND` into the folder, empty if there is none, and the words of the command."""
+    is_inside = len(argv) > 3 and argv[0] == "cd" and argv[2] == "&&"
+    return (argv[1], argv[3:]) if is_inside else ("", argv)
+
+
 def format_command_line(argv: Iterable[str]) -> str:
-    """Format a command line for a shell, leaving placeholders unquoted."""
-    return " ".join(word if re.fullmatch(r"[\w@%+=:,./{}-]+", word) else shlex.quote(word) for word in argv)
+    """Format a command line for a shell, leaving placeholders and `&&` unquoted."""
+    return " ".join(word if re.fullmatch(r"[\w@%+=:,./{}-]+|&&", word) else shlex.quote(word) for word in argv)
 
 
 class PartResult(FrozenModel):

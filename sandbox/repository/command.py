@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from labwright.record.schema.nodes import Failure
+from labwright.record.schema.repository import split_folder
 from labwright.record.untrusted_files import BadFile, make_folder, open_regular, read_status, write_file
 from labwright.sandbox.errors import ExecutorError, RepositoryError
 from labwright.sandbox.failures import failure_from_death, failure_from_exception, failure_from_flood, strip_colours
@@ -356,6 +357,9 @@ class CommandProcess:
 
 def _resolve_words(argv: Sequence[str], environment: CommandEnvironment) -> list[str]:
     """Replace `python` and `torchrun` by the programs of the environment."""
+    folder, words = split_folder(argv)
+    if folder:
+        return ["/bin/sh", "-c", 'cd "$0" && exec "$@"', folder, *_resolve_words(words, environment)]
     if re.fullmatch(r"python(3(\.\d+)?)?", argv[0]):
         return [environment.python, *argv[1:]]
     return [environment.python, "-m", "torch.distributed.run", *argv[1:]] if argv[0] == "torchrun" else list(argv)

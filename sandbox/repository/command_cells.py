@@ -179,7 +179,13 @@ class CommandWorker:
             return await asyncio.to_thread(self._score_predictions, cell, metrics[0].place, finished)
         readings = [
             await asyncio.to_thread(
-                read_metric, metric, checkout, ran.stdout, scale=code.command.scale, stale=old, since=began
+                read_metric,
+                metric,
+                checkout,
+                ran.output if metric.kind == "output" else ran.stdout,
+                scale=code.command.scale,
+                stale=old,
+                since=began,
             )
             for metric, old in zip(metrics, stale, strict=True)
         ]

@@ -36,6 +36,8 @@ _GIT_CONFIG_KEYS = (
 """Settings that git itself writes into the configuration of a new repository."""
 LINKED_FILE_BYTES = 2**20
 """Size in bytes; larger files are linked read-only into each checkout instead of being copied."""
+MAX_HISTORY_BYTES = 200 * 10**6
+"""Size of the files in bytes up to which a checkout has a `.git`."""
 MAX_TEXT_BYTES = 2**20
 """Size limit of files read as text."""
 
@@ -237,7 +239,7 @@ class GitMirror:
         return self._git("diff", *options.split(), before, after)
 
     def checkout(self, tree: str, folder: Path) -> Path:
-        """Write the files of a tree to a new folder; large files become links.
+        """Write the files of a tree to a new folder, with a `.git` of one commit; large files become links.
 
         Returns the folder to which the links point, which the command must be able to read.
         """
@@ -263,12 +265,24 @@ class GitMirror:
                 index = {"GIT_INDEX_FILE": str(Path(place) / "index"), "GIT_WORK_TREE": str(part)}
                 self._git("read-tree", tree, **index)
                 self._git("checkout-index", "--all", "--force", f"--prefix={part}/", **index)
+            if size <= MAX_HISTORY_BYTES:
+                self._write_history(tree, part)
             part.chmod(0o755)
             try:
                 os.rename(part, source)
             except OSError:  # another process was first
                 shutil.rmtree(part, ignore_errors=True)
         return source
+
+    def _write_history(self, tree: str, folder: Path) -> None:
+        """Give a checkout a `.git` of its own with one commit, for programs that ask git for their version."""
+        commit = self._git("commit-tree", tree, "-m", "the files of this run", **AUTHOR_VARIABLES).strip()
+        pack = self._run(["pack-objects", "--revs", "--stdout", "-q"], f"{commit}\n".encode())
+        own = {"GIT_DIR": str(folder / ".git"), "GIT_WORK_TREE": str(folder)}
+        run_git(folder, ("init", "--quiet", "--template=", "--initial-branch=main", str(folder)))
+        run_git(folder, ("index-pack", "--stdin"), pack, own)
+        run_git(folder, ("update-ref", "refs/heads/main", commit), variables=own)
+        run_git(folder, ("read-tree", commit), variables=own)
 
     def forget_checkouts(self) -> None:
         """Remove the folders from which checkouts are copied; they are recreated when needed."""

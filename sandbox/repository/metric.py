@@ -5,7 +5,10 @@
         ...@last                     the same
         ...@min(c), ...@max(c)       the row where column c is smallest or largest
         ...@epoch=3                  the row where a column has this value
-    stdout:REGEX                     the first group of the last match in standard output
+    FILE.txt:REGEX                   the first group of the last match in a text file, of any other suffix
+    stdout:REGEX                     the same in standard output
+    output:REGEX                     the same in standard output and standard error together
+        ...@mean, ...@min, ...@max   the mean, the smallest or the largest of all matches instead of the last one
 
 A file name may contain * and ** if the program chooses folder names: the newest match is read. `{out}` stands for the
 output folder of the run. The files are written by untrusted repository code: links are not followed, sizes are limited,
@@ -24,6 +27,7 @@ from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
+from statistics import fmean
 from typing import Any, Literal, cast
 
 from labwright.record.errors import UsageError
@@ -45,11 +49,15 @@ MAX_METRIC_BYTES = 64 * 2**20
 _MAX_ENTRIES = 20_000
 """Maximum number of files and folders examined for a pattern."""
 
-MetricKind = Literal["json", "table", "stdout", "predictions"]
+MetricKind = Literal["json", "table", "text", "stdout", "output", "predictions"]
+PRINTED_KINDS = ("stdout", "output")
 PREDICTIONS_KIND = "predictions"
 _ROW_PATTERN = re.compile(r"(?P<column>.+?)(?:@(?:last|(?P<end>min|max)\((?P<by>[^()]+)\)|(?P<at>[^@=]+)=(?P<is>.+)))?")
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl")
-_METRIC_FORMS = "FILE.json:a.b, FILE.csv:column@last or stdout:REGEX"
+_METRIC_FORMS = "FILE.json:a.b, FILE.csv:column@last, FILE.txt:REGEX or stdout:REGEX"
+METRIC_FORMS = (__doc__ or "").partition("\n\n")[2]
+"""The forms of a metric, as a person or a model is shown them."""
+_REDUCTION = re.compile(r"(.*)@(last|mean|min|max)", re.DOTALL)
 
 
 class MetricError(UsageError):
@@ -75,7 +83,7 @@ class ResultMetric:
     place: str
     name: str
     extremum: str = ""
-    """`min` or `max`: the row is selected by `by_column`."""
+    """`min` or `max`: the row is selected by `by_column`, or the match by its value; `mean`: of all matches."""
     by_column: str = ""
     """Column that selects the row; empty: the last row."""
     equal_to: str = ""
@@ -96,29 +104,33 @@ class MetricReading:
 def parse_metric(text: str, out: str = "out") -> ResultMetric:
     """Parse a metric. Raises `MetricError`, whose message explains the format."""
     kind, _, rest = text.partition(":")
-    if kind == "stdout":
-        return ResultMetric(text, "stdout", "", _compile_expression(rest))
+    if kind in PRINTED_KINDS:
+        return _parse_expression(text, "stdout" if kind == "stdout" else "output", "", rest)
     if kind == PREDICTIONS_KIND:
         place, _, name = rest.rpartition("@")
         return ResultMetric(text, kind, _check_inside(place.replace("{out}", out), text), name)
     place = _check_inside(kind.replace("{out}", out), text)
     if place.endswith(TABLE_SUFFIXES):
         return _parse_row_metric(place, rest, text)
-    if not place.endswith(".json") or not rest:
+    if not rest:
         raise MetricError(f"cannot read the metric {text!r}: write {_METRIC_FORMS}")
-    return ResultMetric(text, "json", place, rest)
+    if place.endswith(".json"):
+        return ResultMetric(text, "json", place, rest)
+    if not PurePosixPath(place).suffix:
+        raise MetricError(f"cannot read the metric {text!r}: write {_METRIC_FORMS}")
+    return _parse_expression(text, "text", place, rest)
 
 
-def _compile_expression(written: str) -> str:
+def _parse_expression(text: str, kind: MetricKind, place: str, written: str) -> ResultMetric:
+    found = _REDUCTION.fullmatch(written)
+    expression, reduction = (found[1], found[2]) if found else (written, "")
     try:
-        groups = re.compile(written).groups
+        groups = re.compile(expression).groups
     except re.error as error:
-        raise MetricError(f"invalid regular expression {written!r}: {error}") from error
+        raise MetricError(f"invalid regular expression {expression!r}: {error}") from error
     if not groups:
-        raise MetricError(
-            f"stdout:{written} has no group: put the number in parentheses, as in stdout:accuracy ([0-9.]+)"
-        )
-    return written
+        raise MetricError(f"{text} has no group: put the number in parentheses, as in stdout:accuracy ([0-9.]+)")
+    return ResultMetric(text, kind, place, expression, "" if reduction == "last" else reduction)
 
 
 def _check_inside(place: str, text: str) -> str:
@@ -231,9 +243,25 @@ def _parse_number(text: object, metric: ResultMetric) -> float:
 
 
 def _read_stdout(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    found = [match[1] for match in re.finditer(metric.name, stdout)]
+    return _reduce_matches(metric, stdout)
+
+
+def _read_text(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
+    name, note = find_file(metric.place, folder, since)
+    with open_regular(folder, name, MAX_METRIC_BYTES) as file:
+        value, more = _reduce_matches(metric, file.read().decode(errors="replace"))
+    return value, "; ".join(filter(None, (note, more)))
+
+
+def _reduce_matches(metric: ResultMetric, text: str) -> tuple[float, str]:
+    """Return the number of the last match, or the mean, minimum or maximum over all of them."""
+    found = [match[1] for match in re.finditer(metric.name, text)]
     if not found:
-        raise MetricNotFound(f"no printed line matches {metric.name!r}")
+        raise MetricNotFound(f"no {'line' if metric.place else 'printed line'} matches {metric.name!r}")
+    if metric.extremum:
+        values = [_parse_number(one, metric) for one in found]
+        reduce = {"mean": fmean, "min": min, "max": max}[metric.extremum]
+        return reduce(values), f"the {metric.extremum} of {len(found)} matches"
     return _parse_number(found[-1], metric), f"{len(found)} matches, the last was taken" if len(found) > 1 else ""
 
 
@@ -306,7 +334,9 @@ def _is_equal(found: object, wanted: str) -> bool:
 _READERS: dict[MetricKind, Callable[[ResultMetric, Path, str, float | None], tuple[Any, str]]] = {
     "json": _read_json,
     "table": _read_table,
+    "text": _read_text,
     "stdout": _read_stdout,
+    "output": _read_stdout,
 }
 
 

@@ -18,7 +18,7 @@ from itertools import accumulate
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.failures import strip_colours
 from labwright.sandbox.limited_process import call_limited
-from labwright.sandbox.repository.metric import parse_metric
+from labwright.sandbox.repository.metric import PRINTED_KINDS, parse_metric
 
 WITHHELD_LINE = "[line withheld: it may reveal test results]"
 _NUMBER_PATTERN = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?")
@@ -38,7 +38,7 @@ class OutputRedactor:
         found = [re.compile(pattern) for pattern in patterns]
         if test_metric:
             metric = parse_metric(test_metric)
-            if metric.kind == "stdout":
+            if metric.kind in PRINTED_KINDS:
                 found.append(re.compile(metric.name))
             else:
                 key = re.escape(metric.name.rpartition(".")[2])

@@ -133,8 +133,7 @@ def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
     yield from (f"- {one}" for one in code.imported.faults)
     if (found := code.command) is not None:
         ran = next(
-            (one.repair.argv for one in reversed(code.repairs) if one.kept and one.repair.kind == "argv"),
-            found.command.argv,
+            (one.repair.argv for one in reversed(code.repairs) if one.kept and one.repair.argv), found.command.argv
         )
         source = "user" if found.by == "person" else found.by
         yield f"\n## Command\n\n    {format_command_line(ran)}\n"

@@ -73,6 +73,7 @@ from labwright.stages.repository.arm_runs import (
     name_arm,
     read_value,
 )
+from labwright.stages.repository.authors import propose_parts
 from labwright.stages.repository.baseline_reproduction import RepositoryReproduction
 from labwright.stages.repository.component_discovery import (
     LOSS_TERM,
@@ -88,8 +89,9 @@ LARGE_EFFECT_SHARES = {"max": 0.5, "min": 0.1}
 """Share of the baseline, by direction of the metric, above which an effect is compared with the floor. A metric to
 be minimized is bounded by chance level, which may be close to the baseline.
 """
-SUSPECT_GAIN_SHARE = 0.5
-"""Share of the baseline; a larger gain raises the question whether the component produces the scored data."""
+SUSPECT_GAIN_SHARES = {"rule": 0.5, "author": 0.05}
+"""Share of the baseline; a larger gain raises the question whether the component produces the scored data, sooner for
+the patches of an author."""
 MAX_FRESH_SEEDS = 3 * CONFIRM_SEEDS
 """Maximum number of fresh seeds of a component whose effects are equal at all of them."""
 
@@ -159,6 +161,8 @@ class RepositoryAblation:
         self._trace = CallTrace()
         self._floor_task: asyncio.Task[float | None] | None = None
         self._joint_set: tuple[str, ...] = ()
+        self._no_parts = ""
+        """Why an author named no parts."""
 
     @property
     def _code(self) -> RepositoryState:
@@ -175,7 +179,7 @@ class RepositoryAblation:
         if (found := await self._find_parts()) is None:
             return
         if not found.parts:
-            why = "no part was found that a run can do without"
+            why = self._no_parts or "no part was found that a run can do without"
             self._conclude(AblationsConcluded(results=(), top=(), runs=self._runs_spent, stopped=why))
             return
         await gather_all([self._run(self._search_baseline, seed) for seed in self.seeds])
@@ -203,7 +207,8 @@ class RepositoryAblation:
         if known is None or budget not in (None, known.budget):
             texts = await asyncio.to_thread(self.runs.mirror.read_texts, self.setup.tree)
             found = discover_components(texts, self.setup.command, self._trace)
-            found = await self._reproduction.queries.assess_parts(found, self.setup.command, self._trace, texts)
+            if self.context.models.has_author:
+                found, self._no_parts = await propose_parts(self.context, self.setup, found, self._trace)
             known = self._limit_to_budget(found, budget)
             self.context.recorder.append(known)
         self._part_states = {part.name: _PartState(part) for part in known.parts}
@@ -236,27 +241,10 @@ class RepositoryAblation:
     async def _measure_part(self, one: _PartState) -> None:
         """Ablate a component with the first mutation that works; if all remove the whole model, use the one with
         the smallest loss.
-
-        If no rule-based mutation works, ask a model for a patch.
         """
         await self._try_ways(one, range(min(MAX_WAYS_PER_PART, len(one.part.mutations))))
         if one.gate == "moved" and await self._changes_scored_data(one):
             one.gate = "changes what is scored"
-        if one.way >= 0 or one.at_floor or self.context.state.limit_reason is not None:
-            return
-        tried = [
-            f"{one.part.mutations[way].what}: {known.gate}" + (f" ({known.why})" if known.why else "")
-            for (name, way), known in self._code.tried_mutations.items()
-            if name == one.part.name and way < len(one.part.mutations)
-        ]
-        texts = await asyncio.to_thread(self.runs.mirror.read_texts, self.setup.tree)
-        mutation, why = await self._reproduction.queries.write_patch(one.part, tried, self.setup.command, texts)
-        way = len(one.part.mutations)
-        if mutation is None:
-            one.gate = self._record_gate(one.part.name, way, None, "unverified", why)
-            return
-        one.part = one.part.model_copy(update={"mutations": (*one.part.mutations, mutation)})
-        await self._try_ways(one, range(way, way + 1))
 
     async def _try_ways(self, one: _PartState, ways: Iterable[int]) -> None:
         for way in ways:
@@ -342,7 +330,8 @@ class RepositoryAblation:
         """Return whether a component whose removal improves the result far too much produces the scoring targets: in a
         traced run, none of the scored data is the same as before."""
         baseline, effect = self._first_baseline, self._list_effects(one).get(self.seeds[0])
-        if baseline is None or effect is None or effect > -SUSPECT_GAIN_SHARE * abs(baseline):
+        share = SUSPECT_GAIN_SHARES["author" if self.context.models.has_author else "rule"]
+        if baseline is None or effect is None or effect > -share * abs(baseline):
             return False
         tree = self._build_tree([one.mutation])
         arm = self._build_search_arm(

@@ -8,13 +8,17 @@ Source: AblateCell, reproduction phase.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from labwright.models.roles.repository import CommandChoice
+from labwright.models.author import NO_AUTHOR, WorkStopped
+from labwright.models.roles.coder import CoderFact
+from labwright.models.roles.repository import PreparedCommand, PrepareInputs
 from labwright.record.baseline_check import check_baseline, parse_expected
+from labwright.record.errors import UsageError
 from labwright.record.events.repository_events import BaselineChecked, CommandFound, RepairTried
 from labwright.record.schema.nodes import CellRun
 from labwright.record.schema.repository import (
@@ -35,10 +39,17 @@ from labwright.stages.repository.arm_runs import (
     gather_all,
     read_value,
 )
+from labwright.stages.repository.authors import (
+    build_edits,
+    find_preparation_faults,
+    format_machine,
+    let_author_work,
+    list_command_facts,
+    shorten_reasons,
+)
 from labwright.stages.repository.code_index import index_code
 from labwright.stages.repository.command_discovery import find_script, find_seed_args, list_candidates
 from labwright.stages.repository.known_fixes import compute_signature, propose_fixes
-from labwright.stages.repository.model_queries import ModelQueries
 from labwright.stages.run_context import RunContext
 
 MAX_REPAIRS, MAX_REPAIRS_PER_SIGNATURE = 8, 3
@@ -55,17 +66,29 @@ async def reproduce(context: RunContext) -> None:
 
 
 async def _find_command(context: RunContext) -> CommandFound:
-    """Return the command, from the record or newly determined."""
+    """Return the command, from the record or newly determined. Raises `RepositoryError` if there is none."""
     if (known := context.state.repository_state.command) is not None:
         return known
     code, repository = context.code, context.repository
-    assert repository is not None
+    assert repository is not None and repository.environment is not None
     texts = repository.mirror.read_texts(code.tree)
     given = code.command_record if code.command else None
     found = choose_command(texts, given, code.metric, direction=code.direction, scale=code.scale)
     if found is None:
-        asking = ModelQueries(context.models, context.recorder)
-        found = to_command_found(await asking.choose_command(texts, given, code.metric), code.scale)
+        if not context.models.has_author:
+            lacking = "--metric" if code.command else "--command 'python train.py --seed {seed}'"
+            raise RepositoryError(f"no command and metric were found by rules: give {lacking}; {NO_AUTHOR}")
+        start = code.command_record.model_copy(update={"metric": code.metric})
+        setup = CommandSetup(code.tree, start, repository.environment)
+        prepared = await _Preparation(context, setup, given, failed="").prepare()
+        if isinstance(prepared, str):
+            raise RepositoryError(
+                f"no command was found that produces the result ({prepared}): give --command and --metric"
+            )
+        if prepared.repair is not None:
+            RepositoryReproduction(context, prepared.found).accept_repair("as published", prepared.repair)
+        context.recorder.append(prepared.found)
+        return prepared.found
     found = found.model_copy(
         update={
             "expected": parse_expected(code.expect) if code.expect else found.expected,
@@ -76,6 +99,129 @@ async def _find_command(context: RunContext) -> CommandFound:
     return found
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """A command that gave a value, as an author handed it in, and the repairs that it needs."""
+
+    found: CommandFound
+    setup: CommandSetup
+    repair: RepositoryRepair | None
+    """What it changes, all together; None: nothing."""
+
+
+class _Preparation:
+    """An author's work on the command of a repository, and the check of what it hands in: the program runs it.
+
+    `command` is kept, except for what makes it run: the user's, or one found by rules.
+    """
+
+    def __init__(
+        self, context: RunContext, setup: CommandSetup, command: RepositoryCommand | None, *, failed: str
+    ) -> None:
+        self._context, self._setup, self._command, self._failed = context, setup, command, failed
+        self._runs = ArmRuns(context)
+        self._texts = self._runs.mirror.read_texts(setup.tree)
+        self._accepted: _Prepared | None = None
+
+    async def prepare(self) -> _Prepared | str:
+        """Return the prepared command, or why there is none. Raises `ModelError`, `ExecutorError`."""
+        code, facts = self._context.code, list(list_command_facts(self._texts, self._setup))
+        given = [f"--command {code.command}"] * bool(code.command) + [f"--metric {code.metric}"] * bool(code.metric)
+        given += [f"--env {name}={value}" for name, value in code.env.items()]
+        given += [f"--mount {name}=..." for name in code.mounts]
+        machine = format_machine(self._context, self._setup)
+        limits = f"One run may take {self._context.node_seconds:g} s. {machine}"
+        facts.insert(0, CoderFact(title="What the user gave", text="\n".join(given) or "nothing"))
+        if self._failed:
+            command = format_command_line(self._setup.command.argv)
+            facts.insert(0, CoderFact(title=f"`{command}` fails now", text=self._failed))
+        task = "repair" if self._failed else "prepare"
+        inputs = PrepareInputs(facts=tuple(facts[:10]), surroundings=limits)
+        made = await let_author_work(self._context, task, self._setup, inputs, PreparedCommand, self._check)
+        if made.result is None:
+            return made.ended
+        if self._accepted is None:  # a resumed study: the check is recorded, its value is not
+            self._accepted = await asyncio.to_thread(self._build, made.result, made.tree)
+        return self._accepted
+
+    async def _check(self, answer: PreparedCommand, tree: str) -> str:
+        """Return why a result is refused: it changes what it may not, or gives no value."""
+        try:
+            made = await asyncio.to_thread(self._build, answer, tree)
+        except (RepositoryError, UsageError) as error:
+            return str(error)
+        after = self._runs.mirror.read_texts(tree)
+        changed = {path: text for path, text in after.items() if self._texts.get(path) != text}
+        command = made.setup.command
+        wrong = list(find_preparation_faults(self._command, command, answer.expected, self._texts, changed))
+        if (metric := self._setup.command.metric) and command.metric != metric:
+            wrong.append(f"the metric is given: {metric}")
+        given = self._context.code.command_record
+        if self._context.code.command and find_script(command.argv, after) != find_script(given.argv, after):
+            wrong.append(f"the user gave the program {format_command_line(given.argv)}: keep it")
+        if wrong:
+            return "\n".join(wrong)
+        study = RepositoryReproduction(self._context, made.found)
+        arm = study.build_trial(made.setup, shorten_reasons(answer.reasons))
+        values: list[float | None] = []
+        for seed in BASELINE_SEEDS[: 1 + command.seeded]:
+            if (run := await self._runs.run(arm, seed)) is None:
+                raise WorkStopped(self._context.state.limit_reason or "the study stops")
+            if run.failure is not None:
+                return f"seed {seed}: {run.failure.message}\n{run.stdout_tail[-4000:]}"
+            values.append(read_value(run, arm.metric))
+        if None in values:
+            return f"{command.metric} gave no value"
+        if command.seeded and values[0] == values[1]:
+            return (
+                f"two seeds gave the same value, {values[0]!r}, so {{seed}} has no effect: make it take effect, or "
+                "leave it out if nothing is random"
+            )
+        self._accepted = made
+        return ""
+
+    def _build(self, answer: PreparedCommand, tree: str) -> _Prepared:
+        """Return the command with its setup and repairs. Raises `RepositoryError`, `UsageError`."""
+        code, before = self._context.code, self._setup
+        seeded = any("{seed}" in word for word in answer.words)
+        command = RepositoryCommand(
+            argv=answer.words,
+            env=before.command.env | answer.env,
+            metric=answer.metric,
+            direction=code.direction if code.metric else answer.direction,
+            scale=code.scale,
+            seeded=seeded,
+        )
+        parse_metric(command.metric)
+        environment = before.environment
+        if answer.pins:
+            environment = add_packages(environment, answer.pins, self._context.sandbox)
+            if environment.packages == before.environment.packages:
+                last = _format_last(environment.deviations)
+                raise RepositoryError(f"{', '.join(answer.pins)} cannot be installed: {last}")
+        reason = shorten_reasons(answer.reasons)
+        edits = build_edits(self._texts, self._runs.mirror.read_texts(tree))
+        known = self._setup.command if self._failed else command
+        repair = RepositoryRepair(
+            kind="prepared",
+            pins=answer.pins,
+            edits=edits,
+            argv=command.argv if known.argv != command.argv else (),
+            env={name: value for name, value in command.env.items() if known.env.get(name) != value},
+            reason=reason,
+        )
+        is_empty = not (repair.pins or repair.edits or repair.argv or repair.env)
+        expected = code.expect or answer.expected
+        found = CommandFound(
+            command=command,
+            expected=parse_expected(expected) if expected else None,
+            by="person" if code.command and code.metric else "model",
+            why=reason,
+        )
+        setup = CommandSetup(tree, command, environment)
+        return _Prepared(found, setup, None if is_empty else repair)
+
+
 @dataclass
 class RepositoryReproduction:
     """Makes a repository's command run and checks its result. Kept repairs of the record are applied."""
@@ -84,7 +230,6 @@ class RepositoryReproduction:
     command: CommandFound
     seeds: tuple[int, ...] = BASELINE_SEEDS
     runs: ArmRuns = field(init=False)
-    queries: ModelQueries = field(init=False)
     setup: CommandSetup = field(init=False)
     arm: RepositoryArm = field(init=False)
     """The repository as it runs today."""
@@ -93,7 +238,7 @@ class RepositoryReproduction:
     def __post_init__(self) -> None:
         context, repository = self.context, self.context.repository
         assert repository is not None and repository.environment is not None
-        self.runs, self.queries = ArmRuns(context), ModelQueries(context.models, context.recorder)
+        self.runs = ArmRuns(context)
         self.setup = CommandSetup(repository.code.tree, self.command.command, repository.environment)
         self.arm = self._build_arm(self.setup, UNMODIFIED)
         for event in context.state.repository_state.repairs:
@@ -108,6 +253,8 @@ class RepositoryReproduction:
         base = replace(setup, tree=self.context.repository.code.tree)
         if title == UNMODIFIED:
             return self.runs.build_arm(BASELINE_ARM, title, base, stage="preliminary", kind="draft")
+        if not self.runs.list_nodes(self.arm) and not traced:  # an author prepared it before anything was run
+            return self.runs.build_arm(BASELINE_ARM, title, base, tree=setup.tree, stage="preliminary", kind="draft")
         return self.runs.build_arm(
             BASELINE_ARM,
             title,
@@ -118,6 +265,18 @@ class RepositoryReproduction:
             parent=self.runs.find_node(self.arm),
             traced=traced,
         )
+
+    def build_trial(self, setup: CommandSetup, title: str) -> RepositoryArm:
+        """Build the arm that tries a setup: the repository itself if nothing of it changes."""
+        return self._build_arm(setup, UNMODIFIED if setup.tree == self.context.code.tree else title)
+
+    def accept_repair(self, signature: str, repair: RepositoryRepair) -> None:
+        """Record a repair of an author, which was run, and use it."""
+        if any(one.repair == repair for one in self.context.state.repository_state.repairs):
+            return  # by a process that ended right after
+        self.setup = self._apply_repair(repair)
+        self._record_repair(signature, repair, "model", self.setup, kept=True, then="")
+        self.arm = self._build_arm(self.setup, repair.reason)
 
     async def reproduce(self) -> None:
         """Repair the command until it gives a value, and record the baseline. Raises `ExecutorError`."""
@@ -145,20 +304,22 @@ class RepositoryReproduction:
                 return self._explain_missing_value(run)
             message = run.failure.message if run.failure else ""
             description = message if signature in message else f"{signature} ({message})"
-            repair, by = await self._find_next_repair(signature, run) if self._may_repair(signature) else (None, "rule")
+            repair = self._find_known_repair(signature, run) if self._may_repair(signature) else None
             if repair is None:
+                if await self._let_author_repair(signature, description, run):
+                    continue
                 return description
             try:
                 changed = self._apply_repair(repair)
                 arm = self._build_arm(changed, repair.reason)
             except RepositoryError as error:
-                self._record_repair(signature, repair, by, self.setup, kept=False, then=str(error))
+                self._record_repair(signature, repair, "rule", self.setup, kept=False, then=str(error))
                 continue
             if (again := await self.runs.run(arm, self.seeds[0])) is None:
                 return None
             then = compute_signature(again.failure, again.stdout_tail)
             kept = then != signature
-            self._record_repair(signature, repair, by, changed, kept=kept, then=then)
+            self._record_repair(signature, repair, "rule", changed, kept=kept, then=then)
             if kept:
                 self.setup, self.arm = changed, arm
 
@@ -177,19 +338,24 @@ class RepositoryReproduction:
             and time.monotonic() - self._started < MAX_REPAIR_MINUTES * 60
         )
 
-    async def _find_next_repair(
-        self, signature: str, run: CellRun
-    ) -> tuple[RepositoryRepair | None, Literal["rule", "model"]]:
-        """Return an untried repair and its source."""
+    def _find_known_repair(self, signature: str, run: CellRun) -> RepositoryRepair | None:
+        """Return the next rule's repair that was not tried."""
         tried = [one.repair for one in self.context.state.repository_state.repairs]
-        known = next((one for one in self._list_known_repairs(signature, run) if one not in tried), None)
-        if known is not None:
-            return known, "rule"
-        texts = self.runs.mirror.read_texts(self.setup.tree)
-        found = await self.queries.propose_repair(run, self.setup, texts)
-        return (
-            found if found is None or keeps_program(found, self.context.state.repository_state.command, texts) else None
-        ), "model"
+        return next((one for one in self._list_known_repairs(signature, run) if one not in tried), None)
+
+    async def _let_author_repair(self, signature: str, description: str, run: CellRun) -> bool:
+        """Let an author repair the command, once in a study. Return whether it runs then."""
+        state = self.context.state.repository_state
+        if not self.context.models.has_author or any(one.by == "model" for one in state.repairs):
+            return False
+        failed = f"{description}\n\n{run.stdout_tail[-8000:]}"
+        prepared = await _Preparation(self.context, self.setup, self.setup.command, failed=failed).prepare()
+        if isinstance(prepared, str):
+            return False
+        if prepared.repair is None:
+            return False
+        self.accept_repair(signature, prepared.repair)
+        return True
 
     def _list_known_repairs(self, signature: str, run: CellRun) -> list[RepositoryRepair]:
         texts, command = self.runs.mirror.read_texts(self.setup.tree), self.setup.command
@@ -211,6 +377,14 @@ class RepositoryReproduction:
     def _apply_repair(self, repair: RepositoryRepair) -> CommandSetup:
         """Return the setup with a repair applied. Raises `RepositoryError` if that is impossible."""
         setup = self.setup
+        if repair.kind == "prepared":
+            for kind in ("pins", "argv", "env", "patch"):
+                if repair.edits if kind == "patch" else getattr(repair, kind):
+                    setup = self._apply_to(setup, repair.model_copy(update={"kind": kind}))
+            return setup
+        return self._apply_to(setup, repair)
+
+    def _apply_to(self, setup: CommandSetup, repair: RepositoryRepair) -> CommandSetup:
         if repair.kind == "pythonpath":
             return replace(setup, environment=add_import_folder(setup.environment, repair.env["PYTHONPATH"]))
         if repair.kind == "pins":
@@ -237,7 +411,7 @@ class RepositoryReproduction:
     ) -> None:
         code = self.context.state.repository_state
         commit = ""
-        if kept and repair.kind == "patch" and code.imported is not None:
+        if kept and repair.edits and code.imported is not None:
             parent = next((one.commit for one in reversed(code.repairs) if one.commit), code.imported.commit)
             commit = self.runs.mirror.commit(setup.tree, parent, repair.reason)
         self.context.recorder.append(
@@ -321,27 +495,6 @@ def choose_command(
         ),
         by="repository",
         why=f"from {best.location}" + (f"; {others}" if others else ""),
-    )
-
-
-def to_command_found(choice: CommandChoice | None, scale: float) -> CommandFound:
-    """Convert a model's choice. Raises `RepositoryError` if there is none or it is invalid."""
-    if choice is None:
-        raise RepositoryError(
-            "no command was found that produces the result: pass it with --command 'python train.py --seed {seed}'"
-        )
-    parse_metric(choice.metric)
-    return CommandFound(
-        command=RepositoryCommand(
-            argv=choice.words,
-            metric=choice.metric,
-            direction=choice.direction,
-            scale=scale,
-            seeded=any("{seed}" in word for word in choice.words),
-        ),
-        expected=parse_expected(choice.expected) if choice.expected else None,
-        by="model",
-        why=choice.why,
     )
 
 

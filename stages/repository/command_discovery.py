@@ -7,16 +7,18 @@ it.
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from labwright.record.schema.repository import split_folder
 from labwright.stages.repository.code_index import CodeIndex, find_module_name, index_code
 from labwright.stages.repository.config_options import ParserOption, find_hydra_config, find_keys, find_options
 
 _COMMAND_LINE = re.compile(
-    r"^[ \t]*(?:[-*$>|][ \t]*)?(?:run:[ \t]*)?((?:[A-Z_]+=\S+[ \t]+)*(?:uv run |poetry run )?"
+    r"^[ \t]*(?:[-*$>|][ \t]*)?(?:run:[ \t]*)?((?:cd [\w./-]+ && )?(?:[A-Z_]+=\S+[ \t]+)*(?:uv run |poetry run )?"
     r"(?:python3?|torchrun|accelerate launch)\s[^`#\n]*)",
     re.MULTILINE,
 )
@@ -97,7 +99,8 @@ def insert_seed(argv: Sequence[str], code: CodeIndex) -> tuple[str, ...]:
 
 def find_script(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
     """Return the file that a command line runs; None if it is not in the repository."""
-    words = list(argv)
+    folder, rest = split_folder(argv)
+    words = list(rest)
     while words and (re.match(r"[A-Z_]+=", words[0]) or words[0] in ("uv", "poetry", "run", "accelerate", "launch")):
         words.pop(0)
     if words[1:2] == ["-m"] and len(words) > 2:
@@ -112,15 +115,17 @@ def find_script(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
             ),
             None,
         )
-    named = next((word for word in words[1:] if word.endswith(".py")), None)
-    return named.removeprefix("./") if named and named.removeprefix("./") in texts else None
+    named = next((word for word in words[1:] if word.endswith(".py")), "")
+    path = posixpath.normpath(posixpath.join(folder, named))
+    return path if named and path in texts else None
 
 
 def find_missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
     """Return the first Python file of a command line if the repository lacks it; empty otherwise."""
-    if not re.fullmatch(r"python(3(\.\d+)?)?|torchrun", argv[0]) or find_script(argv, texts):
+    _, words = split_folder(argv)
+    if not re.fullmatch(r"python(3(\.\d+)?)?|torchrun", words[0]) or find_script(argv, texts):
         return ""
-    first = next((word for word in argv[1:] if not word.startswith("-")), "")
+    first = next((word for word in words[1:] if not word.startswith("-")), "")
     return first if first.endswith(".py") and not first.startswith("/") and "{" not in first else ""
 
 
@@ -144,6 +149,8 @@ def _find_in_document(path: str, text: str, code: CodeIndex) -> Iterator[Command
         except ValueError:
             continue
         words = [word for word in words if word not in ("\\",)]
+        folder, rest = split_folder(words)
+        words = list(rest)
         if any(word in ("|", ">", "&&", ";", "pip", "venv", "pytest", "-c") for word in words):
             continue
         env: dict[str, str] = {}
@@ -154,8 +161,9 @@ def _find_in_document(path: str, text: str, code: CodeIndex) -> Iterator[Command
             words.pop(0)
         if len(words) < 2:
             continue
-        script = find_script(words, code.texts)
         named = words[2] if words[1] == "-m" and len(words) > 2 else words[1]
+        words = ["cd", folder, "&&", *words] if folder else words
+        script = find_script(words, code.texts)
         wrong = f"there is no {named}" if script is None else find_unknown_options(words, code)
         if script is not None and _AUXILIARY_PATH.search(script):
             continue

@@ -199,7 +199,7 @@ class PatchBuilder:
             raise SourceTreeError(f"{path} contains the result, which only the program may write")
         if text != base.get(path) and (why := find_tampering(path, base.get(path, ""), text, METRIC_NAME)):
             raise SourceTreeError(why)
-        keys = "|".join(re.escape(one.name.rpartition(".")[2]) for one in metrics if one.kind != "stdout")
+        keys = "|".join(re.escape(one.name.rpartition(".")[2]) for one in metrics if one.kind in ("json", "table"))
         writes = re.compile(rf"[\"'](?:{keys})[\"']") if keys else None
         lost = [
             line.strip()

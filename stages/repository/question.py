@@ -1,13 +1,14 @@
 """Answer a research question with one experiment on a repository: design it, run it, conclude from its results.
 
 The design is recorded before any file changes. The experiment is a node: a script that the author adds measures every
-arm, metric and seed, and the program reads them from its file of results. A failed attempt is repaired a limited number
-of times, each time in a node of its own. The unmodified repository is another node. A resumed study repeats neither a
-run nor an answered call.
+arm, metric and seed, and the program reads them from its file of results. The author works with tools in one session;
+what it hands in is run in a node of its own, and a failure goes back to it, a limited number of times. The unmodified
+repository is another node. A resumed study repeats neither a run nor an answered call.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,19 +18,19 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from labwright.models.author import WorkStopped
+from labwright.models.roles.coder import CoderFact
 from labwright.models.roles.questions import (
-    QUESTION_CODE,
     QUESTION_CONCLUSION,
     QUESTION_DESIGN,
     AuthorAnswer,
-    CodeAnswer,
     ConclusionAnswer,
+    ExperimentInputs,
+    ExperimentScript,
     ListedValue,
-    QuestionCodeInputs,
     QuestionConclusionInputs,
     QuestionInputs,
 )
-from labwright.models.roles.repository import ShownFile
 from labwright.models.roles.role import Role
 from labwright.record.claims.question_results import (
     EXPERIMENT_ARM,
@@ -52,13 +53,12 @@ from labwright.record.result_macros import to_plain_text
 from labwright.record.run_folder import RunFolder, hash_texts, read_source
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import Node
-from labwright.record.schema.repository import RepositoryCommand
+from labwright.record.schema.repository import RepositoryCommand, format_command_line
 from labwright.record.schema.research_question import ExperimentDesign, ResearchQuestion
-from labwright.record.source_edits import apply_edits
-from labwright.record.source_tree import SourceTreeError
 from labwright.sandbox.repository.git_mirror import open_mirror
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
+from labwright.stages.repository.authors import format_machine, let_author_work, list_files_fact
 from labwright.stages.repository.question_conclusion import find_conclusion_faults, summarize_results
 from labwright.stages.repository.repository_context import build_context, read_requested
 from labwright.stages.run_context import RunContext, decision_number, wait_to_start
@@ -69,7 +69,7 @@ REPORT_FILE, ANSWER_FILE, PATCH_FILE = "report.md", "answer.json", "change.patch
 RESULTS_FILE = f"{OUTPUT_FOLDER}/results.json"
 SCRIPT_FILE = "reproduce.sh"
 MAX_TRIES, MAX_TURNS, MAX_REQUESTS = 5, 3, 3
-"""Maximum numbers of attempts at the experiment, answers per question, and requests of the author for more files."""
+"""Maximum numbers of runs of the experiment, answers per question, and requests for more files in the design."""
 MAX_LISTED_VALUES = 400
 """Maximum number of values that a conclusion may print; the means of all arms come first."""
 MIN_TRY_SECONDS = 5.0
@@ -114,11 +114,6 @@ class QuestionStudy:
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
-    def _compute_seconds_left(self, number: int) -> float:
-        """Return the seconds that the attempts before this one have left; independent of when it is called."""
-        spent = [one.attempts[-1].seconds for one in list_experiment_nodes(self.state)[: number - 1] if one.attempts]
-        return self.question.minutes * 60 - sum(spent)
-
     def _build_setup(self, argv: Sequence[str], metric: str) -> CommandSetup:
         assert self.context.repository is not None and self.context.repository.environment is not None
         command = RepositoryCommand(
@@ -150,25 +145,56 @@ class QuestionStudy:
         return f"{fmean(values):.6g} over {len(values)} seeds, in {seconds:.0f} s"
 
     async def _carry_out(self, design: ExperimentDesign, as_it_is: str) -> Node | None:
-        """Return the node of the attempt that measured everything, otherwise of the last one; None without one."""
-        node, files = None, dict[str, str]()
-        for number in range(1, MAX_TRIES + 1):
-            if self.state.limit_reason is not None:
-                return node
-            if self._compute_seconds_left(number) < MIN_TRY_SECONDS and number > len(list_experiment_nodes(self.state)):
-                return node
-            made = await self._write_code(number, design, as_it_is, files, node)
-            if made is None:
-                return node
-            files = made
-            runs = ArmRuns(replace(self.context, node_seconds=self._compute_seconds_left(number)))
-            ran = await runs.run(self._build_experiment(design, files, node), 0)
-            if ran is None:
-                return node
-            node = list_experiment_nodes(self.state)[number - 1]
-            if node.status == "good":
-                return node
-        return node
+        """Let an author write the experiment, and return the node that measured everything, otherwise the last one;
+        None without one.
+
+        The program runs what the author hands in; the author sees the failure and may hand in again.
+        """
+        if not self.context.models.has_author or self.state.limit_reason is not None:
+            return None
+
+        async def check(answer: ExperimentScript, tree: str) -> str:
+            after = await asyncio.to_thread(self.mirror.read_texts, tree)
+            made = {path: text for path, text in after.items() if self.texts.get(path) != text}
+            made[SCRIPT_FILE] = answer.script.rstrip("\n") + "\n"
+            if wrong := list(find_change_faults(made, self.question)):
+                return "\n".join(wrong)
+            return await self._try(made, design)
+
+        setup = self._build_setup(self.question.run or ("bash", SCRIPT_FILE), "")
+        facts = (
+            CoderFact(title="The question", text=self._describe_question(as_it_is)),
+            CoderFact(title="The design", text="\n".join(design.statements)),
+            list_files_fact(self.texts, setup.command),
+        )
+        limits = f"The script may take {self.question.minutes:g} minutes. {format_machine(self.context, setup)}"
+        await let_author_work(
+            self.context, "code", setup, ExperimentInputs(facts=facts, surroundings=limits), ExperimentScript, check
+        )
+        tries = list_experiment_nodes(self.state)
+        return next((one for one in tries if one.status == "good"), tries[-1] if tries else None)
+
+    async def _try(self, files: Mapping[str, str], design: ExperimentDesign) -> str:
+        """Run an experiment and return why it failed; empty if it measured everything."""
+        tries = list_experiment_nodes(self.state)
+        arm = self._build_experiment(design, files, tries[-1] if tries else None)
+        before = [one for one in tries if one.source_sha256 != arm.sha256]
+        seconds = self.question.minutes * 60 - sum(one.attempts[-1].seconds for one in before if one.attempts)
+        if len(before) == len(tries) and (len(tries) >= MAX_TRIES or seconds < MIN_TRY_SECONDS):
+            raise WorkStopped(f"{len(tries)} runs failed, and {max(0.0, seconds):.0f} s are left for another")
+        ran = await ArmRuns(replace(self.context, node_seconds=max(MIN_TRY_SECONDS, seconds))).run(arm, 0)
+        if ran is None:
+            raise WorkStopped(self.state.limit_reason or "the study stops")
+        return "" if ran.failure is None else f"{ran.failure.message}\n{ran.stdout_tail[-4000:]}"
+
+    def _describe_question(self, as_it_is: str) -> str:
+        asked = self.question
+        lines = [asked.question, asked.method, asked.instructions]
+        lines += [f"Command: {format_command_line(asked.run)}; its result: {asked.measure}."] * bool(asked.run)
+        lines += [f"The unmodified repository gave {as_it_is}."] * bool(as_it_is)
+        lines += [f"Only these files may change or be added: {', '.join(asked.may_edit)}."] * bool(asked.may_edit)
+        lines += [f"Files that may not change: {', '.join(asked.protect)}."] * bool(asked.protect)
+        return "\n\n".join(filter(None, lines))
 
     def _build_experiment(
         self, design: ExperimentDesign, files: Mapping[str, str], before: Node | None
@@ -248,37 +274,6 @@ class QuestionStudy:
         if design is not None:
             self.context.recorder.append(QuestionDesigned(design=design))
         return design
-
-    async def _write_code(
-        self, number: int, design: ExperimentDesign, as_it_is: str, files: Mapping[str, str], before: Node | None
-    ) -> dict[str, str] | None:
-        """Ask the author for the changed files and the script; the author sees the previous attempt."""
-
-        def use(found: CodeAnswer) -> tuple[dict[str, str] | None, Sequence[str]]:
-            if not found.script:
-                return None, ()
-            now = {path: text for path, text in {**self.texts, **files}.items() if path != SCRIPT_FILE}
-            touched = {*files, *(one.path for one in found.edits)}
-            try:
-                whole = apply_edits(
-                    {path: now[path] for path in touched if path in now}, files=found.files, edits=found.edits
-                )
-            except SourceTreeError as error:
-                return None, (str(error),)
-            made = {path: text for path, text in whole.items() if self.texts.get(path) != text}
-            made[SCRIPT_FILE] = found.script.rstrip("\n") + "\n"
-            wrong = list(find_change_faults(made, self.question))
-            return (None, wrong) if wrong else (made, ())
-
-        inputs = QuestionCodeInputs(
-            **self._build_inputs(as_it_is),
-            design=design,
-            seconds=self._compute_seconds_left(number),
-            failed="" if before is None else find_failure(self.state, before),
-            output=before.attempts[-1].stdout_tail[-6000:] if before is not None and before.attempts else "",
-            written=tuple(ShownFile(path=path, text=text) for path, text in files.items()),
-        )
-        return await self._ask(f"code {number}", QUESTION_CODE, inputs, use)
 
     # --- the conclusion -----------------------------------------------------------------------------------------------
 

@@ -77,6 +77,12 @@ def excerpt_around(path: str, line: int, texts: Mapping[str, str], *, lines: int
     return ShownFile(path=path, text="".join(shown), first=first + 1, whole=len(shown) == len(every))
 
 
+def find_documents(texts: Mapping[str, str]) -> list[str]:
+    """Return the paths of the README and nearby documents, the nearest first."""
+    names = (path for path in texts if re.search(r"(^|/)README|^docs?/.*\.(md|rst)$|^Makefile$", path))
+    return sorted(names, key=lambda path: (path.count("/"), path))
+
+
 def list_configuration_files(argv: Sequence[str], texts: Mapping[str, str], code: CodeIndex) -> list[str]:
     """Return the configuration files named by a command or by its parsers' defaults."""
     defaults = (str(one.value) for one in find_options(code))

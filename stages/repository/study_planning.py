@@ -14,8 +14,8 @@ from labwright.record.schema.repository import RepositoryCommand
 from labwright.stages.repository.cli_args import find_plan_faults, list_options, takes_overrides
 from labwright.stages.repository.code_index import CodeIndex, index_code
 from labwright.stages.repository.config_options import find_keys, list_variants
-from labwright.stages.repository.model_queries import read_documents
 from labwright.stages.repository.patched_arms import show_repository
+from labwright.stages.repository.repository_context import find_documents
 from labwright.stages.run_context import StudiedRepository
 
 
@@ -73,9 +73,7 @@ class RepositoryPlanning:
             dataset=self.data,
             direction=command.direction,
             space=self.repository.space,
-            repository=show_repository(
-                self.repository, checked, first_files=[one.path for one in read_documents(texts)]
-            ),
+            repository=show_repository(self.repository, checked, first_files=find_documents(texts)[:3]),
             options=tuple(map(str, list_options(command.argv, code))),
             keys=(
                 *(f"{group} is one of {', '.join(names)}" for group, names in list_variants(texts, code).items()),

@@ -18,11 +18,11 @@ from labwright.agent.cli import main
 from labwright.agent.question_file import read_question
 from labwright.inspector.status import read_status
 from labwright.models.backend import ModelRequest
+from labwright.models.conversation import ToolCall
 from labwright.models.roles.questions import (
-    CodeAnswer,
     ConclusionAnswer,
     DesignAnswer,
-    QuestionCodeInputs,
+    ExperimentInputs,
     QuestionConclusionInputs,
     QuestionInputs,
     StatedDirection,
@@ -35,11 +35,10 @@ from labwright.record.events.run_events import CommandReceived
 from labwright.record.log_reader import read_events, read_state
 from labwright.record.repository_source import ScriptResults
 from labwright.record.schema.research_question import DesignedArm, DesignedMetric, ExperimentDesign, ExperimentVariable
-from labwright.record.source_edits import WholeFile
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.repository.command_cells import read_script_results
 from tests.agent.test_cli_bad_input import refused
-from tests.evals.exp_set import make_repository
+from tests.evals.exp_set import LIBRARY, make_repository
 from tests.repositories import run_git
 
 pytestmark = pytest.mark.slow
@@ -74,6 +73,19 @@ minutes = 2
 """
 
 
+def write(path: str, text: str) -> ToolCall:
+    return ToolCall(tool="write", arguments={"path": path, "text": text})
+
+
+HAND_IN = ToolCall(tool="hand_in", arguments={"script": SCRIPT, "reasons": "draws with both spreads"})
+BROKEN = (write("work/spread.py", "import no_such\n"), HAND_IN, write("work/spread.py", CODE), HAND_IN)
+PROTECTED = (
+    write("work/spread.py", CODE),
+    write("lib/draws.py", "x = 1\n"),
+    HAND_IN,
+    write("lib/draws.py", LIBRARY),
+    HAND_IN,
+)
 FAR = "validation/repo/distance/far"
 HIGHER = {"metric": "distance", "arm": "far", "against": "near", "is": "higher"}
 
@@ -82,13 +94,15 @@ class Author:
     """Answers as a careful author would who errs once at each step."""
 
     def __init__(self) -> None:
-        self.asked: list[QuestionInputs | QuestionConclusionInputs] = []
+        self.asked: list[QuestionInputs | QuestionConclusionInputs | ExperimentInputs] = []
+        self.results: list[str] = []
+        """What tools returned to it."""
         self.die = ""
-        self.answers: Callable[[ModelRequest], DesignAnswer | CodeAnswer | ConclusionAnswer] = self
+        self.answers: Callable[[ModelRequest], DesignAnswer | ToolCall | ConclusionAnswer] = self
 
-    def __call__(self, request: ModelRequest) -> DesignAnswer | CodeAnswer | ConclusionAnswer:
+    def __call__(self, request: ModelRequest) -> DesignAnswer | ToolCall | ConclusionAnswer:
         inputs = request.inputs
-        assert isinstance(inputs, QuestionInputs | QuestionConclusionInputs)
+        assert isinstance(inputs, QuestionInputs | QuestionConclusionInputs | ExperimentInputs)
         self.asked.append(inputs)
         if self.die == request.role.name:
             raise KeyboardInterrupt
@@ -98,13 +112,11 @@ class Author:
                 conclusion=f"A larger spread raises the distance, {factor}, over five seeds.",
                 directions=(StatedDirection.model_validate(HIGHER),),
             )
-        if isinstance(inputs, QuestionCodeInputs):
-            if inputs.asked.protect and not inputs.complaints:
-                return CodeAnswer(files=(WholeFile(path="lib/draws.py", text="x = 1\n"),), script=SCRIPT)
-            broken = not inputs.failed and not inputs.asked.protect
-            return CodeAnswer(
-                files=(WholeFile(path="work/spread.py", text="import no_such\n" if broken else CODE),), script=SCRIPT
-            )
+        if isinstance(inputs, ExperimentInputs):
+            assert request.conversation is not None
+            self.results = [one.result for one in request.conversation.exchanges]
+            calls = PROTECTED if "lib/*" in inputs.facts[0].text else BROKEN
+            return calls[min(len(self.results), len(calls) - 1)]
         if inputs.requests_left == 3 and not inputs.requested:
             return DesignAnswer(wants=("lib/draws.py:draws",))
         return DesignAnswer(design=DESIGN)
@@ -147,18 +159,17 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     assert asked() == 0
     made = tmp_path / "runs" / "q"
     out = capsys.readouterr().out
-    assert out.index("designed: near, far") < out.index("n0005 draft failed") < out.index("n0007 debug ok")
+    assert out.index("designed: near, far") < out.index("n0005 draft failed") < out.index("n0006 debug ok")
     said = json.loads((made / "answer.json").read_text())
     assert said["conclusion"].startswith("A larger spread raises the distance, to 2.")
     assert "varied: spread = 1 and 3" in said["design"]
     conclusions = [one for one in author.asked if isinstance(one, QuestionConclusionInputs)]
     assert "9.87 is typed, and the question does not have it" in conclusions[1].complaints[0]
     assert "distance: far against near: higher" in conclusions[0].compared
-    codes = [one for one in author.asked if isinstance(one, QuestionCodeInputs)]
-    assert "no_such" in codes[1].failed + codes[1].output and codes[1].written[0].path == "work/spread.py"
+    assert "No module named 'no_such'" in author.results[1]
     report = (made / "report.md").read_text()
     assert f"| mean: distance of far | `{FAR}.mean` |" in report and "## Design (recorded before" in report
-    assert "n0005, the experiment, seed 0: " in report and "n0007, the experiment, repaired, seed 0: measured" in report
+    assert "n0005, the experiment, seed 0: " in report and "n0006, the experiment, repaired, seed 0: measured" in report
     patch = (made / "change.patch").read_text()
     subprocess.run(["git", "apply", "--check", "-"], input=patch, text=True, cwd=tmp_path / "repo", check=True)
     assert "--- /dev/null" in patch and (made / "reproduce.sh").read_text() == SCRIPT
@@ -168,17 +179,17 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     assert asked() == 0 and len(author.asked) == before, "nothing is asked again"
 
 
-@pytest.mark.parametrize("where", ["question_code", "question_conclusion"])
+@pytest.mark.parametrize("where", ["coder", "question_conclusion"])
 def test_cut_off_anywhere_it_goes_on_and_repeats_nothing(author: Author, tmp_path: Path, where: str) -> None:
     author.die = where
     assert asked() == 130
     author.die = ""
     assert asked() == 0
     kinds = [type(one).__name__ for one in author.asked]
-    cut = {"question_code": "QuestionCodeInputs", "question_conclusion": "QuestionConclusionInputs"}[where]
+    cut = {"coder": "ExperimentInputs", "question_conclusion": "QuestionConclusionInputs"}[where]
     assert {kind: kinds.count(kind) - (kind == cut) for kind in kinds} == {
         "QuestionInputs": 2,
-        "QuestionCodeInputs": 2,
+        "ExperimentInputs": 4,
         "QuestionConclusionInputs": 2,
     }, "what was in flight alone is asked again"
     assert len(read_state(tmp_path / "runs" / "q").cells) == 2, "no try ran again"
@@ -186,11 +197,9 @@ def test_cut_off_anywhere_it_goes_on_and_repeats_nothing(author: Author, tmp_pat
 
 def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(author: Author, tmp_path: Path) -> None:
     assert asked("ask.toml") == 0
-    codes = [one for one in author.asked if isinstance(one, QuestionCodeInputs)]
-    assert (
-        codes[0].as_it_is.startswith("0.5 over 2 seeds")
-        and "lib/draws.py is protected and may not change" in codes[1].complaints
-    )
+    [told] = {one.facts[0].text for one in author.asked if isinstance(one, ExperimentInputs)}
+    assert "The unmodified repository gave 0.5 over 2 seeds" in told
+    assert "lib/draws.py is protected and may not change" in author.results[2]
     report = (tmp_path / "runs" / "q" / "report.md").read_text()
     assert "the unmodified repository, seed 1: measured" in report
 
@@ -320,8 +329,8 @@ def test_it_waits_while_it_is_paused(author: Author, tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "q"
     paused = list[float]()
 
-    def pause_then_answer(request: ModelRequest) -> DesignAnswer | CodeAnswer | ConclusionAnswer:
-        if not paused and isinstance(request.inputs, QuestionCodeInputs):
+    def pause_then_answer(request: ModelRequest) -> DesignAnswer | ToolCall | ConclusionAnswer:
+        if not paused and isinstance(request.inputs, ExperimentInputs):
             paused.append(1.0)
             send_command(folder, CommandReceived(verb="pause", by="a"))
             threading.Timer(1.5, lambda: send_command(folder, CommandReceived(verb="resume", by="a"))).start()

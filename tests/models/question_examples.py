@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from labwright.models.roles.judge import ShownPaper
 from labwright.models.roles.question_extraction import PaperQuestionsInputs, QuestionScriptsInputs, ScriptStepsInputs
-from labwright.models.roles.questions import ListedValue, QuestionCodeInputs, QuestionConclusionInputs, QuestionInputs
+from labwright.models.roles.questions import ListedValue, QuestionConclusionInputs, QuestionInputs
 from labwright.models.roles.repository import ShownFile
 from labwright.record.schema.research_question import (
     DesignedArm,
@@ -52,14 +52,6 @@ COMMON: dict[str, Any] = {
 
 INPUTS: dict[str, BaseModel] = {
     "question_design": QuestionInputs(**COMMON),
-    "question_code": QuestionCodeInputs(
-        **COMMON,
-        design=DESIGN,
-        seconds=120.0,
-        written=(SHOWN,),
-        output="Traceback",
-        failed="ModuleNotFoundError: No module named 'x'",
-    ),
     "question_conclusion": QuestionConclusionInputs(
         asked=ASKED,
         design=DESIGN,
@@ -120,7 +112,6 @@ def make_huge_changes(long: str) -> dict[str, dict[str, object]]:
     }
     return {
         "question_design": common,
-        "question_code": {**common, "failed": long, "output": long, "written": shown},
         "question_conclusion": {
             "asked": asked,
             "values": (ListedValue(key=long, text=long, what=long),) * 99,

@@ -115,7 +115,7 @@ def test_an_edit_changes_one_place_and_equal_files_are_one_tree(code: Path, tmp_
             mirror.apply_edits(taken.tree, [RepositoryEdit(path="train.py", old=old, new="x")])
 
 
-def test_large_files_are_linked_and_git_is_not_there(code: Path, tmp_path: Path) -> None:
+def test_large_files_are_linked_and_git_has_one_commit(code: Path, tmp_path: Path) -> None:
     (code / "big.bin").write_bytes(b"\0" * (LINKED_FILE_BYTES + 1))
     (code / "link").symlink_to("train.py")
     run_git(code, "add", "-A")
@@ -124,7 +124,12 @@ def test_large_files_are_linked_and_git_is_not_there(code: Path, tmp_path: Path)
     out = tmp_path / "out"
     kept = mirror.checkout(mirror.import_head(code).tree, out)
     assert (out / "big.bin").is_symlink() and (out / "big.bin").resolve() == kept / "big.bin"
-    assert not (out / "train.py").is_symlink() and (out / "link").is_symlink() and not (out / ".git").exists()
+    assert not (out / "train.py").is_symlink() and (out / "link").is_symlink()
+    assert run_git(out, "log", "--format=%s").split("\n")[0] == "the files of this run"
+    assert run_git(out, "status", "--short", "--untracked-files=no").split() == ["T", "big.bin"]
+    again = tmp_path / "again"
+    mirror.checkout(mirror.import_head(code).tree, again)
+    assert run_git(again, "rev-parse", "HEAD") == run_git(out, "rev-parse", "HEAD"), "equal files have one commit"
 
 
 def test_what_git_does_not_hold_is_told(code: Path, tmp_path: Path) -> None:

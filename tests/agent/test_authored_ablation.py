@@ -1,0 +1,153 @@
+"""`scientist ablate` with an author: it finds the command and the parts, is killed at every step, and is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labwright.record.log_reader import read_state
+from labwright.sandbox.isolation.probe import get_probed_isolation
+from tests.repositories import FILES, make_repository
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not get_probed_isolation().is_on, reason="bubblewrap does not work here"),
+]
+FEATURES = "tinyfit/features.py"
+
+
+def use(tool: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool": tool, "arguments": arguments}
+
+
+def record(path: Path, *calls: dict[str, Any]) -> str:
+    """Write an exchange in which the author makes these calls, and return the name of the model that replays it."""
+    lines = [{"role": "coder", "ordinal": number, "answer": one} for number, one in enumerate(calls)]
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return f"replay:{path}"
+
+
+def ablate(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "labwright", "ablate", *map(str, words), "--workers", "2"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def part(name: str, old: str, new: str, **fields: Any) -> dict[str, Any]:
+    way = {"what": f"{name} adds no column", "edits": [{"path": FEATURES, "old": old, "new": new}]}
+    return {"name": name, "path": FEATURES, "symbol": name, "why": "a feature", "prior": 0.5, "ways": [way], **fields}
+
+
+PLACES = {"data": ["train.py"], "targets": ["train.py"], "metric": ["train.py"]}
+PARTS = [
+    part("tilt", "return [x[:, 0]]", "return []"),
+    part("wobble", "return [np.sin(9 * x[:, 3])]", "return []"),
+    part("bend", "", "", path="train.py", symbol="bend", ways=[{"what": "--no-bend", "words": ["--no-bend"]}]),
+]
+LITERAL_SEED = FILES["train.py"].replace("np.random.default_rng(opts.seed)", "np.random.default_rng(7)").replace(
+    'parser.add_argument("--seed", type=int, default=0)\n', ""
+)  # fmt: skip
+QUIET = LITERAL_SEED.partition('with open("metrics.json"')[0] + (
+    'import sys\nprint("r2:", float(1 - (rest ** 2).mean() / y[300:].var()), file=sys.stderr)\n'
+)
+PREPARE = (
+    use("read", path="train.py"),
+    use("run", command="python train.py", seconds=30),
+    use("hand_in", words=["python", "train.py"], metric="stdout:r2: ([0-9.]+)", direction="max", reasons="as it is"),
+    use("edit", path="train.py", old="default_rng(7)", new="default_rng(opts.seed)"),
+    use(
+        "edit",
+        path="train.py",
+        old='parser.add_argument("--no-bend"',
+        new='parser.add_argument("--seed", type=int, default=7)\nparser.add_argument("--no-bend"',
+    ),
+    use(
+        "hand_in",
+        words=["python", "train.py", "--seed", "{seed}"],
+        metric="output:r2: ([0-9.]+)",
+        direction="max",
+        reasons="the seed was a literal, and the result is on standard error",
+    ),
+)
+
+
+def test_an_author_finds_the_command_and_the_parts(tmp_path: Path) -> None:
+    """The seed is a literal, the result is on standard error, and no document names a command."""
+    files = {name: text for name, text in FILES.items() if name != "README.md"} | {"train.py": QUIET}
+    code, out = make_repository(tmp_path / "tinyfit", files), tmp_path / "out"
+    wrong = [
+        part("tilt", "return [x[:, 0]]", "return []"),
+        part("data", "rng.uniform(-1", "rng.uniform(0", path="train.py"),
+    ]
+    wrong[1]["ways"][0]["edits"][0]["path"] = "train.py"
+    model = record(
+        tmp_path / "exchange.jsonl",
+        *PREPARE,
+        use("hand_in", parts=wrong, **PLACES, reasons="a guess"),
+        use("hand_in", parts=PARTS, **PLACES, left_out=["banner: it only prints"], reasons="columns of the design"),
+    )
+    ran = ablate(code, "--model", model, "--top", 2, "--budget-runs", 30, "--out", out)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    found = json.loads((out / "ablations.json").read_text())
+    assert found["command"]["by"] == "model" and found["command"]["command"]["metric"] == "output:r2: ([0-9.]+)"
+    [repair] = found["repairs"]
+    assert repair["by"] == "model" and repair["repair"]["kind"] == "prepared" and repair["kept"]
+    assert found["baseline"]["same_seed"] == "same digits" and found["baseline"]["verdict"] == "unchecked"
+    assert found["ablations"]["top"] == ["tilt", "bend"]
+    assert {one["part"] for one in found["ablations"]["results"]} >= {"tilt", "bend", "wobble"}
+    used = list(read_state(out).tool_uses.values())
+    assert "no printed line matches" in used[2].result and used[2].failed
+    assert "train.py makes data, targets or the metric and may not change" in used[6].result
+    assert [one.tool for one in used] == ["read", "run", "hand_in", "edit", "edit", "hand_in", "hand_in", "hand_in"]
+    again = ablate(code, "--model", model, "--top", 2, "--budget-runs", 30, "--out", out)
+    assert again.returncode == 0 and len(read_state(out).answers) == 8
+
+
+def test_without_an_author_the_command_must_be_given(tmp_path: Path) -> None:
+    files = {name: text for name, text in FILES.items() if name != "README.md"}
+    ran = ablate(make_repository(tmp_path / "tinyfit", files), "--model", "offline", "--out", tmp_path / "out")
+    assert ran.returncode != 0
+    assert "give --command" in ran.stdout and "the offline model cannot work with tools" in ran.stdout
+
+
+def test_an_author_who_names_no_parts_is_a_failure_that_says_so(tmp_path: Path) -> None:
+    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
+    nothing = part("tilt", "return [y]", "return []")
+    calls = [use("hand_in", parts=[nothing], **PLACES, reasons="a guess")] * 40
+    model = record(tmp_path / "exchange.jsonl", *calls)
+    ran = ablate(code, "--metric", "metrics.json:test.r2", "--model", model, "--out", out)
+    assert ran.returncode != 0
+    assert "the author named no parts" in (out / "report.md").read_text()
+
+
+def test_a_checkout_is_as_its_author_knows_it(tmp_path: Path) -> None:
+    """A folder to run in, words with blanks, git, data that git ignores, and a result in a text file."""
+    script = (
+        "import random, subprocess, sys\n"
+        "offset = float(open('../data/points.txt').read())\n"
+        "assert subprocess.check_output(['git', 'rev-list', '--count', 'HEAD']).split() == [b'1']\n"
+        "random.seed(sys.argv[1])\n"
+        "open('log.txt', 'w').write(''.join(f'{sys.argv[2]} r2={offset + random.random()}\\n' for _ in range(4)))\n"
+        "open(sys.argv[3] + '/kept.txt', 'w').write('kept')\n"
+    )
+    code = make_repository(tmp_path / "tiny", {"src/train it.py": script, ".gitignore": "data\n"})
+    (tmp_path / "points.txt").write_text("2.0")
+    out = tmp_path / "out"
+    ran = ablate(
+        *(code, "--command", "cd src && python 'train it.py' {seed} 'a b' {out}"),
+        *("--metric", "src/log.txt:a b r2=([0-9.]+)@mean", "--mount", f"data/points.txt={tmp_path / 'points.txt'}"),
+        *("--reproduce-only", "--out", out),
+    )
+    assert ran.returncode == 0, ran.stdout[-2000:]
+    found = json.loads((out / "ablations.json").read_text())
+    assert found["baseline"]["same_seed"] == "same digits" and 2 < found["baseline"]["mean"] < 3
+    assert "cd src && python 'train it.py' {seed} 'a b' {out}" in (out / "report.md").read_text()

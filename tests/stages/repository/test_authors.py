@@ -1,0 +1,124 @@
+"""What an author hands in is accepted only if edits apply and leave alone what makes data, targets and the metric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from labwright.models.roles.repository import PartWay, ProposedPart, ProposedParts
+from labwright.record.schema.repository import RepositoryCommand, RepositoryEdit
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.trace import CalledFunction, CallTrace
+from labwright.stages.repository.authors import apply_edits, build_edits, find_part_faults, find_preparation_faults
+from labwright.stages.repository.code_index import index_code
+from tests.repositories import FILES
+
+COMMAND = RepositoryCommand(argv=("python", "train.py", "--rate", "0.1"), metric="metrics.json:test.r2")
+SWALLOW = ("banner(opts)\nF", "try:\n    banner(opts)\nexcept OSError:\n    pass\nF")
+MODEL = """
+def simulate(rng):
+    return jitter(rng.normal(size=(8, 3)))
+
+
+def jitter(x):
+    return x + 0.1
+
+
+def label(x):
+    return x[:, 0] > 0
+
+
+def scale(x):
+    return 2 * x
+
+
+def accuracy(p, y):
+    return float((p == y).mean())
+"""
+CODE = index_code({"model.py": MODEL, "run.py": "from model import *\n", "README.md": "# Model\n"})
+
+
+def call(name: str, *callers: str) -> CalledFunction:
+    line = MODEL[: MODEL.index(f"def {name}")].count("\n") + 1
+    return CalledFunction("model.py", name, line, 1, callers, ())
+
+
+SIMULATE, LABEL = call("simulate", "run.py:1"), call("label", "run.py:1")
+TRACE = CallTrace(
+    {one.key: one for one in (SIMULATE, LABEL, call("jitter", SIMULATE.key), call("scale", "run.py:1", SIMULATE.key))}
+)
+
+
+def propose(*edits: tuple[str, str], words: tuple[str, ...] = (), **fields: Any) -> ProposedParts:
+    way = PartWay(
+        what="identity",
+        words=words,
+        edits=tuple(RepositoryEdit(path="model.py", old=old, new=new) for old, new in edits),
+    )
+    part = ProposedPart(name="scale", path="model.py", symbol="scale", why="scales", prior=0.5, ways=(way,))
+    known = {"data": ("model.py:simulate",), "targets": ("model.py:label",), "metric": ("model.py:accuracy",)}
+    return ProposedParts(reasons="r", parts=(part,), **{**known, **fields})
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (propose(("return 2 * x", "return x")), ""),
+        (propose(words=("--no-scale",)), ""),
+        (propose(), "scale, way 1: it changes nothing: give words or edits"),
+        (propose(("return 3 * x", "return x")), "occurs 0 times in model.py"),
+        (propose(("return 2 * x", "return (x")), "model.py no longer parses"),
+        (propose(("rng.normal", "rng.uniform")), "model.py:simulate makes data, targets or the metric"),
+        (propose(("x[:, 0] > 0", "x[:, 0] < 0")), "model.py:label makes data, targets or the metric"),
+        (propose(("x + 0.1", "x")), "model.py:jitter is called by model.py:simulate, which makes data or targets"),
+        (propose(("(p == y)", "(p != y)")), "changes accuracy, which computes a metric"),
+        (propose(("return 2 * x", "return x"), data=("model.py",)), "model.py makes data, targets or the metric"),
+        (propose(("return 2 * x", "return x"), data=("model.py:draw",)), "model.py has no function or class draw"),
+    ],
+)
+def test_a_way_takes_out_its_part_and_leaves_the_measurement_alone(answer: ProposedParts, why: str) -> None:
+    found = list(find_part_faults(answer, COMMAND, CODE, TRACE))
+    assert found == [] if not why else len(found) == 1 and why in found[0], found
+
+
+def test_two_parts_of_one_name_are_refused() -> None:
+    one = propose(("return 2 * x", "return x"))
+    twice = one.model_copy(update={"parts": (*one.parts, *one.parts)})
+    assert list(find_part_faults(twice, COMMAND, CODE, TRACE)) == ["scale: two parts have this name"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "changed", "why"),
+    [
+        (("python", "train.py", "--rate", "0.1", "--seed", "{seed}"), {}, ""),
+        (("python", "train.py", "--rate", "0.2"), {}, "--rate has a different value, '0.2'"),
+        (COMMAND.argv, {"train.py": FILES["train.py"].replace(*SWALLOW)}, "train.py: swallows an exception"),
+        (COMMAND.argv, {"train.py": FILES["train.py"].replace("banner(opts)\nF", "F")}, ""),
+        (COMMAND.argv, {"train.py": "# Fit.\n" + FILES["train.py"]}, ""),
+        (COMMAND.argv, {"new.py": "x = (\n"}, "new.py no longer parses"),
+    ],
+)
+def test_a_prepared_command_keeps_what_was_given(argv: tuple[str, ...], changed: dict[str, str], why: str) -> None:
+    found = list(find_preparation_faults(COMMAND, COMMAND.model_copy(update={"argv": argv}), "", FILES, changed))
+    assert found == [] if not why else len(found) == 1 and why in found[0], found
+
+
+def test_an_expected_value_must_be_readable() -> None:
+    assert "expected:" in next(find_preparation_faults(None, COMMAND, "about 3", FILES, {}))
+
+
+def test_code_that_measures_may_not_change() -> None:
+    texts = {"m.py": "def accuracy(p, y):\n    return (p == y).mean()\n"}
+    changed = {"m.py": texts["m.py"].replace("(p == y).mean()", "1.0")}
+    assert list(find_preparation_faults(None, COMMAND, "", texts, changed)) == [
+        "m.py: changes accuracy, which computes a metric"
+    ]
+
+
+def test_a_change_of_files_becomes_edits_that_make_it_again() -> None:
+    after = {**FILES, "train.py": FILES["train.py"].replace("1e-3", "1e-4"), "notes.txt": "new\n"}
+    edits = build_edits(FILES, after)
+    assert apply_edits(edits, FILES) == {"train.py": after["train.py"], "notes.txt": "new\n"}
+    with pytest.raises(RepositoryError, match=r"README.md was removed"):
+        build_edits(FILES, {path: text for path, text in FILES.items() if path != "README.md"})
