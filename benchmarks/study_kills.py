@@ -248,7 +248,7 @@ def compare_results(folder: Path, kind: str) -> dict[str, object]:
             "tree": comparable_tree(state),
             "claims": compute_paper_claims(state),
             "latex": comparable_latex(folder, usage=False),  # prompts show times
-            "released": state.paper.released is not None and state.paper.released.paper.released,
+            "released": state.paper.released is not None and state.paper.released,
         }
     if kind == "ablation":
         found = json.loads((folder / "ablations.json").read_text())["ablations"]

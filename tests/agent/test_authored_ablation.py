@@ -104,12 +104,12 @@ def test_an_author_finds_the_command_and_the_parts(tmp_path: Path) -> None:
     assert found["baseline"]["same_seed"] == "same digits" and found["baseline"]["verdict"] == "unchecked"
     assert found["ablations"]["top"] == ["tilt", "bend"]
     assert {one["part"] for one in found["ablations"]["results"]} >= {"tilt", "bend", "wobble"}
-    used = list(read_state(out).tool_uses.values())
+    used = list(read_state(out).calls.tool_uses.values())
     assert "no printed line matches" in used[2].result and used[2].failed
     assert "train.py makes data, targets or the metric and may not change" in used[6].result
     assert [one.tool for one in used] == ["read", "run", "hand_in", "edit", "edit", "hand_in", "hand_in", "hand_in"]
     again = ablate(code, "--model", model, "--top", 2, "--budget-runs", 30, "--out", out)
-    assert again.returncode == 0 and len(read_state(out).answers) == 8
+    assert again.returncode == 0 and len(read_state(out).calls.answers) == 8
 
 
 def test_without_an_author_the_command_must_be_given(tmp_path: Path) -> None:
