@@ -263,13 +263,13 @@ def _rewind_state(context: RunContext, stage: StageName, decision_id: int) -> Ru
         nodes = nodes_before_marks(context.state, decision_id)
     else:
         nodes = build_snapshot(context.state, stage, decided.seen, before=decision_id).nodes
-    lock = context.state.search.current_lock
+    search = context.state.search
+    lock = search.current_lock
     if stage in ("agenda", "ablation") or lock is None:
-        return replace(context.state, nodes=nodes, looks=[])
+        return replace(context.state, nodes=nodes, search=replace(search, looks=[]))
     return replace(  # findings before the lock do not depend on fresh seeds
         context.state,
-        locks=[],
-        looks=[],
+        search=replace(search, locks=[], looks=[]),
         nodes={
             name: one for name, one in nodes.items() if not (one.kind == "replicate" and lock.is_fresh_seed(one.seed))
         },

@@ -94,8 +94,11 @@ def _apply_reproductions(state: RunState, again: Mapping[str, NodeReproduction])
     return replace(
         state,
         nodes=nodes,
-        test_measurements=state.search.test_measurements
-        | {name: one.tests for name, one in again.items() if name in state.search.test_measurements},
+        search=replace(
+            state.search,
+            test_measurements=state.search.test_measurements
+            | {name: one.tests for name, one in again.items() if name in state.search.test_measurements},
+        ),
     )
 
 

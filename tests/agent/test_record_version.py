@@ -26,7 +26,6 @@ COMMANDS = (
     "tree RUN --watch",
     "logs RUN",
     "logs RUN --follow",
-    "why RUN",
     "view RUN",
     "export RUN --events -",
     "trace RUN 0.5",

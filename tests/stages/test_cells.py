@@ -122,7 +122,11 @@ async def test_a_child_takes_over_the_cells_that_its_change_does_not_touch(tmp_p
     first, second = await searched(bench)
     rate = Hyperparameter(name="rate", kind="log", low=1e-4, high=1, default=0.01, source="practice", arms=("method",))
     plan = PLAN.model_copy(update={"tuning": TuningPlan(rungs_by="data"), "space": (rate,)})
-    once_more = build_rerun_job(Job("again", tmp_path, source={}), second, replace(bench.state, data_plan=plan))
+    once_more = build_rerun_job(
+        Job("again", tmp_path, source={}),
+        second,
+        replace(bench.state, search=replace(bench.state.search, data_plan=plan)),
+    )
     assert ([task.setting for task in once_more.cells.values()], once_more.rungs_by) == ([{}, {"rate": 0.01}], "data")
     assert [line.outcome for line in first.attempts[-1].cells] == ["measured", "measured"]
     taken, own = second.attempts[-1].cells
@@ -214,7 +218,9 @@ async def test_an_arm_that_diverges_with_another_seed_leaves_a_replicate_good(tm
     assert [line.diverged for line in again[0].attempts[-1].cells] == [False, True]
     assert {one.arm for one in again[0].measurements} == {"baseline"}
     assert [one.seeds for one in bench.state.search.looks] == [tuple(FRESH_SEED_OFFSET + seed for seed in (0, 2, 3))]
-    on_validation = replace(bench.state, test_measurements={}, looks=[])  # this world submits no test predictions
+    on_validation = replace(
+        bench.state, search=replace(bench.state.search, test_measurements={}, looks=[])
+    )  # this world submits no test predictions
     [part] = decide_hypotheses(on_validation)[0].parts
     assert part.diverged == {"method": 1, "baseline": 0} and len(part.values) == 2 and len(part.left_out) == 1
 

@@ -387,7 +387,12 @@ def test_each_look_reads_its_first_seeds_and_the_smallest_p_over_weight_counts(t
     log.append(LookTaken(look=1, seeds=(2, 3, 4, 5, 6), ends="the claim is decided"))
     [second] = decide_hypotheses(log.state)
     assert second.look == 1 and second.n == 5 and second.parts[0].optimistic and second.verdict == "supported"
-    alone = replace(log.state, looks=[], locks=[(0, log.state.search.locks[-1][1].model_copy(update={"looks": ()}))])
+    alone = replace(
+        log.state,
+        search=replace(
+            log.state.search, looks=[], locks=[(0, log.state.search.locks[-1][1].model_copy(update={"looks": ()}))]
+        ),
+    )
     assert first.p is not None and second.p is not None
     p_of_second = decide_hypotheses(alone)[0].p
     assert p_of_second is not None and second.p == pytest.approx(min(first.p, p_of_second / 0.25))
