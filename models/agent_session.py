@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import tempfile
+from asyncio.subprocess import Process
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -61,20 +62,23 @@ class AgentProcess:
                 process.stdin.write(line.stdin)
                 await process.stdin.drain()
             process.stdin.close()
-            await asyncio.gather(self._read(process.stdout), self._read(process.stderr))
+            await asyncio.gather(self._read(process.stdout, process), self._read(process.stderr, process))
             self.code = await process.wait()
         finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill_group(process)
             await process.wait()
 
-    async def _read(self, stream: asyncio.StreamReader) -> None:
-        """Read events, one JSON object a line, and everything else as noise."""
+    async def _read(self, stream: asyncio.StreamReader, process: Process) -> None:
+        """Read events, one JSON object a line, and everything else as noise. A program that has tools of its own is
+        ended at once.
+        """
         decoder, pending = codecs.getincrementaldecoder("utf-8")(errors="replace"), ""
-        while not self.seen.own_tool and (data := await stream.read(_READ_BYTES)):
+        while data := await stream.read(_READ_BYTES):
             *lines, pending = (pending + decoder.decode(data)).split("\n")
             for text in lines:
                 self._take(text)
+            if self.seen.own_tool:
+                _kill_group(process)
             if len(pending) > _MAX_LINE_BYTES:
                 raise OSError(f"it printed a line of more than {_MAX_LINE_BYTES} characters")
         self._take(pending)
@@ -88,6 +92,12 @@ class AgentProcess:
             self._program.read_event(cast("dict[str, Any]", event), self.seen)
         elif text.strip():
             self.noise = f"{self.noise} {text.strip()}"[-_MAX_NOISE_CHARS:]
+
+
+def _kill_group(process: Process) -> None:
+    """Kill a process and what it started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class AuthorSession:

@@ -66,6 +66,7 @@ class ToolServer:
         self._socket = self._folder / "socket"
         self._server: asyncio.Server | None = None
         self._tasks = set[asyncio.Task[None]]()
+        self._writers = set[asyncio.StreamWriter]()
 
     @property
     def command(self) -> list[str]:
@@ -82,15 +83,20 @@ class ToolServer:
         for task in (tasks := list(self._tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in (writers := list(self._writers)):
+            writer.close()
+        await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the messages of one connection; each is one line."""
+        self._writers.add(writer)
         with suppress(ConnectionError, ValueError):  # a line that is too long ends the connection
             while line := await reader.readline():
                 task = asyncio.create_task(self._reply(line, writer))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
+        self._writers.discard(writer)
         writer.close()
 
     async def _reply(self, line: bytes, writer: asyncio.StreamWriter) -> None:

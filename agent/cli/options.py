@@ -41,7 +41,7 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
     "model": _declare_setting(
         "models.name",
         str | None,
-        "'offline', or a pydantic-ai model string such as anthropic:NAME or openai-chat:NAME.",
+        "'offline', a pydantic-ai model string such as anthropic:NAME or openai-chat:NAME, or cli:claude or cli:codex.",
     ),
     "base_url": _declare_setting(
         "models.base_url", str | None, "Address of an OpenAI-compatible server, ending in /v1."

@@ -260,7 +260,7 @@ def check_keys(variables: Mapping[str, str]) -> DoctorFinding:
     given = [name for name in KEY_VARIABLES if name in variables]
     doubtful = [name for name in given if not variables[name] or set(variables[name]) & set(" \t\r\n\"'<>")]
     found = ", ".join(name for name in given if name not in doubtful) or (
-        "no valid key is set: only the offline model and your own servers can be used"
+        "no valid key is set: only the offline model, your own servers and command-line agents can be used"
     )
     if doubtful:
         return make_warning(

@@ -94,7 +94,7 @@ def check_models(settings: ModelSettings, *, probe_context: bool, rng: Random) -
             model = ProbedModel(one, open_backend(bounds), rng)
         except ModelConfigError as error:
             yield make_fault(
-                "model", str(error), "correct --model and --base-url, or export the key named in the message"
+                "model", str(error), "see the message: correct --model or --base-url, export the key, or log in"
             )
             continue
         first = list(check_answers(model))
@@ -131,7 +131,7 @@ def check_answers(model: ProbedModel) -> Iterator[DoctorFinding]:
         yield make_fault(
             "model",
             str(error),
-            "see the message: correct --model, --base-url or the key, check the "
+            "see the message: correct --model, --base-url, the key or the login, check the "
             f"provider's account, or wait until the server{server} is up",
         )
         return

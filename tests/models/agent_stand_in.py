@@ -1,0 +1,126 @@
+"""Scripted stand-ins for the programs `claude` and `codex`: small executables that print what those print.
+
+`script` is a list of lines to print, of `CallTool` (over MCP, as the programs do) and of an exit code at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = """#!{python}
+import json, os, subprocess, sys, time
+place = {place!r}
+if sys.argv[1:2] == ["debug"]:
+    print(open(place + "/catalogue.json").read())
+    sys.exit(0)
+runs = len(os.listdir(place + "/runs"))
+with open(f"{{place}}/runs/{{runs:03}}", "w") as file:
+    json.dump({{"argv": sys.argv[1:], "stdin": sys.stdin.read(), "env": dict(os.environ), "cwd": os.listdir()}}, file)
+scripts = json.load(open(place + "/scripts.json"))
+words, server = sys.argv[1:], None
+if "--mcp-config" in words:
+    found = json.loads(words[words.index("--mcp-config") + 1])["mcpServers"]["scientist"]
+    server = [found["command"], *found["args"]]
+settings = dict(one.split("=", 1) for one in words if one.startswith("mcp_servers.scientist."))
+if settings:
+    command = json.loads(settings["mcp_servers.scientist.command"])
+    server = [command, *json.loads(settings["mcp_servers.scientist.args"])]
+link = subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) if server else None
+def ask(number, method, params):
+    link.stdin.write(json.dumps({{"jsonrpc": "2.0", "id": number, "method": method, "params": params}}) + "\\n")
+    link.stdin.flush()
+    return json.loads(link.stdout.readline())
+if link:
+    ask(0, "initialize", {{"protocolVersion": "2025-06-18"}})
+    link.stdin.write('{{"jsonrpc": "2.0", "method": "notifications/initialized"}}\\n')
+    open(place + "/tools.json", "w").write(json.dumps(ask(1, "tools/list", {{}})))
+for number, step in enumerate(scripts[min(runs, len(scripts) - 1)]):
+    if isinstance(step, int):
+        sys.exit(step)
+    if isinstance(step, float):
+        subprocess.Popen(["sleep", str(step)], start_new_session=False)
+        time.sleep(step)
+    elif isinstance(step, dict) and "call" in step:
+        answer = ask(number + 2, "tools/call", {{"name": step["call"], "arguments": step["arguments"]}})
+        with open(place + "/results", "a") as file:
+            file.write(json.dumps(answer) + "\\n")
+    else:
+        print(step if isinstance(step, str) else json.dumps(step), flush=True)
+"""
+
+
+class StandIn:
+    """One program on PATH. `scripts` has one script for each start of the program; the last one is repeated."""
+
+    def __init__(self, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *scripts: list[Any]) -> None:
+        self._place = folder / name
+        (self._place / "runs").mkdir(parents=True)
+        (self._place / "bin").mkdir()
+        program = self._place / "bin" / name
+        program.write_text(PROGRAM.format(python=sys.executable, place=str(self._place)))
+        program.chmod(0o755)
+        (self._place / "scripts.json").write_text(json.dumps(scripts))
+        (self._place / "catalogue.json").write_text(json.dumps({"models": [{"slug": "m", "tool_mode": "code"}]}))
+        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        """Arguments, input and environment of each start."""
+        return [json.loads(path.read_text()) for path in sorted((self._place / "runs").iterdir())]
+
+    @property
+    def results(self) -> list[str]:
+        """Texts of the results of tools."""
+        lines = (self._place / "results").read_text().splitlines()
+        return [json.loads(line)["result"]["content"][0]["text"] for line in lines]
+
+    @property
+    def tools(self) -> list[str]:
+        """Names of the tools that it was offered."""
+        return [one["name"] for one in json.loads((self._place / "tools.json").read_text())["result"]["tools"]]
+
+    def break_catalogue(self) -> None:
+        (self._place / "catalogue.json").write_text("error: unrecognized subcommand 'models'")
+
+
+def call_tool(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"call": name, "arguments": arguments}
+
+
+USED = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 3}
+
+
+def claude_init(*tools: str) -> dict[str, Any]:
+    return {"type": "system", "subtype": "init", "tools": list(tools), "model": "claude-x"}
+
+
+def claude_turn(number: int) -> dict[str, Any]:
+    return {"type": "assistant", "message": {"id": f"m{number}", "usage": USED, "content": []}}
+
+
+def claude_result(output: Any = None, text: str = "", **more: Any) -> dict[str, Any]:
+    event = {"type": "result", "subtype": "success", "is_error": False, "result": text, "structured_output": output}
+    return event | {"usage": USED, "total_cost_usd": 0.25} | more
+
+
+def claude_error(text: str, status: int | None = None, kind: str = "") -> list[Any]:
+    said: dict[str, Any] = {"type": "assistant", "error": kind, "message": {"id": "e", "usage": {}, "content": []}}
+    return [claude_init(), said, claude_result(text=text, is_error=True, api_error_status=status), 1]
+
+
+def codex_message(text: str) -> dict[str, Any]:
+    return {"type": "item.completed", "item": {"type": "agent_message", "text": text}}
+
+
+def codex_end(cached: int = 4) -> dict[str, Any]:
+    return {"type": "turn.completed", "usage": {"input_tokens": 10, "cached_input_tokens": cached, "output_tokens": 5}}
+
+
+def codex_error(text: str) -> list[Any]:
+    return [{"type": "error", "message": text}, {"type": "turn.failed", "error": {"message": text}}, 1]

@@ -1,0 +1,404 @@
+"""Command-line agents as models and as authors, with scripted stand-ins; the events are those of the real programs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from labwright.models.agent_programs import Codex, parse_reset_time
+from labwright.models.author import AuthorLimits, AuthorWork
+from labwright.models.backend import Image, ModelRequest, Prompt, Reply
+from labwright.models.budget import list_unpriced_models
+from labwright.models.conversation import Conversation, ToolCall, ToolExchange
+from labwright.models.errors import (
+    AccessLost,
+    ContextTooLong,
+    ModelConfigError,
+    ModelError,
+    ModelOutputInvalid,
+    ModelUnavailable,
+    QuotaSpent,
+)
+from labwright.models.failover import open_backend
+from labwright.models.model_address import is_same_family
+from labwright.models.roles import PLAN
+from labwright.models.settings import ModelSettings, Price
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.run_events import CallAnswered
+from tests.models.agent_stand_in import (
+    StandIn,
+    call_tool,
+    claude_error,
+    claude_init,
+    claude_result,
+    claude_turn,
+    codex_end,
+    codex_error,
+    codex_message,
+)
+from tests.models.test_author import Checks, Found, Killed, Spec, Tools, work
+
+
+class Answer(BaseModel):
+    number: int
+    note: str = ""
+
+
+class StrictAnswer(BaseModel):
+    model_config = {"extra": "forbid"}
+    number: int
+
+
+ROLE = replace(PLAN, choose_output=None, check=None)
+HAND_IN = {"command": "python run.py", "reasons": "it ran"}
+
+
+def settings(name: str, **more: Any) -> ModelSettings:
+    given: dict[str, Any] = {"timeout": 60.0, "output_retries": 1, **more}
+    return ModelSettings(name=name, **given)
+
+
+def make_request(output: type[BaseModel] = Answer, **more: Any) -> ModelRequest:
+    return ModelRequest(ROLE, output.model_construct(), Prompt("You are terse.", "What is 2+2?"), output, **more)
+
+
+def ask(chosen: ModelSettings, request: ModelRequest | None = None) -> Reply:
+    return asyncio.run(open_backend(chosen).answer(request or make_request()))
+
+
+def fail(chosen: ModelSettings, kind: type[ModelError]) -> str:
+    with pytest.raises(kind) as error:
+        ask(chosen)
+    assert type(error.value) is kind and "\n" not in str(error.value), error.value
+    return str(error.value)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_claude_answers_by_its_schema_with_its_own_tools_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDECODE", "1")  # as in a command that Claude Code runs
+    script = [claude_init("StructuredOutput"), claude_turn(1), claude_result({"number": 4})]
+    program = StandIn("claude", tmp_path, monkeypatch, script)
+    reply = ask(settings("cli:claude:opus"), make_request(images=(Image(b"png"),)))
+    assert reply.output == Answer(number=4) and reply.model == "cli:claude:claude-x"
+    assert reply.usage.model_dump(exclude={"cached_usd"}) == {
+        "input_tokens": 20, "output_tokens": 5, "cached_tokens": 7, "cache_write_tokens": 3, "usd": 0.25,
+    }  # fmt: skip
+    assert reply.left_out == ("temperature", "max_tokens")
+    (run,) = program.runs
+    words = run["argv"]
+    assert words[words.index("--tools") + 1] == "" and words[words.index("--setting-sources") + 1] == ""
+    assert "--strict-mcp-config" in words and "--mcp-config" not in words and words[-2:] == ["--model", "opus"]
+    assert json.loads(words[words.index("--json-schema") + 1])["required"] == ["number"]
+    content = json.loads(run["stdin"])["message"]["content"]
+    assert content[0]["text"].startswith("What is 2+2?") and content[1]["source"]["media_type"] == "image/png"
+    assert run["cwd"] == [] and "CLAUDECODE" not in run["env"] and run["env"]["CLAUDE_CODE_MAX_RETRIES"] == "2"
+
+
+def test_codex_answers_with_the_schema_in_the_prompt_or_enforced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = ["WARNING: an update is available", codex_message('{"number": 4}'), codex_end()]
+    program = StandIn("codex", tmp_path, monkeypatch, script)
+    reply = ask(settings("cli:codex"), make_request(images=(Image(b"png"),)))
+    assert reply.output == Answer(number=4) and reply.model == "cli:codex:default"
+    assert (reply.usage.input_tokens, reply.usage.cached_tokens, reply.usage.usd) == (10, 4, None)
+    assert ask(settings("cli:codex:m"), make_request(StrictAnswer)).output == StrictAnswer(number=4)
+    loose, strict = program.runs
+    assert '"required": ["number"]' in loose["stdin"] and "--output-schema" not in loose["argv"]
+    assert "schema" not in strict["stdin"] and "--output-schema" in strict["argv"]
+    for word in ("--ignore-user-config", "read-only", "features.shell_tool=false", 'web_search="disabled"', "-"):
+        assert word in loose["argv"], word
+    assert any(word.startswith("model_catalog_json=") for word in loose["argv"])
+    assert loose["argv"].index("-") > next(n for n, word in enumerate(loose["argv"]) if word.startswith("--image="))
+
+
+def test_the_catalogue_for_codex_leaves_its_models_no_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = StandIn("codex", tmp_path, monkeypatch, [])
+    codex = Codex()
+    assert codex.prepare() == ""
+    assert json.loads(codex._catalogue)["models"][0] == {  # pyright: ignore[reportPrivateUsage]
+        "slug": "m", "tool_mode": "direct", "shell_type": "disabled", "apply_patch_tool_type": None,
+        "multi_agent_version": None, "experimental_supported_tools": [], "supports_search_tool": False,
+        "node_repl_disabled": True,
+    }  # fmt: skip
+    program.break_catalogue()
+    assert "does not list its models" in codex.prepare()
+
+
+@pytest.mark.parametrize("prose", ["I think that it is four.", '{"number": "four"}', "{number}", ""])
+def test_prose_is_asked_again_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prose: str) -> None:
+    again = ['Sure:\n```json\n{"number": 4}\n```']
+    program = StandIn(
+        "codex", tmp_path, monkeypatch, [codex_message(prose), codex_end()], [*map(codex_message, again), codex_end()]
+    )
+    reply = ask(settings("cli:codex"))
+    assert reply.output == Answer(number=4) and reply.retries == 1 and reply.usage.input_tokens == 20
+    assert "It cannot be used: " in program.runs[1]["stdin"] and prose in program.runs[1]["stdin"]
+
+
+def test_an_answer_that_never_fits_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    StandIn("codex", tmp_path, monkeypatch, [codex_message("four"), codex_end()])
+    assert "no JSON object" in fail(settings("cli:codex"), ModelOutputInvalid)
+    gave_up = claude_result(None, subtype="error_max_structured_output_retries", is_error=True)
+    StandIn("claude", tmp_path, monkeypatch, [claude_init("StructuredOutput"), gave_up, 1])
+    assert "no answer fits the schema after 2 answers" in fail(settings("cli:claude"), ModelOutputInvalid)
+
+
+def test_a_schema_that_the_service_refuses_goes_into_the_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = codex_error("Invalid schema for response_format 'codex_output_schema' (invalid_json_schema)")
+    program = StandIn("codex", tmp_path, monkeypatch, refusal, [codex_message('{"number": 4}'), codex_end()])
+    assert ask(settings("cli:codex"), make_request(StrictAnswer)).output == StrictAnswer(number=4)
+    assert "JSON schema" in program.runs[1]["stdin"]
+
+
+# --- odd ends ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "kind", "words"),
+    [
+        ("claude", claude_error("Not logged in · Please run /login"), ModelConfigError, "setup-token"),
+        ("claude", claude_error("Invalid API key · Fix external API key", 401), ModelConfigError, "log in by"),
+        ("claude", claude_error("API Error: Request rejected (429) · limit", 429), QuotaSpent, "quota is used up"),
+        ("claude", claude_error("Credit balance is too low", kind="billing_error"), QuotaSpent, "Credit balance"),
+        ("claude", claude_error("API Error: 500 boom", 500, "server_error"), ModelUnavailable, "500 boom"),
+        ("claude", claude_error("Prompt is too long"), ContextTooLong, "models.context_tokens"),
+        ("claude", claude_error("API Error: 404 model: nope", 404), ModelConfigError, "cli:claude:MODEL"),
+        ("claude", ["error: unknown option '--tools'", 1], ModelConfigError, "claude update"),
+        ("claude", ["Update available! Run: npm i -g", 0], ModelConfigError, "exit code 0: Update available"),
+        ("claude", [claude_init("Bash", "Read"), 60.0], ModelConfigError, "does not switch off its own tools (Bash)"),
+        ("codex", codex_error("unexpected status 401 Unauthorized"), ModelConfigError, "codex login"),
+        ("codex", codex_error("exceeded retry limit, last status: 429 Too Many Requests"), QuotaSpent, "429"),
+        ("codex", codex_error("We're currently experiencing high demand"), ModelUnavailable, "high demand"),
+        ("codex", ["error: unexpected argument '--ephemeral' found", 2], ModelConfigError, "npm install"),
+        ("codex", ["Segmentation fault", 139], ModelConfigError, "exit code 139: Segmentation fault"),
+        ("codex", [], ModelConfigError, "it printed nothing"),
+        (
+            "codex",
+            [{"type": "item.started", "item": {"type": "command_execution", "command": "id"}}, 60.0],
+            ModelConfigError,
+            "own tools (command_execution)",
+        ),
+    ],
+)
+def test_an_odd_end_is_one_line_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, script: list[Any], kind: type[ModelError], words: str
+) -> None:
+    StandIn(name, tmp_path, monkeypatch, script)
+    assert words in fail(settings(f"cli:{name}"), kind)
+
+
+def test_a_used_up_window_is_waited_for_until_its_reset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = time.time() + 5000
+    limit = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": at}}
+    StandIn("claude", tmp_path, monkeypatch, [limit, *claude_error("You've hit your session limit", 429)])
+    StandIn(
+        "codex", tmp_path, monkeypatch, codex_error("You’ve hit your usage limit, or try again in 2 hours 5 minutes")
+    )
+    for name, seconds in (("cli:claude", 5000), ("cli:codex", 7500)):
+        with pytest.raises(QuotaSpent) as error:
+            ask(settings(name))
+        assert error.value.seconds == pytest.approx(seconds, abs=100)
+
+
+def test_an_agent_that_answered_before_and_lost_its_login_is_an_outage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = [codex_message('{"number": 4}'), codex_end()]
+    StandIn("codex", tmp_path, monkeypatch, good, codex_error("401 Unauthorized"), ["Bus error", 135])
+
+    async def ask_thrice() -> list[type[Exception]]:
+        backend = open_backend(settings("cli:codex"))
+        await backend.answer(make_request())
+        kinds: list[type[Exception]] = []
+        for _ in range(2):
+            with pytest.raises(ModelError) as error:
+                await backend.answer(make_request())
+            kinds.append(type(error.value))
+        return kinds
+
+    assert asyncio.run(ask_thrice()) == [AccessLost, ModelUnavailable]
+
+
+def test_a_time_limit_ends_the_process_and_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    StandIn("codex", tmp_path, monkeypatch, [{"type": "error", "message": "Reconnecting..."}, 7532.0])
+    began = time.monotonic()
+    assert "Reconnecting" in fail(settings("cli:codex", timeout=4.0), ModelUnavailable)
+    assert time.monotonic() - began < 30
+    assert not subprocess.run(["pgrep", "-f", "sleep 7532"], capture_output=True, check=False).stdout
+
+
+def test_what_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "npm install -g @anthropic-ai/claude-code" in fail(settings("cli:claude"), ModelConfigError)
+    assert "write cli:claude or cli:codex" in fail(settings("cli:gemini"), ModelConfigError)
+    StandIn("codex", tmp_path, monkeypatch, [])
+    assert "models.base_url" in fail(settings("cli:codex", base_url="http://localhost:1/v1"), ModelConfigError)
+
+
+def test_a_cost_in_usd_is_known_only_by_configured_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    StandIn("codex", tmp_path, monkeypatch, [codex_message('{"number": 4}'), codex_end(cached=0)])
+    assert list_unpriced_models(settings("cli:codex")) == ("cli:codex",)  # a cap in USD is refused
+    priced = settings("cli:codex", prices={"cli:codex": Price(input=1e5, output=2e5)})
+    assert list_unpriced_models(priced) == () and ask(priced).usage.usd == pytest.approx(2.0)
+    assert is_same_family("cli:codex", "openai:gpt-x") and is_same_family("cli:claude:opus", "anthropic:claude-x")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("limit reached|1900000000", datetime.fromtimestamp(1900000000, UTC)),
+        ("resets 3pm (UTC)", datetime(2026, 11, 29, 15, tzinfo=UTC)),
+        ("resets 11:30am (UTC)", datetime(2026, 11, 30, 11, 30, tzinfo=UTC)),
+        ("resets Dec 3, 12am (UTC)", datetime(2026, 12, 3, tzinfo=UTC)),
+        ("resets Jan 2, 3pm (Europe/Berlin)", datetime(2027, 1, 2, 14, tzinfo=UTC)),
+        ("try again in 3 days 4 hours 5 minutes", datetime(2026, 12, 2, 16, 5, tzinfo=UTC)),
+        ("resets Feb 31, 3pm (UTC)", None),
+        ("resets 3pm (Nowhere/Land)", None),
+        ("try again later", None),
+    ],
+)
+def test_reset_times_as_the_programs_print_them(text: str, expected: datetime | None) -> None:
+    now = datetime(2026, 11, 29, 12, tzinfo=UTC).timestamp()
+    assert parse_reset_time(f"You've hit your limit · {text}", now) == (expected and expected.timestamp())
+    local = datetime(2030, 3, 17, 17, 46).astimezone()
+    assert parse_reset_time("or try again at Mar 17th, 2030 5:46 PM.", now) == local.timestamp()
+
+
+# --- authors ----------------------------------------------------------------------------------------------------------
+
+
+def author(
+    name: str, tools: Tools, log: MemoryLog, limits: AuthorLimits | None = None, checks: Checks | None = None
+) -> AuthorWork[Found]:
+    return work(open_backend(settings(name)), log, tools, checks or Checks(), limits)
+
+
+def claude_author(*steps: Any) -> list[Any]:
+    tools = ("mcp__scientist__list", "mcp__scientist__write", "mcp__scientist__hand_in")
+    return [claude_init(*tools), *steps, claude_result(text="done")]
+
+
+def test_an_author_works_over_mcp_and_every_step_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = claude_author(
+        claude_turn(1), call_tool("list"), claude_turn(2), call_tool("write", text="x"), call_tool("hand_in", **HAND_IN)
+    )
+    program = StandIn("claude", tmp_path, monkeypatch, script)
+    log, tools = MemoryLog(), Tools()
+    made = author("cli:claude", tools, log)
+    assert made.result is not None and made.tree == "start x" and tools.calls == ["list", "write"]
+    assert program.tools == ["list", "write", "hand_in"] and len(program.runs) == 1
+    assert program.results[:2] == ["list: start", "write: start x"] and "end your turn" in program.results[2]
+    answers = [one for one in log.events if isinstance(one, CallAnswered)]
+    assert [one.answer["tool"] for one in answers] == ["list", "write", "hand_in"]
+    assert sum(one.usage.input_tokens for one in answers) == 40 and answers[-1].usage.usd == 0.25
+
+
+def test_an_author_of_codex_reports_its_usage_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [call_tool("list"), call_tool("hand_in", **HAND_IN), codex_message("done"), codex_end()]
+    program = StandIn("codex", tmp_path, monkeypatch, steps)
+    log = MemoryLog()
+    assert author("cli:codex", Tools(), log).result is not None
+    answers = [one for one in log.events if isinstance(one, CallAnswered)]
+    assert [one.usage.input_tokens for one in answers] == [0, 10]
+    assert 'mcp_servers.scientist.default_tools_approval_mode="approve"' in program.runs[0]["argv"]
+
+
+def test_a_killed_author_goes_on_from_the_transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = claude_author(call_tool("list"), call_tool("write", text="x"), call_tool("list"))
+    program = StandIn("claude", tmp_path, monkeypatch, first, claude_author(call_tool("hand_in", **HAND_IN)))
+    log, tools, calls = MemoryLog(), Tools(), list[str]()
+
+    def die(name: str) -> None:
+        calls.append(name)
+        if len(calls) == 3:
+            raise Killed
+
+    tools.before_call = die
+    with pytest.raises(Killed):
+        author("cli:claude", tools, log)
+    resumed = Tools()
+    made = author("cli:claude", resumed, log)
+    assert made.result is not None and made.tree == "start x" and resumed.restored == ["start x"]
+    assert resumed.calls == ["list"]  # the call whose answer is recorded and whose result is not
+    again = json.loads(program.runs[1]["stdin"])["message"]["content"][0]["text"]
+    assert "## Calls so far" in again and "write: start x" in again and len(program.runs) == 2
+
+
+def test_what_is_no_step_is_refused_and_prose_is_reminded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = claude_author(call_tool("Bash", command="id"))
+    second = claude_author(call_tool("hand_in", **HAND_IN))
+    program = StandIn("claude", tmp_path, monkeypatch, first, second)
+    backend = open_backend(settings("cli:claude", output_retries=2))
+    made = work(backend, MemoryLog(), Tools(), Checks())
+    assert made.result is not None and "there is no tool 'Bash' now" in program.results[0]
+    assert "You ended without calling `hand_in`" in program.runs[1]["stdin"]
+
+
+def test_a_refused_result_is_worked_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = claude_author(call_tool("hand_in", command="python wrong.py", reasons="a guess"))
+    program = StandIn("claude", tmp_path, monkeypatch, wrong, claude_author(call_tool("hand_in", **HAND_IN)))
+    made = author("cli:claude", Tools(), MemoryLog())
+    assert made.result is not None and made.steps == 2
+    assert "python wrong.py does not run" in program.runs[1]["stdin"]
+
+
+def test_at_its_bound_an_author_can_only_hand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [call_tool("list"), call_tool("list"), call_tool("write", text="x"), call_tool("hand_in", **HAND_IN)]
+    program = StandIn("claude", tmp_path, monkeypatch, claude_author(*steps))
+    tools = Tools()
+    made = author("cli:claude", tools, MemoryLog(), AuthorLimits(steps=3))
+    assert made.result is not None and tools.calls == ["list", "list"]
+    assert "call one of hand_in" in program.results[2]
+
+
+def test_an_agent_that_keeps_its_tools_is_a_model_and_no_author(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = StandIn("codex", tmp_path, monkeypatch, [codex_message('{"number": 4}'), codex_end()])
+    program.break_catalogue()
+    assert ask(settings("cli:codex")).output == Answer(number=4)
+    with pytest.raises(ModelConfigError, match="can answer but not work with tools"):
+        author("cli:codex", Tools(), MemoryLog())
+    kept = claude_init("mcp__scientist__list", "Bash")
+    StandIn("claude", tmp_path, monkeypatch, [kept, call_tool("list")])
+    tools = Tools()
+    with pytest.raises(ModelConfigError, match=r"own tools \(Bash\)"):
+        author("cli:claude", tools, MemoryLog())
+
+
+def test_an_exhausted_window_in_the_middle_is_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    StandIn("claude", tmp_path, monkeypatch, [call_tool("list"), *claude_error("You've hit your session limit", 429)])
+    conversation = Conversation((Spec("list"),))
+
+    async def two_steps() -> None:
+        backend = open_backend(settings("cli:claude"))
+        request = replace(make_request(ToolCall), conversation=conversation)
+        reply = await backend.answer(request)
+        assert isinstance(reply.output, ToolCall)
+        after = Conversation(conversation.tools, (ToolExchange(reply.output, "files"),))
+        with pytest.raises(QuotaSpent):
+            await backend.answer(replace(request, conversation=after))
+
+    asyncio.run(two_steps())
+
+
+def test_a_session_that_nobody_continues_ends_with_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = StandIn("claude", tmp_path, monkeypatch, claude_author(call_tool("list")))
+    request = replace(make_request(ToolCall), conversation=Conversation((Spec("list"),)))
+    assert ask(settings("cli:claude"), request).output == ToolCall(tool="list")
+    assert len(program.runs) == 1
+    assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, check=False).stdout
