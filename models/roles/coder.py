@@ -61,6 +61,5 @@ CODER = Role(
     temperature=0.2,
     max_tokens=16_384,
     prompt_tokens=60_000,
-    typical_tokens=(12_000, 400),
     check=_check_step,
 )
