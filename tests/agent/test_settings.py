@@ -250,4 +250,4 @@ def test_a_record_from_before_models_had_roles_can_be_read(recorded: bool | None
 def test_a_wrong_model_of_a_role_is_named(tmp_path: Path) -> None:
     assert "models.roles.code cannot be false" in said(tmp_path, flags={"models.code": False})
     assert "models.roles.code.temperature" in said(tmp_path, flags={"models.code.temperature": 3})
-    assert said(tmp_path, flags={"models.coder": "openai:a"}).startswith("unknown setting 'models.coder'")
+    assert said(tmp_path, flags={"models.writer": "openai:a"}).startswith("unknown setting 'models.writer'")

@@ -31,7 +31,7 @@ EXPERIMENTS = [
     ("Path('measurements.jsonl').write_text('[1, 2]\\n')", "measurements.jsonl line 1 was not written by lab"),
     ('Path(\'measurements.jsonl\').write_text(\'{"name": "a", "value": NaN}\\n\')', "line 1"),
     ("Path('measurements.jsonl').write_text('{\"name\": \"a\", \"value\": 1' + '0' * 400 + '}\\n')", "line 1"),
-    ("import os\nos.symlink('/etc/passwd', 'measurements.jsonl')", "measurements.jsonl cannot be read"),
+    ("import os\nos.symlink('/etc/passwd', 'measurements.jsonl')", "measurements.jsonl is a symbolic link"),
     ("import os\nos.mkfifo('measurements.jsonl')", "not a plain file"),
     (
         "import numpy as np, os\nos.mkdir('arrays')\nnp.save('arrays/a.npy', np.array([{}]), allow_pickle=True)",
@@ -44,7 +44,7 @@ PLOTS = [
     ("print('nothing')", "no figure was drawn"),
     ("Path('figures/a.png').write_text('no image')", "a.png is not a readable PNG image"),
     ("Path('figures/a.pdf').write_text('no pdf')", "a.pdf is not a PDF"),
-    ("import os\nos.symlink('/etc/passwd', 'figures/a.png')", "a.png cannot be read"),
+    ("import os\nos.symlink('/etc/passwd', 'figures/a.png')", "a.png is a symbolic link"),
     ("Path('figures/a b.png').touch()", "letters, digits"),
     ("Path('figures/a.png').write_bytes(bytes(20 * 2**20 + 1))", "more than the limit"),
 ]

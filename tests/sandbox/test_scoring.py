@@ -201,7 +201,7 @@ def test_links_pipes_junk_and_repeats_are_refused(store: DatasetStore, tmp_path:
     file = tmp_path / "submissions" / "0.npz"
     file.rename(tmp_path / "elsewhere.npz")
     file.symlink_to(tmp_path / "elsewhere.npz")
-    assert "cannot be read" in refused()
+    assert "is a symbolic link" in refused()
     file.unlink()
     os.mkfifo(file)
     assert "not a plain file" in refused()
