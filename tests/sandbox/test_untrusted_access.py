@@ -72,7 +72,7 @@ ALLOWED = {
     "sandbox/repository/command_cells.py": HOST,
     "sandbox/repository/environment.py": "the mounts of the user",
     "sandbox/repository/git_mirror.py": "the run's mirror and trees, which commands see read-only",
-    "sandbox/repository/scratch_tree.py": "large files of the mirror, which commands see read-only, and a folder of the host",
+    "sandbox/repository/scratch_tree.py": "files of the mirror, which commands see read-only; a folder of the host",
     "sandbox/repository/predictions.py": LABELS,
     "sandbox/repository/git.py": "a temporary git directory; the user's is read through `untrusted_files`",
     "sandbox/scorer_tasks.py": "a new folder, before the scorer runs",
