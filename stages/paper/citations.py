@@ -58,7 +58,7 @@ MAX_FIELD_LENGTH = 10_000
 RELATED_WORK = "Related work"
 """Title of the section that reviews the literature."""
 UNCHECKED_NOVELTY_TEXT = (
-    "We could search no catalogue of publications and were given no references, so we do not compare this study with "
+    "We could search no catalogue of publications and were given no bibliography, so we do not compare this study with "
     "published work. Whether its question or its results are new is unchecked."
 )
 """The related work of a paper that rests on no published work."""
