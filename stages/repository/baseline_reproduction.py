@@ -67,7 +67,10 @@ async def reproduce(context: RunContext) -> None:
 
 
 async def _find_command(context: RunContext) -> CommandFound:
-    """Return the command, from the record or newly determined. Raises `RepositoryError` or `CatalogueError` if there is none."""
+    """Return the command, from the record or newly determined.
+
+    Raises `RepositoryError` if there is none, `CatalogueError` if there is no author to find it.
+    """
     if (known := context.state.repository_state.command) is not None:
         return known
     code, repository = context.code, context.repository
