@@ -24,7 +24,6 @@ from labwright.record.schema.decisions import CallKey
 H = TypeVar("H", bound=HandIn)
 NEAR_BOUND = 0.8
 """Share of a bound at which the model is told to hand in soon."""
-NO_AUTHOR = "the offline model cannot work with tools; name a language model with --model"
 
 
 class WorkStopped(Exception):

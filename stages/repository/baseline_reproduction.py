@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from labwright.models.author import NO_AUTHOR, WorkStopped
+from labwright.models.author import WorkStopped
+from labwright.models.errors import CatalogueError
 from labwright.models.roles.coder import CoderFact
 from labwright.models.roles.repository import PreparedCommand, PrepareInputs
 from labwright.record.baseline_check import check_baseline, parse_expected
@@ -66,7 +67,10 @@ async def reproduce(context: RunContext) -> None:
 
 
 async def _find_command(context: RunContext) -> CommandFound:
-    """Return the command, from the record or newly determined. Raises `RepositoryError` if there is none."""
+    """Return the command, from the record or newly determined.
+
+    Raises `RepositoryError` if there is none, `CatalogueError` if there is no author to find it.
+    """
     if (known := context.state.repository.command) is not None:
         return known
     code, repository = context.code, context.repository
@@ -76,8 +80,9 @@ async def _find_command(context: RunContext) -> CommandFound:
     found = choose_command(texts, given, code.metric, direction=code.direction, scale=code.scale)
     if found is None:
         if not context.models.has_author:
-            lacking = "--metric" if code.command else "--command 'python train.py --seed {seed}'"
-            raise RepositoryError(f"no command and metric were found by rules: give {lacking}; {NO_AUTHOR}")
+            has_command = bool(code.command) or any(not one.wrong for one in list_candidates(texts))
+            lacking = "--metric" if has_command else "--command"
+            raise CatalogueError(f"the offline model reads no documents: give {lacking}, or name a model with --model")
         start = code.command_record.model_copy(update={"metric": code.metric})
         setup = CommandSetup(code.tree, start, repository.environment)
         prepared = await _Preparation(context, setup, given, failed="").prepare()

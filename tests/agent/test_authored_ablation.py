@@ -112,13 +112,6 @@ def test_an_author_finds_the_command_and_the_parts(tmp_path: Path) -> None:
     assert again.returncode == 0 and len(read_state(out).calls.answers) == 8
 
 
-def test_without_an_author_the_command_must_be_given(tmp_path: Path) -> None:
-    files = {name: text for name, text in FILES.items() if name != "README.md"}
-    ran = ablate(make_repository(tmp_path / "tinyfit", files), "--model", "offline", "--out", tmp_path / "out")
-    assert ran.returncode != 0
-    assert "give --command" in ran.stdout and "the offline model cannot work with tools" in ran.stdout
-
-
 def test_an_author_who_names_no_parts_is_a_failure_that_says_so(tmp_path: Path) -> None:
     code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
     nothing = part("tilt", "return [y]", "return []")
