@@ -55,9 +55,6 @@ class SandboxSettings(BaseModel):
     """Seconds between the interrupt at the limit and killing the process group."""
     start_timeout: float = Field(default=60.0, gt=0)
     """Seconds within which a kernel must start."""
-    pool: int | None = Field(default=None, ge=0)
-    """Kernels kept ready with common imports loaded; default: one; 0: none. Experiments on a GPU always start a new
-    kernel."""
     python: str = Field(default_factory=lambda: sys.executable)
     """Python interpreter of the kernels; it needs ipykernel and the packages that experiments import."""
     isolation: Literal["required", "auto", "none"] = "required"

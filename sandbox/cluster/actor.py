@@ -24,7 +24,7 @@ from labwright.sandbox.cell_runner import KernelHost
 from labwright.sandbox.cell_scheduler import RunningCell
 from labwright.sandbox.cluster.machines import adapt_settings, open_machine_gpus
 from labwright.sandbox.cluster.sent_folders import SentFolder, receive_folder, send_folder
-from labwright.sandbox.content_store import ContentStore, default_store_root, link_or_copy
+from labwright.sandbox.content_store import ContentStore, default_store_root
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.file_clock import read_file_time
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
@@ -247,15 +247,12 @@ class MachineActor:
         models = {name: str(paths[Path(path)]) for name, path in script.pretrained.items()}
         if new := {name: Path(path) for name, path in models.items() if name not in runner.pretrained}:
             self._executor.add_pretrained(new)
-        views = {name: runner.views / f"{name}.npz" for name in script.views}
-        for name, path in views.items():  # waiting kernels look for them under their names
-            if not path.exists():
-                link_or_copy(paths[Path(script.views[name])], path)
+        views = {name: str(paths[Path(path)]) for name, path in script.views.items()}
         slot.host.runner = replace(runner, subjects=cast("LlmGateway", slot.running))  # only asked
-        await slot.host.prepare(script.cell, script.job.source, work.datasets, work.needs.gpus)
+        await slot.host.prepare(script.cell, work.datasets, work.needs.gpus)
         await asyncio.to_thread(receive_folder, work.sent, script.folder, slot.folder)
         reader = ProgressReader(script.folder) if work.watched else None
-        script = replace(script, views={name: str(path) for name, path in views.items()}, pretrained=models)
+        script = replace(script, views=views, pretrained=models)
         return replace(await slot.host.execute(script, slot.running, reader), llm_session=None)
 
     async def _run_command(

@@ -242,7 +242,7 @@ class RemoteHost:
     """Datasets and GPUs of the next cell."""
     _claim: Claim | None = None
 
-    async def prepare(self, cell: Cell, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
+    async def prepare(self, cell: Cell, datasets: tuple[str, ...], gpus: int | None) -> None:
         self._order = datasets, gpus
 
     async def execute(
