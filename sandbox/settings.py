@@ -34,10 +34,10 @@ WordList = Annotated[tuple[str, ...], BeforeValidator(_parse_word_list)]
 OnOff = Annotated[Literal["off", "on"], BeforeValidator(_parse_switch)]
 
 
-class SandboxSettings(BaseModel):
+class SandboxSettings(BaseModel, frozen=True):
     """Settings for running experiment code. The settings are the same for all kernels of a run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     executor: Literal["local", "ray"] = "local"
     """Where experiments run: on this machine or on a Ray cluster (docs/hardware.md)."""

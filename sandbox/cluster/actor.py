@@ -13,11 +13,10 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import ResourceNeeds
-from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
 from labwright.record.untrusted_files import BadFile, make_harmless, remove_path, remove_tree
 from labwright.sandbox import monitor
 from labwright.sandbox.cell_runner import KernelHost
@@ -30,7 +29,6 @@ from labwright.sandbox.file_clock import read_file_time
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.isolation.scratch import ScratchFolder, remove_stale
 from labwright.sandbox.job import CellStarted, Event
-from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.monitor import ProgressReader
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
 from labwright.sandbox.packages.package_store import PackageOverlay
@@ -75,15 +73,6 @@ class RemoteWork:
     packages: PackageOverlay | None = None
 
 
-class Question(NamedTuple):
-    """A question to a language model, which the head answers."""
-
-    number: int
-    key: str
-    question: LLMQuestion
-    ordinal: int
-
-
 class WorkEnded(NamedTuple):
     """The code has ended; the folder is what it left, None if that cannot be sent."""
 
@@ -92,7 +81,7 @@ class WorkEnded(NamedTuple):
     sent: SentFolder | None
 
 
-News = Event | Question | WorkEnded | str
+News = Event | WorkEnded | str
 """A string is output."""
 
 
@@ -100,12 +89,11 @@ News = Event | Question | WorkEnded | str
 
 
 class ReportedCell(RunningCell):
-    """The connection between running code and the head, which also answers its questions to language models."""
+    """The connection between running code and the head."""
 
     def __init__(self) -> None:
         super().__init__(Cell(dataset="", arm=""), 0.0, 0.0, self.send)  # the head knows which cell it is
         self.news, self.has_news = list[News](), asyncio.Event()
-        self._questions: list[asyncio.Future[LLMExchange]] = []
 
     def send(self, news: News) -> None:
         self.news.append(news)
@@ -113,17 +101,6 @@ class ReportedCell(RunningCell):
 
     def mark_started(self, now: float) -> None:
         self.send(CellStarted(self.cell))
-
-    async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
-        """Ask a language model; see `LlmGateway`."""
-        self._questions.append(future := asyncio.get_running_loop().create_future())
-        self.send(Question(len(self._questions) - 1, cell, question, ordinal))
-        return await future
-
-    def answer(self, question: int, answer: LLMExchange | Exception) -> None:
-        """Pass on the head's answer to a question."""
-        if not (future := self._questions[question]).done():
-            _ = future.set_exception(answer) if isinstance(answer, Exception) else future.set_result(answer)
 
 
 @dataclass
@@ -191,10 +168,10 @@ class MachineActor:
             task.cancel()
             await asyncio.wait({task})
 
-    async def call(self, number: int, method: str, *arguments: Any) -> None:
-        """Call a method of the running cell in a slot: `stop` or `answer`."""
+    async def stop(self, number: int, reason: str) -> None:
+        """Interrupt the running cell in a slot."""
         if (slot := self._slots.get(number)) is not None:
-            getattr(slot.running, method)(*arguments)
+            slot.running.stop(reason)
 
     async def release(self, number: int) -> None:
         """Kill the code in a slot and its kernel; the slot runs nothing any more. Idempotent."""
@@ -243,17 +220,13 @@ class MachineActor:
     async def _run_script(
         self, slot: Slot, work: RemoteWork, script: KernelScript, paths: Mapping[Path, Path]
     ) -> KernelExecution:
-        runner = self._executor.runner
-        models = {name: str(paths[Path(path)]) for name, path in script.pretrained.items()}
-        if new := {name: Path(path) for name, path in models.items() if name not in runner.pretrained}:
-            self._executor.add_pretrained(new)
-        views = {name: str(paths[Path(path)]) for name, path in script.views.items()}
-        slot.host.runner = replace(runner, subjects=cast("LlmGateway", slot.running))  # only asked
         await slot.host.prepare(script.cell, work.datasets, work.needs.gpus)
         await asyncio.to_thread(receive_folder, work.sent, script.folder, slot.folder)
         reader = ProgressReader(script.folder) if work.watched else None
-        script = replace(script, views=views, pretrained=models)
-        return replace(await slot.host.execute(script, slot.running, reader), llm_session=None)
+        views, models = (
+            {name: str(paths[Path(path)]) for name, path in one.items()} for one in (script.views, script.pretrained)
+        )
+        return await slot.host.execute(replace(script, views=views, pretrained=models), slot.running, reader)
 
     async def _run_command(
         self, slot: Slot, work: RemoteWork, job: CommandJob, paths: Mapping[Path, Path]

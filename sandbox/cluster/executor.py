@@ -19,7 +19,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from labwright.record.llm_calls import LLMBudgetSpent, LLMQuestionRefused
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.nodes import Failure
@@ -27,7 +26,7 @@ from labwright.record.untrusted_files import BadFile, remove_path
 from labwright.sandbox import monitor
 from labwright.sandbox.cell_runner import CellHost, CellRunner
 from labwright.sandbox.cell_scheduler import RunningCell
-from labwright.sandbox.cluster.actor import Content, MachineActor, News, Question, RemoteWork, WorkEnded
+from labwright.sandbox.cluster.actor import Content, MachineActor, News, RemoteWork, WorkEnded
 from labwright.sandbox.cluster.machines import (
     MachineFacts,
     compute_max_cell_capacity,
@@ -45,7 +44,6 @@ from labwright.sandbox.file_clock import read_file_time
 from labwright.sandbox.gpu_leases import GpuLeases
 from labwright.sandbox.gpus import describe_devices
 from labwright.sandbox.job import CellProgress, CellStarted, Job
-from labwright.sandbox.llm_gateway import LlmSession
 from labwright.sandbox.monitor import ProgressReader
 from labwright.sandbox.output import Transcript
 from labwright.sandbox.packages.package_store import PackageOverlay
@@ -75,8 +73,8 @@ class Claim:
 
 @dataclass
 class RemoteRunner(CellRunner):
-    """Runs experiments and commands on the machines of the cluster, with one actor each once they are used; plots and
-    scorers run on the head."""
+    """Runs experiments and commands on the machines of the cluster, with one actor each once they are used. Plots,
+    scorers, and cells that query language models run on the head."""
 
     machines: tuple[MachineFacts, ...] = field(kw_only=True)
     get_packages: Callable[[], PackageOverlay | None] = field(kw_only=True)
@@ -96,7 +94,7 @@ class RemoteRunner(CellRunner):
         return share or min(0.9 * one.memory / max(1, one.slots) / 1e9 for one in self.machines)
 
     def open_host(self, job: Job, folder: Path) -> CellHost:
-        return RemoteHost(self) if job.kind == "experiment" else super().open_host(job, folder)
+        return RemoteHost(self) if job.kind == "experiment" and not job.subjects else super().open_host(job, folder)
 
     async def run_repository_command(
         self,
@@ -248,7 +246,7 @@ class RemoteHost:
     async def execute(
         self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
     ) -> KernelExecution:
-        overlay, subjects, (datasets, gpus) = self.runner.get_packages(), self.runner.subjects, self._order
+        overlay, (datasets, gpus) = self.runner.get_packages(), self._order
         kinds = {Path(path): "view" for path in script.views.values()}
         kinds |= {Path(path): "pretrained" for path in script.pretrained.values()}
         kinds |= {overlay.folder: "packages"} if overlay is not None and overlay.folder is not None else {}
@@ -261,9 +259,6 @@ class RemoteHost:
             watched=reader is not None,
             packages=overlay,
         )
-        session, tasks = None, set[asyncio.Task[None]]()
-        if subjects is not None and script.job.subjects:
-            session = LlmSession(subjects, script.task.key, script.job.subjects)
 
         def handle(news: News) -> None:
             match news:
@@ -273,22 +268,13 @@ class RemoteHost:
                     running.mark_started(time.monotonic())
                 case CellProgress() if running is not None:
                     running.report(news.progress)
-                case Question() if session is not None:
-                    tasks.add(asyncio.create_task(self._answer(news, session)))
                 case _:
                     pass
 
         try:
-            return replace(await self.run(work, script.folder, handle, running), llm_session=session)
-        except ExecutorError as error:
-            if session is not None and session.fatal_error is not None:
-                raise session.fatal_error from None
-            if not isinstance(error, WorkerLost):
-                raise
+            return await self.run(work, script.folder, handle, running)
+        except WorkerLost as error:
             return KernelExecution(0.0, Failure(kind="died", message=str(error)), Transcript(2))
-        finally:
-            for task in tasks:
-                task.cancel()
 
     async def run(
         self, work: RemoteWork, folder: Path, handle: Callable[[News], None], running: RunningCell | None = None
@@ -320,7 +306,7 @@ class RemoteHost:
         self._claim = self._claim or await runner.claim(work.needs)
         events = self._claim.actor.run.options(num_returns="streaming").remote(self._claim.slot, work)
         if running is not None and running.stop_reason is not None:
-            running.stop_reason.add_done_callback(lambda stop: stop.cancelled() or self._call("stop", stop.result()))
+            running.stop_reason.add_done_callback(self._stop)
         while True:
             for news in await runner.wait_for(await runner.wait_for(anext(events), SILENCE_SECONDS), SILENCE_SECONDS):
                 if isinstance(news, WorkEnded):
@@ -339,24 +325,9 @@ class RemoteHost:
         except (BadFile, import_ray().exceptions.RayError) as error:
             raise WorkerLost(f"its files did not arrive: {format_error(error)}") from error
 
-    async def _answer(self, asked: Question, session: LlmSession) -> None:
-        """Ask a language model for the code; an error other than a refusal ends the run."""
-        digest = asked.question.digest
-        session.draw_counts[digest] = max(session.draw_counts[digest], asked.ordinal + 1)
-        try:
-            answer = await session.subjects.ask(asked.key, asked.question, asked.ordinal)
-            session.answer_counts[asked.question.subject] += 1
-        except (LLMBudgetSpent, LLMQuestionRefused) as refusal:
-            answer = refusal
-            session.budget_message = str(refusal) if isinstance(refusal, LLMBudgetSpent) else session.budget_message
-        except Exception as error:  # noqa: BLE001  raised once the code has ended
-            session.fatal_error, answer = error, ExecutorError("the run is ending; its answers are kept")
-        self._call("answer", asked.number, answer)
-
-    def _call(self, method: str, *arguments: Any) -> None:
-        """Call a method of the running cell."""
-        if self._claim is not None:
-            self._claim.actor.call.remote(self._claim.slot, method, *arguments)
+    def _stop(self, reason: asyncio.Future[str]) -> None:
+        if self._claim is not None and not reason.cancelled():
+            self._claim.actor.stop.remote(self._claim.slot, reason.result())
 
 
 class RayExecutor(LocalExecutor):
