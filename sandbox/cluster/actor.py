@@ -23,7 +23,7 @@ from labwright.sandbox.cell_runner import KernelHost
 from labwright.sandbox.cell_scheduler import RunningCell
 from labwright.sandbox.cluster.machines import adapt_settings, open_machine_gpus
 from labwright.sandbox.cluster.sent_folders import SentFolder, receive_folder, send_folder
-from labwright.sandbox.content_store import ContentStore, default_store_root
+from labwright.sandbox.content_store import default_store_root
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.file_clock import read_file_time
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
@@ -45,10 +45,8 @@ NEWS_SECONDS = 1.0
 
 
 class Content(NamedTuple):
-    """A file or folder that many cells read: its key in the content store, and its archive."""
+    """A file or folder that many cells read."""
 
-    key: str
-    kind: str
     name: str
     is_folder: bool
     sent: SentFolder
@@ -128,14 +126,12 @@ class MachineActor:
         self._settings = settings = adapt_settings(settings)
         await asyncio.to_thread(inspect_interpreter, settings.python)  # once, not in each slot: it starts a process
         self._receiving = asyncio.Lock()
-        self._store = ContentStore(settings.store or default_store_root())
-        home = default_store_root().with_name("actors") / socket.gethostname()
-        for folder in (self._store.root, home.parent):
-            folder.mkdir(parents=True, exist_ok=True)
+        home = (settings.store or default_store_root()).with_name("actors") / socket.gethostname()
+        home.parent.mkdir(parents=True, exist_ok=True)
         remove_stale(home)
         self._scratch = ScratchFolder(home)
         self._folder = folder = self._scratch.root
-        for name in ("cache", "views"):
+        for name in ("cache", "contents", "views"):
             (folder / name).mkdir()
         labels, gpus = folder / "labels", open_machine_gpus(settings)  # there are no labels
         self._executor = LocalExecutor(
@@ -242,15 +238,15 @@ class MachineActor:
         )
 
     async def _provide(self, content: Content) -> Path:
-        """Return the content in this machine's store, after adding it there if it is missing."""
+        """Return the content on this machine, after receiving it if it is missing."""
+        place, part = self._folder / "contents" / content.sent.sha256, self._folder / "part"
 
-        def add() -> Path | None:
-            remove_tree(folder := self._folder / "content")
-            receive_folder(content.sent, folder, self._folder)
-            self._store.add(folder if content.is_folder else folder / content.name, content.kind, content.name)
-            return self._store.find(content.key)
+        def receive() -> None:
+            remove_tree(part)
+            receive_folder(content.sent, part, self._folder)
+            part.rename(place)
 
         async with self._receiving:
-            found = self._store.find(content.key) or await asyncio.to_thread(add)
-        assert found is not None
-        return found
+            if not place.exists():
+                await asyncio.to_thread(receive)
+        return place if content.is_folder else place / content.name

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
@@ -37,7 +37,6 @@ from labwright.sandbox.cluster.machines import (
     pin_to_node,
 )
 from labwright.sandbox.cluster.sent_folders import receive_folder, send_folder
-from labwright.sandbox.content_store import compute_key
 from labwright.sandbox.errors import ClusterDown, ExecutorError, WorkerLost
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.file_clock import read_file_time
@@ -105,8 +104,7 @@ class RemoteRunner(CellRunner):
         on_start: Callable[[], None] = lambda: None,
     ) -> CommandOutcome:
         host, packages = RemoteHost(self), job.environment.packages
-        kinds = {packages: "packages"} if packages else {}
-        work = await self.send(job, kinds, needs=needs, alone=alone)
+        work = await self.send(job, [packages] if packages else [], needs=needs, alone=alone)
         try:
             return await host.run(work, job.folder, lambda news: on_start() if isinstance(news, CellStarted) else None)
         except WorkerLost as error:
@@ -174,19 +172,17 @@ class RemoteRunner(CellRunner):
             await self._check_head()
             raise WorkerLost(format_error(error) or f"no sign of life for {seconds:g} s") from None
 
-    async def send(self, script: KernelScript | CommandJob, kinds: Mapping[Path, str], **rest: Any) -> RemoteWork:
+    async def send(self, script: KernelScript | CommandJob, paths: Collection[Path], **rest: Any) -> RemoteWork:
         """Return work with its folder, and the files and folders that it reads, in the object store; each of the latter
         is put there once. Raises `OSError`."""
 
-        async def send_content(path: Path, kind: str) -> Content:
-            key = await asyncio.to_thread(compute_key, path)
-            sent = await asyncio.to_thread(send_folder, path, self.archives)
-            return Content(key, kind, path.name, path.is_dir(), sent)
+        async def send_content(path: Path) -> Content:
+            return Content(path.name, path.is_dir(), await asyncio.to_thread(send_folder, path, self.archives))
 
-        for path, kind in kinds.items():
+        for path in paths:
             if path not in self._contents:
-                self._contents[path] = asyncio.create_task(send_content(path, kind))
-        contents = {path: await asyncio.shield(self._contents[path]) for path in kinds}
+                self._contents[path] = asyncio.create_task(send_content(path))
+        contents = {path: await asyncio.shield(self._contents[path]) for path in paths}
         follow = script.readable if isinstance(script, CommandJob) else ()
         sent = await asyncio.to_thread(send_folder, script.folder, self.archives, follow=follow)
         now = await asyncio.to_thread(read_file_time, script.folder)
@@ -247,12 +243,11 @@ class RemoteHost:
         self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
     ) -> KernelExecution:
         overlay, (datasets, gpus) = self.runner.get_packages(), self._order
-        kinds = {Path(path): "view" for path in script.views.values()}
-        kinds |= {Path(path): "pretrained" for path in script.pretrained.values()}
-        kinds |= {overlay.folder: "packages"} if overlay is not None and overlay.folder is not None else {}
+        paths = [Path(path) for path in (*script.views.values(), *script.pretrained.values())]
+        paths += [overlay.folder] if overlay is not None and overlay.folder is not None else []
         work = await self.runner.send(
             replace(script, job=replace(script.job, cells={}, inputs={}, artifacts={}, live_output=None), live=None),
-            kinds,
+            paths,
             needs=script.task.needs.model_copy(update={"hours": None, "gpus": gpus}),
             alone=script.alone,
             datasets=datasets,
