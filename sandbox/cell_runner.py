@@ -64,7 +64,7 @@ from labwright.sandbox.scorer_tasks import (
 )
 from labwright.sandbox.scorers import read_frozen_scorers
 from labwright.sandbox.scoring import read_submitted
-from labwright.sandbox.workspace import CELLS_FOLDER, KernelScript, copy_view, list_mounted_datasets, prepare_workspace
+from labwright.sandbox.workspace import CELLS_FOLDER, KernelScript, copy_view, prepare_workspace
 
 _DEFAULT_NEEDS = ResourceNeeds()
 _POLL_SECONDS = 0.1
@@ -263,7 +263,6 @@ class CellRunner:
                 labels=self.collector.labels,
                 limit=settings.artifact_bytes,
             )
-            await host.prepare(script.cell, tuple(script.views), None)
             execution = await host.execute(script)
             if execution.failure is not None:
                 raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} failed: {execution.failure.message}")
@@ -300,12 +299,6 @@ class KernelWorker:
         cell, job = order.cell, self.job
         self.dataset = cell.dataset
         self.arm = "" if self.runner.config.isolation.between_cells else cell.arm
-        sees = (
-            job.datasets
-            if cell.is_script
-            else await asyncio.to_thread(list_mounted_datasets, cell.dataset, self.runner.views)
-        )
-        await self._host.prepare(cell, sees, 0 if job.kind == "plot" else order.task.needs.gpus)
         # the folder of a cell before and after it runs; code in the kernel cannot reach it
         folder = self.folder.with_name(f"{self.folder.name}.{CELLS_FOLDER}") / cell.name
         await asyncio.to_thread(remove_tree, folder)
@@ -338,10 +331,6 @@ class KernelWorker:
 class CellHost(Protocol):
     """Where cells run, one after another: a kernel of this machine or of another one."""
 
-    async def prepare(self, cell: Cell, datasets: tuple[str, ...], gpus: int | None) -> None:
-        """Prepare for a cell that sees these datasets and has `gpus` GPUs (None: the default number)."""
-        ...
-
     async def execute(
         self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
     ) -> KernelExecution:
@@ -359,30 +348,26 @@ class KernelHost:
 
     runner: CellRunner
     folder: Path
-    _visible_datasets: tuple[str, ...] = ()
-    """The dataset that the kernel sees outside the cells' folders, if any."""
-    _gpus: int | None = None
-    _arm: str = ""
-    """The only arm that the kernel serves if cells are not isolated from each other; otherwise empty."""
+    _terms: tuple[object, ...] = ()
+    """What all cells of the kernel have in common: mounted datasets, GPUs, and the arm if cells are not isolated from
+    each other."""
     _kernel: Kernel | None = None
     _lease: GpuLease = field(default_factory=GpuLease)
     _usage: PeakUsage = field(default_factory=PeakUsage)
     _ended_cells: int = 0
     """Number of cells that finished in this kernel."""
 
-    async def prepare(self, cell: Cell, datasets: tuple[str, ...], gpus: int | None) -> None:
-        arm = "" if self.runner.config.isolation.between_cells else cell.arm
-        if (arm, datasets, gpus) != (self._arm, self._visible_datasets, self._gpus):
-            await self.close()
-        self._arm, self._visible_datasets, self._gpus = arm, datasets, gpus
-        self.folder.mkdir(parents=True, exist_ok=True)
-
     async def execute(
         self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
     ) -> KernelExecution:
+        arm = "" if self.runner.config.isolation.between_cells else script.cell.arm
+        if (terms := (script.mounted, script.gpus, arm)) != self._terms:
+            await self.close()
+        self._terms = terms
+        self.folder.mkdir(parents=True, exist_ok=True)
         kills, first = count_oom_kills(), not self._ended_cells
         try:
-            if not script.cell.is_script and not self._visible_datasets:
+            if not script.cell.is_script and not script.mounted:
                 script = await asyncio.to_thread(copy_view, script, script.cell.dataset)
             kernel, lent = await self._lend_cell_folder(script)
             if running is not None:
@@ -436,7 +421,7 @@ class KernelHost:
     async def _ensure_kernel(self, script: KernelScript) -> Kernel:
         """Return the kernel, starting it if necessary. Raises `ExecutorError`."""
         if self._kernel is None:
-            self._lease = await self.runner.lease_gpus(self._gpus)
+            self._lease = await self.runner.lease_gpus(script.gpus)
             self._kernel = await self._start_kernel(script)
         self._kernel.clear_start_traces()
         self._usage = PeakUsage(processes=self._usage.processes)

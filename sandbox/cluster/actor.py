@@ -65,8 +65,6 @@ class RemoteWork:
     alone: bool
     contents: Mapping[Path, Content]
     """Path on the head -> content."""
-    datasets: tuple[str, ...] = ()
-    """Datasets that the script's kernel mounts."""
     watched: bool = False
     packages: PackageOverlay | None = None
 
@@ -216,7 +214,6 @@ class MachineActor:
     async def _run_script(
         self, slot: Slot, work: RemoteWork, script: KernelScript, paths: Mapping[Path, Path]
     ) -> KernelExecution:
-        await slot.host.prepare(script.cell, work.datasets, work.needs.gpus)
         await asyncio.to_thread(receive_folder, work.sent, script.folder, slot.folder)
         reader = ProgressReader(script.folder) if work.watched else None
         views, models = (

@@ -19,7 +19,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.nodes import Failure
 from labwright.record.untrusted_files import BadFile, remove_path
@@ -232,25 +231,19 @@ class RemoteHost:
     """A `CellHost` on another machine; resources are claimed on demand."""
 
     runner: RemoteRunner
-    _order: tuple[tuple[str, ...], int | None] = ((), None)
-    """Datasets and GPUs of the next cell."""
     _claim: Claim | None = None
-
-    async def prepare(self, cell: Cell, datasets: tuple[str, ...], gpus: int | None) -> None:
-        self._order = datasets, gpus
 
     async def execute(
         self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
     ) -> KernelExecution:
-        overlay, (datasets, gpus) = self.runner.get_packages(), self._order
+        overlay = self.runner.get_packages()
         paths = [Path(path) for path in (*script.views.values(), *script.pretrained.values())]
         paths += [overlay.folder] if overlay is not None and overlay.folder is not None else []
         work = await self.runner.send(
             replace(script, job=replace(script.job, cells={}, inputs={}, artifacts={}, live_output=None), live=None),
             paths,
-            needs=script.task.needs.model_copy(update={"hours": None, "gpus": gpus}),
+            needs=script.task.needs.model_copy(update={"hours": None, "gpus": script.gpus}),
             alone=script.alone,
-            datasets=datasets,
             watched=reader is not None,
             packages=overlay,
         )
