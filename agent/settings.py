@@ -356,9 +356,14 @@ _Layer = tuple[str, Mapping[str, Any], Path]
 """Description of the source, the settings, and the folder that their relative paths refer to."""
 
 
+_RETIRED_KEYS = frozenset({"sandbox.pool"})
+"""Settings of earlier versions, which recorded runs may have."""
+
+
 def _build_settings(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
     values = _flatten(Settings().model_dump())
-    values |= {KEY_ALIASES.get(key, key): value for key, value in _flatten(base).items()}
+    recorded = {KEY_ALIASES.get(key, key): value for key, value in _flatten(base).items()}
+    values |= {key: value for key, value in recorded.items() if key not in _RETIRED_KEYS}
     known = list_known_keys()
     origin: dict[str, str] = {}
     for label, given, folder in layers:

@@ -57,7 +57,7 @@ def make_job(folder: Path, count: int, seconds: float) -> Job:
 
 def make_executor(place: Path, slots: int, cluster: RayCluster | None) -> LocalExecutor:
     """Open an executor with local slots or on the cluster."""
-    settings = SandboxSettings(pool=0)
+    settings = SandboxSettings()
     if cluster is not None:
         settings = settings.model_copy(update={"executor": "ray", "ray": cluster.address, "store": place / "store"})
     return open_executor(slots, place / "views", settings=settings, labels=place / "labels", cache=place / "cache")

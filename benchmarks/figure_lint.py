@@ -59,11 +59,7 @@ MAX_PARALLEL = 30
 async def lint_figures(cases: Sequence[Script], base: Path) -> dict[str, tuple[LintFinding, ...]]:
     """Return the findings on each case's figures, by name."""
     executor = LocalExecutor(
-        1,
-        base / "views",
-        labels=base / "labels",
-        cache=base / "cache",
-        settings=SandboxSettings(pool=0, isolation="none"),
+        1, base / "views", labels=base / "labels", cache=base / "cache", settings=SandboxSettings(isolation="none")
     )
     found: dict[str, tuple[LintFinding, ...]] = {}
     try:

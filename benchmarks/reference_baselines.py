@@ -100,7 +100,7 @@ async def run_reference(
         folder / "views",
         labels=folder / "labels",
         cache=folder / "cache",
-        settings=SandboxSettings(isolation="none", pool=0),
+        settings=SandboxSettings(isolation="none"),
     )
     cells = {Cell(dataset=facts.name, arm=one.arm, trial=one.number, seed=facts.seed): one.setting for one in trials}
     left: dict[Cell, Path] = {}

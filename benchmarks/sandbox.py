@@ -1,8 +1,7 @@
 """Cost of the sandbox: start of a kernel, overhead of an attempt, memory of a kernel, and its end.
 
 Each figure is a median over `--rounds` kernels, alternating with and without the sandbox. The attempts import
-numpy, torch, scikit-learn and matplotlib and submit nothing: `cold` ones in new kernels, `pooled` ones in waiting
-kernels. Seconds and bytes; JSON on stdout and in `--out`.
+numpy, torch, scikit-learn and matplotlib and submit nothing. Seconds and bytes; JSON on stdout and in `--out`.
 
 With `--against CHECKOUT`, whose environment is its `.venv`, only kernel starts and cells are measured, alternating
 between both checkouts so that both have the same load.
@@ -33,15 +32,12 @@ from labwright.sandbox.isolation.mounts import KernelConfig
 from labwright.sandbox.isolation.probe import determine_isolation
 from labwright.sandbox.isolation.processes import list_process_tree, measure_use
 from labwright.sandbox.job import CellTask, Job, measure_all
-from labwright.sandbox.kernel_pool import KernelPool
 from labwright.sandbox.kernels import Kernel
 from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.workspace import KernelScript
 
 Mode = Literal["required", "none"]
 MODES: tuple[Mode, ...] = ("required", "none")
-TARGET_SECONDS = 0.1
-"""Maximum overhead of a pooled attempt in seconds."""
 MAX_END_SECONDS = 2.0
 """Seconds within which all processes of an experiment must be gone.
 
@@ -125,47 +121,33 @@ async def measure_stubborn(code: str, settings: SandboxSettings, place: Path) ->
 
 
 async def measure_attempt(executor: LocalExecutor, folder: Path) -> dict[str, float]:
-    """Measure one attempt; the pool is full again afterwards."""
+    """Measure one attempt."""
     began = time.perf_counter()
     outcome = await measure_all(executor, Job("one", folder, {"experiment.py": IMPORTS_CODE}))
     seconds = time.perf_counter() - began
     assert outcome.failure is None, outcome.failure
-    pool: KernelPool = executor._pool  # pyright: ignore[reportPrivateUsage]
-    while pool.size and not len(pool):
-        assert not pool.disabled_reason, pool.disabled_reason
-        await asyncio.sleep(0.05)
-    [waiting] = [*pool._waiting] or [None]  # pyright: ignore[reportPrivateUsage]
-    size = measure_use(list_process_tree(waiting.pid)).private if waiting is not None else 0
-    return {
-        "whole": seconds,
-        "code": outcome.seconds,
-        "overhead": seconds - outcome.seconds,
-        "waiting_bytes": float(size),
-    }
+    return {"whole": seconds, "code": outcome.seconds, "overhead": seconds - outcome.seconds}
 
 
 async def measure_attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str, float]]]:
-    """Measure attempts of every kind in turn, by mode."""
-    kinds: list[tuple[Mode, str, int]] = [
-        (mode, words, pool) for mode in MODES for words, pool in (("cold", 0), ("pooled", 1))
-    ]
+    """Measure attempts of each mode in turn."""
     executors = [
         LocalExecutor(
             1,
             place / "views",
             labels=place / "labels",
-            cache=place / f"{mode}{pool}" / "cache",
-            settings=SandboxSettings(isolation=mode, pool=pool),
+            cache=place / mode / "cache",
+            settings=SandboxSettings(isolation=mode),
         )
-        for mode, _, pool in kinds
+        for mode in MODES
     ]
     found: dict[Mode, list[dict[str, float]]] = {mode: [{} for _ in range(rounds)] for mode in MODES}
     try:
-        for number in range(rounds + 1):  # the first round fills caches and pools
-            for (mode, words, pool), executor in zip(kinds, executors, strict=True):
-                figures = await measure_attempt(executor, place / f"{mode}{pool}" / str(number))
+        for number in range(rounds + 1):  # the first round fills caches
+            for mode, executor in zip(MODES, executors, strict=True):
+                figures = await measure_attempt(executor, place / mode / str(number))
                 if number:
-                    found[mode][number - 1].update({f"{words}_{key}": one for key, one in figures.items()})
+                    found[mode][number - 1].update({f"attempt_{key}": one for key, one in figures.items()})
     finally:
         for executor in executors:
             await executor.close()
@@ -182,7 +164,7 @@ async def measure_cell_costs(place: Path, mode: Mode) -> dict[str, float]:
 
     Seconds from one cell to the next (`cell`), and within the kernel (`cell_in_kernel`).
     """
-    settings, found = SandboxSettings(isolation=mode, pool=0), dict[str, float]()
+    settings, found = SandboxSettings(isolation=mode), dict[str, float]()
     with fresh_kernel(settings, place) as kernel:
         began = time.perf_counter()
         await kernel.start()
@@ -275,12 +257,7 @@ async def measure_medians(rounds: int) -> dict[Mode, dict[str, float]]:
 def check_promises(medians: Mapping[Mode, Mapping[str, float]]) -> dict[str, bool]:
     """Return each promised limit, and whether it holds."""
     kills = [value for one in medians.values() for key, value in one.items() if key.startswith("kill_")]
-    return {
-        f"pooled attempt under {TARGET_SECONDS} s beyond its code": all(
-            one["pooled_overhead"] < TARGET_SECONDS for one in medians.values()
-        ),
-        f"everything gone within {MAX_END_SECONDS} s": max(kills) < MAX_END_SECONDS,
-    }
+    return {f"everything gone within {MAX_END_SECONDS} s": max(kills) < MAX_END_SECONDS}
 
 
 def main() -> int:
@@ -302,11 +279,7 @@ def main() -> int:
         return 0
     medians = asyncio.run(measure_medians(arguments.rounds))
     ratios = {
-        "with_walls_to_without": {key: medians["required"][key] / one for key, one in medians["none"].items() if one},
-        "cold_to_pooled": {
-            mode: {key: one[f"cold_{key}"] / one[f"pooled_{key}"] for key in ("whole", "overhead")}
-            for mode, one in medians.items()
-        },
+        "with_walls_to_without": {key: medians["required"][key] / one for key, one in medians["none"].items() if one}
     }
     text = json.dumps(
         {"rounds": arguments.rounds, "medians": medians, "ratios": ratios, "kept": check_promises(medians)}, indent=1

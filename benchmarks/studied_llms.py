@@ -317,7 +317,7 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
             place / "views",
             labels=place / "labels",
             cache=place / "cache",
-            settings=SandboxSettings(pool=0, timeout=7200),
+            settings=SandboxSettings(timeout=7200),
             subjects=subjects,
         )
 

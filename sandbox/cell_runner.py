@@ -48,8 +48,7 @@ from labwright.sandbox.gpu_leases import GpuLease, GpuLeases
 from labwright.sandbox.isolation.limits import ResourceLimits, compute_limits, count_oom_kills
 from labwright.sandbox.isolation.mounts import KernelConfig, KernelStartOptions
 from labwright.sandbox.job import CellResult, Job
-from labwright.sandbox.kernel_pool import MATPLOTLIBRC, KernelPool, find_local_modules
-from labwright.sandbox.kernels import Kernel
+from labwright.sandbox.kernels import Kernel, choose_modules
 from labwright.sandbox.llm_attribution import attribute_answers
 from labwright.sandbox.llm_gateway import LlmGateway, LlmSession, serve_session
 from labwright.sandbox.monitor import MemoryMeter, PeakUsage, ProgressReader
@@ -65,7 +64,7 @@ from labwright.sandbox.scorer_tasks import (
 )
 from labwright.sandbox.scorers import read_frozen_scorers
 from labwright.sandbox.scoring import read_submitted
-from labwright.sandbox.workspace import CELLS_FOLDER, KernelScript, copy_view, list_mounted_datasets, prepare_workspace
+from labwright.sandbox.workspace import CELLS_FOLDER, KernelScript, copy_view, prepare_workspace
 
 _DEFAULT_NEEDS = ResourceNeeds()
 _POLL_SECONDS = 0.1
@@ -91,8 +90,9 @@ class CellRunner:
     pretrained: Mapping[str, str]
     gpus: GpuLeases
     meter: MemoryMeter
-    pool: KernelPool
     subjects: LlmGateway | None = None
+    preload_fault: str = ""
+    """The reason why kernels preload nothing but `lab` any more: importing failed, printed or warned."""
 
     @property
     def slot_gb(self) -> float:
@@ -252,7 +252,7 @@ class CellRunner:
         job = Job(
             name=f"scorer of {task.scorer.dataset}", folder=place_of_run, source={}, entry=SCORER_ENTRY, kind="score"
         )
-        host = KernelHost(self, place_of_run / "kernel", is_pooled=False)
+        host = KernelHost(self, place_of_run / "kernel")
         try:
             script = await asyncio.to_thread(
                 prepare_scorer_folder,
@@ -263,7 +263,6 @@ class CellRunner:
                 labels=self.collector.labels,
                 limit=settings.artifact_bytes,
             )
-            await host.prepare(script.cell, {}, tuple(script.views), None)
             execution = await host.execute(script)
             if execution.failure is not None:
                 raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} failed: {execution.failure.message}")
@@ -300,12 +299,6 @@ class KernelWorker:
         cell, job = order.cell, self.job
         self.dataset = cell.dataset
         self.arm = "" if self.runner.config.isolation.between_cells else cell.arm
-        sees = (
-            job.datasets
-            if cell.is_script
-            else await asyncio.to_thread(list_mounted_datasets, cell.dataset, self.runner.views)
-        )
-        await self._host.prepare(cell, order.source, sees, 0 if job.kind == "plot" else order.task.needs.gpus)
         # the folder of a cell before and after it runs; code in the kernel cannot reach it
         folder = self.folder.with_name(f"{self.folder.name}.{CELLS_FOLDER}") / cell.name
         await asyncio.to_thread(remove_tree, folder)
@@ -338,13 +331,6 @@ class KernelWorker:
 class CellHost(Protocol):
     """Where cells run, one after another: a kernel of this machine or of another one."""
 
-    async def prepare(self, cell: Cell, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
-        """Prepare for a cell with this source that sees these datasets and has `gpus` GPUs (None: the default number).
-
-        Must be called before the cell's folder is created.
-        """
-        ...
-
     async def execute(
         self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
     ) -> KernelExecution:
@@ -362,44 +348,30 @@ class KernelHost:
 
     runner: CellRunner
     folder: Path
-    is_pooled: bool = True
-    """Whether it may be a kernel that waited in the pool."""
-    _visible_datasets: tuple[str, ...] = ()
-    """The dataset that the kernel sees outside the cells' folders, if any."""
-    _gpus: int | None = None
-    _arm: str = ""
-    """The only arm that the kernel serves if cells are not isolated from each other; otherwise empty."""
+    _terms: tuple[object, ...] = ()
+    """What all cells of the kernel have in common: mounted datasets, GPUs, and the arm if cells are not isolated from
+    each other."""
     _kernel: Kernel | None = None
     _lease: GpuLease = field(default_factory=GpuLease)
     _usage: PeakUsage = field(default_factory=PeakUsage)
-    _started: bool = False
     _ended_cells: int = 0
     """Number of cells that finished in this kernel."""
-
-    async def prepare(self, cell: Cell, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
-        arm = "" if self.runner.config.isolation.between_cells else cell.arm
-        if (arm, datasets, gpus) != (self._arm, self._visible_datasets, self._gpus):
-            await self.close()
-        self._arm, self._visible_datasets, self._gpus = arm, datasets, gpus
-        if self._kernel is None and self.is_pooled and not (self.runner.gpus.devices and gpus != 0):
-            await asyncio.to_thread(remove_tree, self.folder, ignore_errors=True)
-            self._kernel = self.runner.pool.take(
-                self.folder, source=source, datasets=datasets, exact=not cell.is_script
-            )
-            self._started = self._kernel is not None
-        self.folder.mkdir(parents=True, exist_ok=True)
 
     async def execute(
         self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
     ) -> KernelExecution:
+        arm = "" if self.runner.config.isolation.between_cells else script.cell.arm
+        if (terms := (script.mounted, script.gpus, arm)) != self._terms:
+            await self.close()
+        self._terms = terms
+        self.folder.mkdir(parents=True, exist_ok=True)
         kills, first = count_oom_kills(), not self._ended_cells
         try:
-            if not script.cell.is_script and not self._visible_datasets:
+            if not script.cell.is_script and not script.mounted:
                 script = await asyncio.to_thread(copy_view, script, script.cell.dataset)
             kernel, lent = await self._lend_cell_folder(script)
             if running is not None:
                 running.mark_started(time.monotonic())
-            self.runner.pool.refill()
             lent_script = replace(script, folder=self.folder / CELLS_FOLDER / script.folder.name)
             execution = await self.runner.run_in_kernel(
                 kernel, self._lease, lent_script, running=running, reader=reader, usage=self._usage
@@ -423,7 +395,7 @@ class KernelHost:
 
     async def close(self) -> None:
         kernel, lease, self._lease = self._kernel, self._lease, GpuLease()
-        self._kernel, self._started, self._ended_cells = None, False, 0
+        self._kernel, self._ended_cells = None, 0
         if kernel is not None:
             kernel.kill()
         if lease.devices:
@@ -448,24 +420,25 @@ class KernelHost:
 
     async def _ensure_kernel(self, script: KernelScript) -> Kernel:
         """Return the kernel, starting it if necessary. Raises `ExecutorError`."""
-        if self._kernel is None or not self._started:
-            self._lease = await self.runner.lease_gpus(self._gpus)
-            if self._kernel is None:
-                self._kernel = await self._start_kernel(script)
-            self._started = True
+        if self._kernel is None:
+            self._lease = await self.runner.lease_gpus(script.gpus)
+            self._kernel = await self._start_kernel(script)
         self._kernel.clear_start_traces()
         self._usage = PeakUsage(processes=self._usage.processes)
         return self._kernel
 
     async def _start_kernel(self, script: KernelScript) -> Kernel:
         """Start a kernel with the imports of the program preloaded, if preloading has no side effects."""
-        pool, kernel = self.runner.pool, None
-        if not pool.disabled_reason:
+        runner, source, kernel = self.runner, script.job.source, None
+        if not runner.preload_fault:
+            modules = await asyncio.to_thread(choose_modules, source, runner.config.settings.python)
             try:
-                kernel = await self._create_started_kernel(script, await pool.choose_modules(script.job.source))
+                kernel = await self._create_started_kernel(script, modules)
             except ExecutorError as error:
-                pool.disabled_reason = str(error)
-        if kernel is not None and find_local_modules(script.job.source) & (kernel.preloaded_names | {MATPLOTLIBRC}):
+                runner.preload_fault = str(error)
+        # a preloaded module would hide a file of the program with its name, and ignore a file of settings
+        own_names = {name.partition("/")[0].removesuffix(".py") for name in source}
+        if kernel is not None and own_names & {*kernel.preloaded_names, "matplotlibrc"}:
             kernel.kill()
             kernel = None
         return kernel or await self._create_started_kernel(script, ("lab",))

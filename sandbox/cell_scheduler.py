@@ -197,7 +197,8 @@ class CellSchedule:
     left_out: dict[Cell, str] = field(default_factory=dict[Cell, str])
     _known_seconds: dict[ArmDataset, dict[Cell, float]] = field(default_factory=dict[ArmDataset, dict[Cell, float]])
     """Known durations in seconds: expected ones, and those of cells that were measured or reached their time limit."""
-    _longest_known: dict[ArmDataset, float] = field(default_factory=dict[ArmDataset, float])
+    _longest_known: dict[ArmDataset | None, float] = field(default_factory=dict[ArmDataset | None, float])
+    """Computed from the known durations on demand; None: of all groups."""
     _retried: set[Cell] = field(default_factory=set[Cell])
     """Cells that are executed a second time: alone after reaching their memory limit, or in another kernel after their
     kernel died, since the cause may lie elsewhere."""
@@ -357,14 +358,11 @@ class CellSchedule:
             return expected
         if known := self.longest_known_seconds(_get_group(cell)):
             return known
-        now = self.clock()
-        return max(
-            (
-                *(max(times.values()) for times in self._known_seconds.values()),
-                *(now - one.began for one in self.running.values()),
-            ),
-            default=0.0,
-        )
+        if None not in self._longest_known:
+            longest = (max(times.values()) for times in self._known_seconds.values())
+            self._longest_known[None] = max(longest, default=0.0)
+        began = min((one.began for one in self.running.values()), default=math.inf)
+        return max(self._longest_known[None], self.clock() - began)
 
     def longest_known_seconds(self, group: ArmDataset) -> float:
         """Return the longest known duration in a group; pilots count only if no other cell is known; 0 if none is."""
@@ -423,7 +421,7 @@ class CellSchedule:
         self.results[cell], self.uncommitted[cell] = ran.result, ran
         if failure is None or failure.kind == "timeout":
             self._known_seconds.setdefault(_get_group(cell), {})[cell] = ran.result.seconds
-            self._longest_known.pop(_get_group(cell), None)
+            self._longest_known.clear()
         if failure is not None and failure.kind == "budget":
             self._stop_reason = failure.message
         died = ran.kernel_died and ran.is_first_cell and not again and failure is not None and failure.kind == "died"

@@ -51,7 +51,7 @@ async def run_file(
     hyperparameters. Registered datasets (`sources`, including the user's own) and pretrained models of the settings are
     available if their names occur as strings in the source; datasets are split with `seed`.
     """
-    chosen, known = (settings or SandboxSettings()).model_copy(update={"pool": 0}), sources or build_registry()
+    chosen, known = settings or SandboxSettings(), sources or build_registry()
     try:
         source = _read_with_neighbours(path)
         strings = {word for text in source.values() for word in collect_strings(text)} | {

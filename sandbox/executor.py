@@ -25,7 +25,6 @@ from labwright.sandbox.isolation.mounts import KernelConfig
 from labwright.sandbox.isolation.probe import determine_isolation
 from labwright.sandbox.isolation.scratch import remove_stale
 from labwright.sandbox.job import Job, JobOutcome
-from labwright.sandbox.kernel_pool import KernelPool
 from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.monitor import MemoryMeter
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
@@ -90,7 +89,6 @@ class LocalExecutor:
         self._settings, self._scorers = settings, scorers
         self._gpus = gpus or open_gpu_leases(settings, read_cuda_visible_devices())
         models = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
-        self._pool = KernelPool(config, views=views, readable=map(Path, models.values()))
         self.slot_pool = Slots(slots, shared)
         self.runner = CellRunner(
             slots,
@@ -99,7 +97,6 @@ class LocalExecutor:
             scorers=scorers,
             pretrained=models,
             gpus=self._gpus,
-            pool=self._pool,
             collector=ResultCollector(labels, config.cache, settings.artifact_bytes, self.grade),
             meter=MemoryMeter(self._gpus.nvml, alone=self._gpus.is_alone),
             subjects=subjects,
@@ -119,10 +116,9 @@ class LocalExecutor:
         )
 
     def add_pretrained(self, pretrained: Mapping[str, Path]) -> None:
-        """Add models for `lab.pretrained`. Waiting kernels that cannot read these models are no longer used."""
+        """Add models for `lab.pretrained`."""
         models = {name: str(path.absolute()) for name, path in pretrained.items()}
         self.runner.pretrained = {**self.runner.pretrained, **models}
-        self._pool.add_readable(map(Path, models.values()))
 
     @property
     def cell_capacity(self) -> ResourceNeeds:
@@ -164,7 +160,6 @@ class LocalExecutor:
             task.cancel()
         if self._running:
             await asyncio.wait(set(self._running))
-        await self._pool.close()
         await self._gpus.close()
         if self.subjects is not None:
             await self.subjects.close()

@@ -2,7 +2,7 @@
 
 Guarantees: `kill` leaves no process of a kernel (without a sandbox, no process that can be found; see
 `sandbox.isolation.sandboxed_process`). The environment is an allow-list (`sandbox.isolation.mounts`); limits are
-described in `sandbox.isolation.limits`, execution in `sandbox.execution`.
+described in `sandbox.isolation.limits`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import time
 from asyncio import timeout, to_thread
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 
 from labwright.record.untrusted_files import MAX_HASHED_BYTES, BadFile, open_regular, read_file, remove_path
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.isolation.bubblewrap import build_command
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group, enter_task_group
 from labwright.sandbox.isolation.mounts import (
     KERNEL_SIDE,
@@ -39,6 +41,31 @@ _MAX_CRASH_LOG_BYTES = 2**20
 """Number of bytes read from a crash log."""
 _ECHO_SECONDS = 0.1
 """Seconds to wait for the iopub echo of a request before it is sent again."""
+
+PRELOADED_MODULES = {
+    "numpy": ("numpy",),
+    "scipy": ("scipy.optimize", "scipy.stats"),
+    "pandas": ("pandas",),
+    "sklearn": ("sklearn.linear_model", "sklearn.metrics", "sklearn.model_selection"),
+    "torch": ("torch", "torch._dynamo"),
+    "torchvision": ("torchvision",),
+    "matplotlib": ("matplotlib.pyplot",),
+}
+"""Modules to preload for an installed package that a program imports, since each forked cell would otherwise import
+them again. torch imports `_dynamo` with the first optimizer, which takes as long as importing torch itself.
+"""
+
+
+def choose_modules(source: Mapping[str, str], python: str) -> tuple[str, ...]:
+    """Return the modules to preload for a program: `lab`, and those that it imports and the interpreter has. Raises
+    `ExecutorError`."""
+    installed = {name.lower().replace("scikit-learn", "sklearn") for name in inspect_interpreter(python).packages}
+    imported = [
+        name
+        for name in PRELOADED_MODULES
+        if any(re.search(rf"^\s*(import|from)\b.*\b{name}\b", text, re.MULTILINE) for text in source.values())
+    ]
+    return ("lab", *(module for name in imported if name in installed for module in PRELOADED_MODULES[name]))
 
 
 class Kernel:
@@ -117,12 +144,6 @@ class Kernel:
             self._client.context.destroy(linger=0)
             self._client = None
         self._scratch.remove()
-
-    def move(self, folder: Path) -> None:
-        """Rename the working folder, which stays in use, to a path that is missing or an empty folder. Raises
-        `OSError`."""
-        os.rename(self.folder, folder)
-        self.folder = folder
 
     def _build_command_line(self) -> list[str]:
         """Build the command line of the kernel, in its sandbox if there is one."""

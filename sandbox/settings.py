@@ -34,10 +34,10 @@ WordList = Annotated[tuple[str, ...], BeforeValidator(_parse_word_list)]
 OnOff = Annotated[Literal["off", "on"], BeforeValidator(_parse_switch)]
 
 
-class SandboxSettings(BaseModel):
+class SandboxSettings(BaseModel, frozen=True):
     """Settings for running experiment code. The settings are the same for all kernels of a run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     executor: Literal["local", "ray"] = "local"
     """Where experiments run: on this machine or on a Ray cluster (docs/hardware.md)."""
@@ -55,9 +55,6 @@ class SandboxSettings(BaseModel):
     """Seconds between the interrupt at the limit and killing the process group."""
     start_timeout: float = Field(default=60.0, gt=0)
     """Seconds within which a kernel must start."""
-    pool: int | None = Field(default=None, ge=0)
-    """Kernels kept ready with common imports loaded; default: one; 0: none. Experiments on a GPU always start a new
-    kernel."""
     python: str = Field(default_factory=lambda: sys.executable)
     """Python interpreter of the kernels; it needs ipykernel and the packages that experiments import."""
     isolation: Literal["required", "auto", "none"] = "required"

@@ -71,6 +71,10 @@ class KernelScript:
     """Whether an earlier attempt left checkpoints."""
     readable: tuple[Path, ...] = ()
     """Dataset folders that the code reads directly."""
+    mounted: tuple[str, ...] = ()
+    """Datasets that its kernel mounts; the view of another one is copied to the cell."""
+    gpus: int | None = None
+    """Number of GPUs of its kernel; None: `sandbox.gpus_per_node`."""
     task: CellTask = field(default_factory=CellTask)
     alone: bool = False
     """Whether it may use the whole machine."""
@@ -126,6 +130,8 @@ def prepare_workspace(
         resumed=resumed,
         views={name: str((views / f"{name}.npz").absolute()) for name in datasets},
         readable=list_dataset_folders(datasets, views),
+        mounted=job.datasets if cell.is_script else list_mounted_datasets(cell.dataset, views),
+        gpus=0 if job.kind == "plot" else order.task.needs.gpus,
         artifacts={node: sorted({file.partition("/")[0] for file in files}) for node, files in job.artifacts.items()},
         tree=hash_texts({name: text for name, text in order.source.items() if name != PLOTS_FILE}),
         arms={} if order.read_cell is None else {order.read_cell.arm: order.read_cell.place_name},

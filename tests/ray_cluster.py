@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from labwright.sandbox.cluster.machines import import_ray, survey_machines
+from labwright.sandbox.cluster.machines import import_ray, list_machines
 
 START_SECONDS = 120.0
 """Time limit for starting a cluster in seconds."""
@@ -112,7 +112,7 @@ class RayCluster:
     def end(self) -> None:
         """Leave the cluster, if this process joined it, and kill it."""
         import_ray().shutdown()
-        survey_machines.cache_clear()
+        list_machines.cache_clear()
         for machine in self.machines:
             machine.kill()
         shutil.rmtree(self.folder, ignore_errors=True)

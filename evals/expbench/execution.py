@@ -60,7 +60,7 @@ async def execute_answer(
         cache / "views",
         labels=cache / "labels",
         cache=cache / "cache",
-        settings=settings.model_copy(update={"pool": 0, "network": "off"}),
+        settings=settings.model_copy(update={"network": "off"}),
     )
     try:
         environment = build_environment(texts, settings)

@@ -13,24 +13,22 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import ResourceNeeds
-from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
 from labwright.record.untrusted_files import BadFile, make_harmless, remove_path, remove_tree
 from labwright.sandbox import monitor
 from labwright.sandbox.cell_runner import KernelHost
 from labwright.sandbox.cell_scheduler import RunningCell
 from labwright.sandbox.cluster.machines import adapt_settings, open_machine_gpus
 from labwright.sandbox.cluster.sent_folders import SentFolder, receive_folder, send_folder
-from labwright.sandbox.content_store import ContentStore, default_store_root, link_or_copy
+from labwright.sandbox.content_store import default_store_root
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.file_clock import read_file_time
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.isolation.scratch import ScratchFolder, remove_stale
 from labwright.sandbox.job import CellStarted, Event
-from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.monitor import ProgressReader
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
 from labwright.sandbox.packages.package_store import PackageOverlay
@@ -47,10 +45,8 @@ NEWS_SECONDS = 1.0
 
 
 class Content(NamedTuple):
-    """A file or folder that many cells read: its key in the content store, and its archive."""
+    """A file or folder that many cells read."""
 
-    key: str
-    kind: str
     name: str
     is_folder: bool
     sent: SentFolder
@@ -69,19 +65,8 @@ class RemoteWork:
     alone: bool
     contents: Mapping[Path, Content]
     """Path on the head -> content."""
-    datasets: tuple[str, ...] = ()
-    """Datasets that the script's kernel mounts."""
     watched: bool = False
     packages: PackageOverlay | None = None
-
-
-class Question(NamedTuple):
-    """A question to a language model, which the head answers."""
-
-    number: int
-    key: str
-    question: LLMQuestion
-    ordinal: int
 
 
 class WorkEnded(NamedTuple):
@@ -92,7 +77,7 @@ class WorkEnded(NamedTuple):
     sent: SentFolder | None
 
 
-News = Event | Question | WorkEnded | str
+News = Event | WorkEnded | str
 """A string is output."""
 
 
@@ -100,12 +85,11 @@ News = Event | Question | WorkEnded | str
 
 
 class ReportedCell(RunningCell):
-    """The connection between running code and the head, which also answers its questions to language models."""
+    """The connection between running code and the head."""
 
     def __init__(self) -> None:
         super().__init__(Cell(dataset="", arm=""), 0.0, 0.0, self.send)  # the head knows which cell it is
         self.news, self.has_news = list[News](), asyncio.Event()
-        self._questions: list[asyncio.Future[LLMExchange]] = []
 
     def send(self, news: News) -> None:
         self.news.append(news)
@@ -113,17 +97,6 @@ class ReportedCell(RunningCell):
 
     def mark_started(self, now: float) -> None:
         self.send(CellStarted(self.cell))
-
-    async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
-        """Ask a language model; see `LlmGateway`."""
-        self._questions.append(future := asyncio.get_running_loop().create_future())
-        self.send(Question(len(self._questions) - 1, cell, question, ordinal))
-        return await future
-
-    def answer(self, question: int, answer: LLMExchange | Exception) -> None:
-        """Pass on the head's answer to a question."""
-        if not (future := self._questions[question]).done():
-            _ = future.set_exception(answer) if isinstance(answer, Exception) else future.set_result(answer)
 
 
 @dataclass
@@ -151,14 +124,12 @@ class MachineActor:
         self._settings = settings = adapt_settings(settings)
         await asyncio.to_thread(inspect_interpreter, settings.python)  # once, not in each slot: it starts a process
         self._receiving = asyncio.Lock()
-        self._store = ContentStore(settings.store or default_store_root())
-        home = default_store_root().with_name("actors") / socket.gethostname()
-        for folder in (self._store.root, home.parent):
-            folder.mkdir(parents=True, exist_ok=True)
+        home = (settings.store or default_store_root()).with_name("actors") / socket.gethostname()
+        home.parent.mkdir(parents=True, exist_ok=True)
         remove_stale(home)
         self._scratch = ScratchFolder(home)
         self._folder = folder = self._scratch.root
-        for name in ("cache", "views"):
+        for name in ("cache", "contents", "views"):
             (folder / name).mkdir()
         labels, gpus = folder / "labels", open_machine_gpus(settings)  # there are no labels
         self._executor = LocalExecutor(
@@ -191,10 +162,10 @@ class MachineActor:
             task.cancel()
             await asyncio.wait({task})
 
-    async def call(self, number: int, method: str, *arguments: Any) -> None:
-        """Call a method of the running cell in a slot: `stop` or `answer`."""
+    async def stop(self, number: int, reason: str) -> None:
+        """Interrupt the running cell in a slot."""
         if (slot := self._slots.get(number)) is not None:
-            getattr(slot.running, method)(*arguments)
+            slot.running.stop(reason)
 
     async def release(self, number: int) -> None:
         """Kill the code in a slot and its kernel; the slot runs nothing any more. Idempotent."""
@@ -243,20 +214,12 @@ class MachineActor:
     async def _run_script(
         self, slot: Slot, work: RemoteWork, script: KernelScript, paths: Mapping[Path, Path]
     ) -> KernelExecution:
-        runner = self._executor.runner
-        models = {name: str(paths[Path(path)]) for name, path in script.pretrained.items()}
-        if new := {name: Path(path) for name, path in models.items() if name not in runner.pretrained}:
-            self._executor.add_pretrained(new)
-        views = {name: runner.views / f"{name}.npz" for name in script.views}
-        for name, path in views.items():  # waiting kernels look for them under their names
-            if not path.exists():
-                link_or_copy(paths[Path(script.views[name])], path)
-        slot.host.runner = replace(runner, subjects=cast("LlmGateway", slot.running))  # only asked
-        await slot.host.prepare(script.cell, script.job.source, work.datasets, work.needs.gpus)
         await asyncio.to_thread(receive_folder, work.sent, script.folder, slot.folder)
         reader = ProgressReader(script.folder) if work.watched else None
-        script = replace(script, views={name: str(path) for name, path in views.items()}, pretrained=models)
-        return replace(await slot.host.execute(script, slot.running, reader), llm_session=None)
+        views, models = (
+            {name: str(paths[Path(path)]) for name, path in one.items()} for one in (script.views, script.pretrained)
+        )
+        return await slot.host.execute(replace(script, views=views, pretrained=models), slot.running, reader)
 
     async def _run_command(
         self, slot: Slot, work: RemoteWork, job: CommandJob, paths: Mapping[Path, Path]
@@ -272,15 +235,15 @@ class MachineActor:
         )
 
     async def _provide(self, content: Content) -> Path:
-        """Return the content in this machine's store, after adding it there if it is missing."""
+        """Return the content on this machine, after receiving it if it is missing."""
+        place, part = self._folder / "contents" / content.sent.sha256, self._folder / "part"
 
-        def add() -> Path | None:
-            remove_tree(folder := self._folder / "content")
-            receive_folder(content.sent, folder, self._folder)
-            self._store.add(folder if content.is_folder else folder / content.name, content.kind, content.name)
-            return self._store.find(content.key)
+        def receive() -> None:
+            remove_tree(part)
+            receive_folder(content.sent, part, self._folder)
+            part.rename(place)
 
         async with self._receiving:
-            found = self._store.find(content.key) or await asyncio.to_thread(add)
-        assert found is not None
-        return found
+            if not place.exists():
+                await asyncio.to_thread(receive)
+        return place if content.is_folder else place / content.name

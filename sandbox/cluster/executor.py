@@ -12,22 +12,20 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from labwright.record.llm_calls import LLMBudgetSpent, LLMQuestionRefused
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.nodes import Failure
 from labwright.record.untrusted_files import BadFile, remove_path
 from labwright.sandbox import monitor
 from labwright.sandbox.cell_runner import CellHost, CellRunner
 from labwright.sandbox.cell_scheduler import RunningCell
-from labwright.sandbox.cluster.actor import Content, MachineActor, News, Question, RemoteWork, WorkEnded
+from labwright.sandbox.cluster.actor import Content, MachineActor, News, RemoteWork, WorkEnded
 from labwright.sandbox.cluster.machines import (
     MachineFacts,
     compute_max_cell_capacity,
@@ -38,14 +36,12 @@ from labwright.sandbox.cluster.machines import (
     pin_to_node,
 )
 from labwright.sandbox.cluster.sent_folders import receive_folder, send_folder
-from labwright.sandbox.content_store import compute_key
 from labwright.sandbox.errors import ClusterDown, ExecutorError, WorkerLost
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.file_clock import read_file_time
 from labwright.sandbox.gpu_leases import GpuLeases
 from labwright.sandbox.gpus import describe_devices
 from labwright.sandbox.job import CellProgress, CellStarted, Job
-from labwright.sandbox.llm_gateway import LlmSession
 from labwright.sandbox.monitor import ProgressReader
 from labwright.sandbox.output import Transcript
 from labwright.sandbox.packages.package_store import PackageOverlay
@@ -75,8 +71,8 @@ class Claim:
 
 @dataclass
 class RemoteRunner(CellRunner):
-    """Runs experiments and commands on the machines of the cluster, with one actor each once they are used; plots and
-    scorers run on the head."""
+    """Runs experiments and commands on the machines of the cluster, with one actor each once they are used. Plots,
+    scorers, and cells that query language models run on the head."""
 
     machines: tuple[MachineFacts, ...] = field(kw_only=True)
     get_packages: Callable[[], PackageOverlay | None] = field(kw_only=True)
@@ -96,7 +92,7 @@ class RemoteRunner(CellRunner):
         return share or min(0.9 * one.memory / max(1, one.slots) / 1e9 for one in self.machines)
 
     def open_host(self, job: Job, folder: Path) -> CellHost:
-        return RemoteHost(self) if job.kind == "experiment" else super().open_host(job, folder)
+        return RemoteHost(self) if job.kind == "experiment" and not job.subjects else super().open_host(job, folder)
 
     async def run_repository_command(
         self,
@@ -107,8 +103,7 @@ class RemoteRunner(CellRunner):
         on_start: Callable[[], None] = lambda: None,
     ) -> CommandOutcome:
         host, packages = RemoteHost(self), job.environment.packages
-        kinds = {packages: "packages"} if packages else {}
-        work = await self.send(job, kinds, needs=needs, alone=alone)
+        work = await self.send(job, [packages] if packages else [], needs=needs, alone=alone)
         try:
             return await host.run(work, job.folder, lambda news: on_start() if isinstance(news, CellStarted) else None)
         except WorkerLost as error:
@@ -176,19 +171,17 @@ class RemoteRunner(CellRunner):
             await self._check_head()
             raise WorkerLost(format_error(error) or f"no sign of life for {seconds:g} s") from None
 
-    async def send(self, script: KernelScript | CommandJob, kinds: Mapping[Path, str], **rest: Any) -> RemoteWork:
+    async def send(self, script: KernelScript | CommandJob, paths: Collection[Path], **rest: Any) -> RemoteWork:
         """Return work with its folder, and the files and folders that it reads, in the object store; each of the latter
         is put there once. Raises `OSError`."""
 
-        async def send_content(path: Path, kind: str) -> Content:
-            key = await asyncio.to_thread(compute_key, path)
-            sent = await asyncio.to_thread(send_folder, path, self.archives)
-            return Content(key, kind, path.name, path.is_dir(), sent)
+        async def send_content(path: Path) -> Content:
+            return Content(path.name, path.is_dir(), await asyncio.to_thread(send_folder, path, self.archives))
 
-        for path, kind in kinds.items():
+        for path in paths:
             if path not in self._contents:
-                self._contents[path] = asyncio.create_task(send_content(path, kind))
-        contents = {path: await asyncio.shield(self._contents[path]) for path in kinds}
+                self._contents[path] = asyncio.create_task(send_content(path))
+        contents = {path: await asyncio.shield(self._contents[path]) for path in paths}
         follow = script.readable if isinstance(script, CommandJob) else ()
         sent = await asyncio.to_thread(send_folder, script.folder, self.archives, follow=follow)
         now = await asyncio.to_thread(read_file_time, script.folder)
@@ -238,32 +231,22 @@ class RemoteHost:
     """A `CellHost` on another machine; resources are claimed on demand."""
 
     runner: RemoteRunner
-    _order: tuple[tuple[str, ...], int | None] = ((), None)
-    """Datasets and GPUs of the next cell."""
     _claim: Claim | None = None
-
-    async def prepare(self, cell: Cell, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
-        self._order = datasets, gpus
 
     async def execute(
         self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
     ) -> KernelExecution:
-        overlay, subjects, (datasets, gpus) = self.runner.get_packages(), self.runner.subjects, self._order
-        kinds = {Path(path): "view" for path in script.views.values()}
-        kinds |= {Path(path): "pretrained" for path in script.pretrained.values()}
-        kinds |= {overlay.folder: "packages"} if overlay is not None and overlay.folder is not None else {}
+        overlay = self.runner.get_packages()
+        paths = [Path(path) for path in (*script.views.values(), *script.pretrained.values())]
+        paths += [overlay.folder] if overlay is not None and overlay.folder is not None else []
         work = await self.runner.send(
             replace(script, job=replace(script.job, cells={}, inputs={}, artifacts={}, live_output=None), live=None),
-            kinds,
-            needs=script.task.needs.model_copy(update={"hours": None, "gpus": gpus}),
+            paths,
+            needs=script.task.needs.model_copy(update={"hours": None, "gpus": script.gpus}),
             alone=script.alone,
-            datasets=datasets,
             watched=reader is not None,
             packages=overlay,
         )
-        session, tasks = None, set[asyncio.Task[None]]()
-        if subjects is not None and script.job.subjects:
-            session = LlmSession(subjects, script.task.key, script.job.subjects)
 
         def handle(news: News) -> None:
             match news:
@@ -273,22 +256,13 @@ class RemoteHost:
                     running.mark_started(time.monotonic())
                 case CellProgress() if running is not None:
                     running.report(news.progress)
-                case Question() if session is not None:
-                    tasks.add(asyncio.create_task(self._answer(news, session)))
                 case _:
                     pass
 
         try:
-            return replace(await self.run(work, script.folder, handle, running), llm_session=session)
-        except ExecutorError as error:
-            if session is not None and session.fatal_error is not None:
-                raise session.fatal_error from None
-            if not isinstance(error, WorkerLost):
-                raise
+            return await self.run(work, script.folder, handle, running)
+        except WorkerLost as error:
             return KernelExecution(0.0, Failure(kind="died", message=str(error)), Transcript(2))
-        finally:
-            for task in tasks:
-                task.cancel()
 
     async def run(
         self, work: RemoteWork, folder: Path, handle: Callable[[News], None], running: RunningCell | None = None
@@ -320,7 +294,7 @@ class RemoteHost:
         self._claim = self._claim or await runner.claim(work.needs)
         events = self._claim.actor.run.options(num_returns="streaming").remote(self._claim.slot, work)
         if running is not None and running.stop_reason is not None:
-            running.stop_reason.add_done_callback(lambda stop: stop.cancelled() or self._call("stop", stop.result()))
+            running.stop_reason.add_done_callback(self._stop)
         while True:
             for news in await runner.wait_for(await runner.wait_for(anext(events), SILENCE_SECONDS), SILENCE_SECONDS):
                 if isinstance(news, WorkEnded):
@@ -339,24 +313,9 @@ class RemoteHost:
         except (BadFile, import_ray().exceptions.RayError) as error:
             raise WorkerLost(f"its files did not arrive: {format_error(error)}") from error
 
-    async def _answer(self, asked: Question, session: LlmSession) -> None:
-        """Ask a language model for the code; an error other than a refusal ends the run."""
-        digest = asked.question.digest
-        session.draw_counts[digest] = max(session.draw_counts[digest], asked.ordinal + 1)
-        try:
-            answer = await session.subjects.ask(asked.key, asked.question, asked.ordinal)
-            session.answer_counts[asked.question.subject] += 1
-        except (LLMBudgetSpent, LLMQuestionRefused) as refusal:
-            answer = refusal
-            session.budget_message = str(refusal) if isinstance(refusal, LLMBudgetSpent) else session.budget_message
-        except Exception as error:  # noqa: BLE001  raised once the code has ended
-            session.fatal_error, answer = error, ExecutorError("the run is ending; its answers are kept")
-        self._call("answer", asked.number, answer)
-
-    def _call(self, method: str, *arguments: Any) -> None:
-        """Call a method of the running cell."""
-        if self._claim is not None:
-            self._claim.actor.call.remote(self._claim.slot, method, *arguments)
+    def _stop(self, reason: asyncio.Future[str]) -> None:
+        if self._claim is not None and not reason.cancelled():
+            self._claim.actor.stop.remote(self._claim.slot, reason.result())
 
 
 class RayExecutor(LocalExecutor):

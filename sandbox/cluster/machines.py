@@ -162,15 +162,9 @@ def format_error(error: Exception) -> str:
     return " ".join(str(getattr(error, "cause", None) or error).split())[:300]
 
 
-def list_machines(settings: SandboxSettings) -> tuple[MachineFacts, ...]:
-    """Return the machines of the cluster that offer processors, after checking each. Cached. Raises `ClusterError`."""
-    return survey_machines(settings.model_dump_json())
-
-
 @functools.cache
-def survey_machines(settings_json: str) -> tuple[MachineFacts, ...]:
-    """Check each machine of the cluster. Raises `ClusterError`."""
-    settings = SandboxSettings.model_validate_json(settings_json)
+def list_machines(settings: SandboxSettings) -> tuple[MachineFacts, ...]:
+    """Return the machines of the cluster that offer processors, after checking each. Raises `ClusterError`."""
     if settings.gpus:
         raise ClusterError("--gpus selects GPUs of one machine; on a cluster use --set sandbox.device=cuda")
     if settings.device == "cuda" and settings.gpus_per_node > 1 and settings.slots_per_gpu > 1:

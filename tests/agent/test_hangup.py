@@ -23,7 +23,6 @@ RUN = [
     "--set",
     "sandbox.isolation=none",
     "--set",
-    "sandbox.pool=0",
     "--set",
     "search.num_workers=1",
     "--set",

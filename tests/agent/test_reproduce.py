@@ -70,8 +70,7 @@ PLAN = DataPlan(
     arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
 )
 SETTINGS = compose_settings(
-    flags={"sandbox.isolation": "auto", "sandbox.pool": 0, "search.num_workers": 2, "sandbox.timeout": 60},
-    environment={},
+    flags={"sandbox.isolation": "auto", "search.num_workers": 2, "sandbox.timeout": 60}, environment={}
 )
 
 

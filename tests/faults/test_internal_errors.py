@@ -19,7 +19,6 @@ pytestmark = pytest.mark.slow
 QUICK = (
     "seed=3",
     "sandbox.isolation=none",
-    "sandbox.pool=0",
     "search.num_workers=3",
     "search.num_drafts=4",
     "search.preliminary.nodes=4",

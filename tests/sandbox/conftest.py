@@ -27,7 +27,7 @@ from tests.jobs import run_job
 sys.path.append(str(KERNEL_SIDE))
 pytest.register_assert_rewrite("tests.sandbox.executor_contract")
 
-SETTINGS = SandboxSettings(grace=0.5, isolation="none", pool=0)
+SETTINGS = SandboxSettings(grace=0.5, isolation="none")
 """No sandbox and no pool, for tests that do not depend on them and run on any machine."""
 
 PATIENCE_SECONDS = 120.0

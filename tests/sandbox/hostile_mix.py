@@ -250,7 +250,7 @@ def run_mix(place: Path, isolation: str, seed: int) -> HostileResult:
 
 
 def _measure(folder: Path, place: Path, program: str, arms: Sequence[str], isolation: str) -> JobOutcome:
-    settings = SandboxSettings.model_validate({"isolation": isolation, "grace": 0.5, "pool": 0})
+    settings = SandboxSettings.model_validate({"isolation": isolation, "grace": 0.5})
     cells = tuple(Cell(dataset="digits", arm=arm) for arm in arms)
 
     async def work() -> JobOutcome:

@@ -186,7 +186,7 @@ ARMS = ("hostile", "other", "setting", "honest", "unlucky", "deadly", "last")
 def run_hostile_cells(place: Path, isolation: str) -> dict[str, list[str]]:
     """Measure a cell of each arm in turn; return outcome, reason and output (`name: found`) of each."""
     materialise("digits", views=place / "views", labels=place / "labels", seed=1)
-    settings = SandboxSettings.model_validate({"isolation": isolation, "grace": 0.5, "pool": 0})
+    settings = SandboxSettings.model_validate({"isolation": isolation, "grace": 0.5})
     cells = tuple(Cell(dataset="digits", arm=arm) for arm in ARMS)
     said: dict[str, list[str]] = {}
 

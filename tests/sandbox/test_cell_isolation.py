@@ -226,7 +226,7 @@ async def test_without_walls_cells_of_different_arms_share_no_kernel(store: Data
 
 async def test_a_setting_of_the_zygote_does_not_reach_later_cells(store: DatasetStore, tmp_path: Path) -> None:
     """Any process of the same user can change it, and cells inherit it."""
-    settings = SandboxSettings(grace=0.5, isolation="required", pool=0)
+    settings = SandboxSettings(grace=0.5, isolation="required")
     found = await tell(store, tmp_path, settings, "coredump_filter", "x", value="coredump_filter")
     assert {became for became, _ in found.values()} == {"measured"}
     assert len({seen for _, seen in found.values()}) == 1, found
@@ -234,7 +234,7 @@ async def test_a_setting_of_the_zygote_does_not_reach_later_cells(store: Dataset
 
 @pytest.mark.bench
 async def test_what_a_cell_keeps_in_memory_and_on_disk_counts(store: DatasetStore, tmp_path: Path) -> None:
-    settings = SandboxSettings(grace=0.5, isolation="required", pool=0, memory_gb=0.6, disk_gb=0.3)
+    settings = SandboxSettings(grace=0.5, isolation="required", memory_gb=0.6, disk_gb=0.3)
     found = await tell(store, tmp_path, settings, "full", "crowded", "x")
     assert {name: became for name, (became, _) in found.items()} == {
         "full@a": "failedmemory:",
@@ -265,9 +265,9 @@ lab.measure(run)
 async def test_fonts_are_listed_once_for_all_cells_and_kernels(
     store: DatasetStore, tmp_path: Path, as_cells: bool
 ) -> None:
-    settings = SandboxSettings(grace=0.5, isolation="required", pool=0)
+    settings = SandboxSettings(grace=0.5, isolation="required")
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
-    executor._pool.disabled_reason = "nothing is imported ahead"  # pyright: ignore[reportPrivateUsage]
+    executor.runner.preload_fault = "nothing is imported ahead"
     cells = tuple(Cell(dataset="digits", arm=arm) for arm in "ab") if as_cells else ()
     code = DRAWS if as_cells else DRAWS.partition("def run")[0] + "plt.plot([1, 2])\nplt.savefig('drawn.png')\n"
     said = ""

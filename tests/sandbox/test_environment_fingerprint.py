@@ -64,7 +64,7 @@ LIMITS = (
     "gpu_free_gb",
 )
 """Settings that can stop or reject an experiment, but do not change the values of a successful one."""
-WHERE = ("executor", "ray", "store", "pool", "slots_per_gpu")
+WHERE = ("executor", "ray", "store", "slots_per_gpu")
 """Settings that decide where and when a cell runs."""
 UNKEYED = {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
 """Host variables that reach a cell but are not in its key (docs/search.md)."""

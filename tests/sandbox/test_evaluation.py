@@ -169,7 +169,7 @@ async def test_a_scorer_of_predictions_gives_its_metric_beside_ours(tmp_path: Pa
 
 @pytest.mark.slow
 async def test_behind_walls_the_grade_is_evaluated(tmp_path: Path) -> None:
-    settings = SandboxSettings(isolation="auto", pool=0)
+    settings = SandboxSettings(isolation="auto")
     if not determine_isolation(settings).is_on:
         pytest.skip("no isolation on this machine")
     outcome, tests = await Place(tmp_path, settings, grid=WALK, digits=TOP_TWO).run(POLICIES + GUESS)

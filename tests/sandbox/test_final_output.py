@@ -120,8 +120,7 @@ def test_what_was_printed_before_a_crash_is_kept_to_the_last_character(
 async def test_each_way_to_end_keeps_the_output_and_costs_no_more_than_it_must(
     store: DatasetStore, tmp_path: Path
 ) -> None:
-    settings = SETTINGS.model_copy(update={"pool": 1})
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
     found: dict[str, tuple[list[str], str | None]] = {}
     try:
         for number, (name, (code, _, _)) in enumerate(KEPT.items()):

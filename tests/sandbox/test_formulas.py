@@ -485,7 +485,7 @@ async def test_isolated_code_finds_no_hidden_column_on_the_machine(tmp_path: Pat
         tmp_path / "views",
         labels=tmp_path / "labels",
         cache=tmp_path / "cache",
-        settings=SandboxSettings(isolation="auto", pool=0),
+        settings=SandboxSettings(isolation="auto"),
         secret=(tmp_path / "w.csv",),
     )
     try:
@@ -530,7 +530,7 @@ async def test_code_submits_columns_that_formulas_read(tmp_path: Path, columns: 
         tmp_path / "views",
         labels=tmp_path / "labels",
         cache=tmp_path / "cache",
-        settings=SandboxSettings(isolation="auto", pool=0),
+        settings=SandboxSettings(isolation="auto"),
     )
     job = Job(
         name="marked",

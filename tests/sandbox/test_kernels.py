@@ -15,6 +15,7 @@ import nbformat
 import pytest
 
 from labwright.record.schema.nodes import Failure
+from labwright.sandbox import kernels
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation import bubblewrap, sandboxed_process
@@ -235,6 +236,27 @@ def test_a_regular_installation_is_hidden_too(tmp_path: Path) -> None:
 async def test_a_folder_of_the_experiment_can_have_the_name_of_one_of_ours(bench: KernelBench) -> None:
     outcome = await bench.run("from search.grid import VALUE\nprint(VALUE)\n", beside={"search/grid.py": "VALUE = 3\n"})
     assert outcome.stdout_tail == "3\n"
+
+
+@pytest.mark.parametrize(
+    "source", [{"numpy.py": "pi = 3\n"}, {"numpy/__init__.py": "pi = 3\n"}, {"lab.py": "pi = 3\n"}]
+)
+async def test_a_file_with_the_name_of_a_module_that_is_there_already_is_found(
+    bench: KernelBench, source: dict[str, str]
+) -> None:
+    [name] = {file.partition("/")[0].removesuffix(".py") for file in source}
+    outcome = await bench.run(f"import {name}\nprint({name}.pi)\n", beside=source)
+    assert outcome.stdout_tail == "3\n"
+
+
+async def test_a_module_that_speaks_when_it_is_imported_is_not_preloaded(
+    bench: KernelBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that imports it must see the output."""
+    monkeypatch.setitem(kernels.PRELOADED_MODULES, "numpy", ("this",))
+    outcome = await bench.run("import numpy\nimport this\n")
+    assert outcome.stdout_tail.startswith("The Zen of Python")
+    assert "importing lab, this printed: The Zen of Python" in bench.executor.runner.preload_fault
 
 
 async def test_an_interpreter_that_does_not_start_is_an_error_of_the_executor(

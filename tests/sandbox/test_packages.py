@@ -75,7 +75,7 @@ def test_what_is_no_package_is_refused_in_one_line(word: str, why: str) -> None:
 
 # --- found, locked, installed, shared -------------------------------------------------------------------------------
 
-SETTINGS = SandboxSettings(isolation="none", pool=0)
+SETTINGS = SandboxSettings(isolation="none")
 
 
 @pytest.fixture
@@ -264,7 +264,7 @@ def test_pip_says_where_packages_come_from_where_uv_does_not_know(
 
 # --- in a kernel, from a source, in a run ---------------------------------------------------------------------------
 
-ISOLATED = SandboxSettings(isolation="auto", pool=0, grace=0.5)
+ISOLATED = SandboxSettings(isolation="auto", grace=0.5)
 isolated = pytest.mark.skipif(not get_probed_isolation().is_on, reason="no sandbox here")
 
 SCRIPT = """

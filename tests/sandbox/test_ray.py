@@ -339,7 +339,7 @@ async def test_a_machine_that_fails_at_start_is_one_line(
     (blocked := tmp_path / "file").write_text("")
     settings = settings_for(cluster, store).model_copy(update={"store": blocked / "store"})
     executor = RayExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
-    with pytest.raises(ExecutorError, match=r"^machine 127[\d.]+ of the Ray cluster cannot run cells: .*store'$"):
+    with pytest.raises(ExecutorError, match=r"^machine 127[\d.]+ of the Ray cluster cannot run cells: .*actors'$"):
         await run_job(executor, celled(tmp_path / "a", 2, 0.0))
     await executor.close()
 

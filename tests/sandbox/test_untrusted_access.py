@@ -58,7 +58,6 @@ ALLOWED = {
     "sandbox/isolation/probe.py": SYSTEM,
     "sandbox/isolation/processes.py": SYSTEM,
     "sandbox/isolation/scratch.py": HOST,
-    "sandbox/kernel_pool.py": HOST,
     "sandbox/kernels.py": "the kernel's own folder, which it sees read-only",
     "sandbox/llm_attribution.py": "the views; predictions are packed in memory",
     "sandbox/llm_gateway.py": "the socket in the kernel's own folder, which it sees read-only",

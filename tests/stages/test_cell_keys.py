@@ -257,7 +257,7 @@ def test_in_kernels_a_cell_finds_the_files_of_its_key_and_no_others(bench: RunCo
             tmp_path / "views",
             labels=tmp_path / "labels",
             cache=tmp_path / "cache",
-            settings=SandboxSettings(grace=0.5, isolation="none", pool=0),
+            settings=SandboxSettings(grace=0.5, isolation="none"),
         )
         try:
             return [await one(executor, name, source) for name, source in (("before", before), ("after", after))]

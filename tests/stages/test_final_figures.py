@@ -268,7 +268,7 @@ async def executor(tmp_path: Path) -> AsyncIterator[LocalExecutor]:
         2,
         tmp_path / "views",
         labels=tmp_path / "labels",
-        settings=SandboxSettings(isolation="auto", pool=0),
+        settings=SandboxSettings(isolation="auto"),
         cache=tmp_path / "cache",
     )
     yield kernels

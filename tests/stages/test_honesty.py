@@ -311,9 +311,7 @@ async def test_each_probe_finds_a_cheat_that_the_other_does_not(
 ) -> None:
     views, labels, metric = tmp_path / "views", tmp_path / "labels", PLAN.primary_metric
     materialise("iris", views=views, labels=labels, seed=1)
-    executor = LocalExecutor(
-        2, views, labels=labels, cache=tmp_path / "c", settings=SandboxSettings(isolation="auto", pool=0)
-    )
+    executor = LocalExecutor(2, views, labels=labels, cache=tmp_path / "c", settings=SandboxSettings(isolation="auto"))
     source = {"experiment.py": code}
     probes = {"plain": {}, "labels": {PROBE_FILE: build_probe_script()}, "rows": {PROBE_FILE: ROW_PROBE_SCRIPT}}
     try:

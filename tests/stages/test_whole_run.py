@@ -48,7 +48,6 @@ SMALL = {
     "search.ablation.nodes": 1,
     "search.ladder": False,
     "paper.reflections": 1,
-    "sandbox.pool": 0,
 }
 
 
@@ -101,7 +100,7 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
     with reusing_executions_between_runs():
-        code = start(runs, "whole", small_settings(search__ladder=True, sandbox__pool=1))
+        code = start(runs, "whole", small_settings(search__ladder=True))
     assert code == 0, read_state(runs / "whole").process_end
     return runs / "whole"
 

@@ -45,7 +45,7 @@ async def open_tools(
     run_git(code, "add", "-A", "--force")
     run_git(code, "commit", "-qm", "files", "--allow-empty")
     mirror = GitMirror(tmp_path / "m" / "mirror")
-    settings = SandboxSettings(pool=0, grace=0.5, memory_gb=1.0, disk_gb=5.0, tasks=64)
+    settings = SandboxSettings(grace=0.5, memory_gb=1.0, disk_gb=5.0, tasks=64)
     executor = LocalExecutor(
         1, tmp_path / "views", labels=tmp_path / "labels", cache=tmp_path / "cache", settings=settings
     )
