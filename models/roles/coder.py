@@ -55,11 +55,5 @@ def _check_step(inputs: CoderInputs, answer: BaseModel) -> None:
 
 
 CODER = Role(
-    "coder",
-    CoderInputs,
-    ToolCall,
-    temperature=0.2,
-    max_tokens=16_384,
-    prompt_tokens=60_000,
-    check=_check_step,
+    "coder", CoderInputs, ToolCall, temperature=0.2, max_tokens=16_384, prompt_tokens=60_000, check=_check_step
 )
