@@ -34,13 +34,15 @@ from labwright.models.failover import open_backend
 from labwright.models.settings import ModelSettings, RoleModel
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import compute_claims
-from labwright.record.claims.formatting import format_claims, format_decisions
-from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs, decide_hypotheses
+from labwright.record.claims.formatting import format_claims
+from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs
+from labwright.record.claims.requested_estimates import list_requests
 from labwright.record.event_log import MemoryLog
 from labwright.record.log_reader import read_state
 from labwright.record.printed_value import print_count
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reducers.search_state import SearchState
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement, parse_arm, parse_level
 from labwright.record.schema.nodes import Node
 from labwright.record.zips import open_run_folder
@@ -48,9 +50,10 @@ from labwright.review.claims.comparisons import Cell, ClaimRecord
 from labwright.review.claims.rules import check_claims
 from labwright.review.claims.sentences import split_sentences
 from labwright.review.evidence import Evidence
-from labwright.stages.paper.claim_check import read_sentences
+from labwright.stages.paper.claim_check import build_claim_record, read_sentences
 from labwright.stages.paper.figure_review import expand_macros
-from labwright.stages.paper.paper_context import build_paper_claims
+from labwright.stages.paper.paper_context import PaperContext
+from labwright.stages.settings import PaperSettings
 
 SET_FOLDER = Path(__file__).parent / "wording" / "wording.tar.gz"
 RECORDED = Path(__file__).parents[1] / "examples" / "recorded-run.zip"
@@ -300,13 +303,11 @@ def make_cases(record: ClaimRecord, count: int, rng: Random) -> list[Case]:
 
 
 def build_run_record(path: Path) -> tuple[ClaimRecord, Evidence]:
-    """Return the record of a run, and the evidence for its numbers."""
-    state = read_state(open_run_folder(path))
-    assert state.search.data_plan is not None, "the run has no plan"
-    claims = build_paper_claims(state)
-    record = ClaimRecord(state.search.data_plan, decide_hypotheses(state), claims.means, claims.differences)
-    printed = format_claims(claims.all_claims, record.plan) | format_decisions(record.decisions, record.plan)
-    return record, Evidence(results=printed)
+    """Return the record of a run with the estimates of its paper, and the evidence for its numbers."""
+    folder = RunFolder(open_run_folder(path))
+    state = read_state(folder.root)
+    material = PaperContext(state, folder, PaperSettings(), requests=list_requests(state))
+    return build_claim_record(material), material.evidence
 
 
 def build_study_record(study: Mapping[str, Any]) -> tuple[ClaimRecord, Evidence]:

@@ -29,6 +29,7 @@ class ClaimVocabulary(FrozenModel):
     datasets: tuple[VocabularyName, ...]
     metrics: tuple[VocabularyName, ...] = Field(description="the first is the primary metric")
     hypotheses: tuple[VocabularyName, ...] = Field(default=(), description="id, title and statement")
+    confirmatory: tuple[str, ...] = Field(default=(), description="ids of the hypotheses that are not exploratory")
     points: tuple[tuple[str, str], ...] = Field(
         default=(), description="id and content of what the paper must say somewhere, in any words"
     )

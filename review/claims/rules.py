@@ -7,14 +7,16 @@ registered or measured (in a section of pairs: at one level, and at none the opp
 unless its section title or the paragraph before it has named one, or the section below a heading.
 
 - shown: a confirmed effect with that sign, or one that was not registered, in a part that calls it exploratory;
-  observed: an interval with that sign; suggested: a mean with that sign; open: an interval that contains zero, or an
-  undecided claim; conjectured: no interval with the other sign.
-- no difference: a registered equivalence that holds, or values that are all equal.
+  observed: an interval with that sign; suggested, or said of "mean" values that the sentence prints: a mean with that
+  sign; open: an interval that contains zero, or an undecided claim; conjectured: no interval with the other sign.
+- no difference: a registered equivalence that holds, or values that are all equal; suggested by a sentence that also
+  leaves it open: an interval that contains zero.
 - size: a number of the same comparison in the paragraph or abstract, and a mean with that sign. If the sentence prints
   a change along its levels, the sign is that of the change. Every number belongs to a claim of its sentence. An amount
   in words is compared with the smallest effect that matters.
 - ratio, or "at least" and "at most" of a difference: its interval lies within the values that the words allow; one
-  value ("half") lies in the interval, and the interval within a factor of `RATIO_TOLERANCE` of it.
+  value ("half") lies in the interval, and the interval within a factor of `RATIO_TOLERANCE` of it. That a ratio is one
+  value cannot be shown: equivalences are registered around zero only.
 - two datasets: the value or difference on one minus that on the other, registered or over common seeds.
 - trend: the last level minus the first, and means without a turn; without an arm, for every compared arm.
 - cause: a supported hypothesis about it, or an estimate of an ablation; an ablation that nobody registered suggests it,
@@ -209,6 +211,9 @@ def _find_faults(
 ) -> Iterator[str]:
     resolved: list[ResolvedClaim] = []
     for claim in reading.claims:
+        opened = claim.model_copy(update={"certainty": "open"})
+        if (claim.kind, claim.certainty) == ("no difference", "suggested") and opened in reading.claims:
+            continue  # "about as often, but this does not show that they are equal"
         try:
             if claim.kind != "registered":
                 resolved.append(resolve_claim(claim, sentence.references, record, around.numbers))
@@ -238,6 +243,9 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
     if claim.kind == "registered":
         return _check_registered(claim, sentence, record, around)
     resolved = resolve_claim(claim, sentence.references, record, around.numbers)
+    if claim.kind == "direction" and claim.certainty == "observed" and _compares_means(resolved, sentence, record):
+        claim = claim.model_copy(update={"certainty": "suggested"})
+        resolved = replace(resolved, claim=claim)
     if claim.kind == "measured":
         return _check_measured(resolved, record)
     if claim.kind == "cause":
@@ -278,6 +286,16 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
                 raise RefusedClaim(f"{refusal}; or name the dataset for which it holds") from None
     turns = claim.kind == "trend" and resolved.sign and not (claim.denied or resolved.other_dataset)
     return _check_turns(resolved, record) if turns else None
+
+
+def _compares_means(one: ResolvedClaim, sentence: PaperSentence, record: ClaimRecord) -> bool:
+    """Return whether a sentence says "mean", a word that no name has ("mean squared error"), and prints the values of
+    both arms."""
+    names = (record.plan.name_metric(one.metric), *map(record.name_arm, record.arms))
+    values = [each for each in sentence.references if each.kind == "value" and _covers(one, each, record)]
+    printed = {arm for each in values for arm in each.arms}
+    said, *named = (re.search(r"\bmean\b", text, re.IGNORECASE) for text in (sentence.text, *names))
+    return said is not None and not any(named) and {one.subject.arm, one.other.arm} <= printed
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -572,6 +590,8 @@ def _check_direction(one: ResolvedClaim, found: RecordedComparison) -> None:
             contains = "the interval does not decide it" if bounded else "the interval contains zero"
             why = "there is no interval" if side.low is None else contains
             raise RefusedClaim(f"{why} ({found}): say that it is open")
+        if claim.certainty == "shown" and bounded and least == most and found.divisor is not None:
+            raise RefusedClaim(f"no equivalence at {least:g} was registered ({found}): say which values are excluded")
         if claim.certainty == "shown":
             _check_confirmed(found)
 

@@ -61,7 +61,8 @@ def split_sentences(
 ) -> tuple[PaperSentence, ...]:
     """Return the sentences of texts in order. `render` returns a source as readers see it; `exempt` are sentences of
     the program, which need no reading."""
-    vocabulary = hashlib.sha256(build_vocabulary(record).model_dump_json().encode()).hexdigest()
+    names = build_vocabulary(record).model_dump_json(exclude={"confirmatory"})  # it is fixed at registration
+    vocabulary = hashlib.sha256(names.encode()).hexdigest()
     known = {_normalise_space(one) for one in exempt}
     found: list[PaperSentence] = []
     for where, source in parts.items():
@@ -126,6 +127,7 @@ def build_vocabulary(record: ClaimRecord) -> ClaimVocabulary:
             VocabularyName(name=one.id, title=one.name, note=one.statement + rivals.get(one.id, ""))
             for one in plan.hypotheses
         ),
+        confirmatory=tuple(one.id for one in plan.hypotheses if one.confirmatory),
         points=tuple(record.points.items()),
     )
 

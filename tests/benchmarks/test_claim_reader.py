@@ -182,6 +182,7 @@ def test_honest_comparisons_have_the_macro_and_the_label_is_no_matter_of_having_
 @pytest.mark.slow
 async def test_made_sentences_are_true_or_differ_from_the_record_in_one_field() -> None:
     record, evidence = build_run_record(RECORDED)
+    assert record.estimates and all(f"estimate/{name}.mean" in evidence.results for name in record.estimates)
     cases = make_cases(record, 32, Random(1))
     assert Counter(one.kind for one in cases) == {"": 32, **dict.fromkeys(OVERCLAIMS, 4)}
     assert len({text for one in cases for text in one.parts.values()}) == 64

@@ -718,6 +718,7 @@ INPUTS["claim_reader"] = INPUTS["second_claim_reader"] = ClaimReaderInputs(
         datasets=(VocabularyName(name="digits", title="Digits"),),
         metrics=(VocabularyName(name="accuracy", title="accuracy", note="higher is better"),),
         hypotheses=(VocabularyName(name="gain", title="margins help", note="Margins raise the accuracy."),),
+        confirmatory=("gain",),
         points=(("settings-margin-plain", "both arms ran only at the settings tuned for each"),),
     ),
     paragraphs=(

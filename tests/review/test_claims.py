@@ -309,6 +309,35 @@ def test_a_size_beside_the_number_of_a_change_has_the_sign_of_the_change() -> No
     assert "contains zero" in check(source, helps, record=record), "that it helps at each level is another claim"
 
 
+def test_a_ranking_of_printed_means_is_compared_with_these_means() -> None:
+    printed = [rf"\result{{test/wine/accuracy/{arm}@n20.pm}}" for arm in ("mixup", "plain")]
+    (pair,) = RECORD.find_all({("wine", "mixup", "n20"): 1.0, ("wine", "plain", "n20"): -1.0}, "accuracy")
+    assert pair.mean is not None and pair.sign == 0
+    above, below = ("higher", "lower") if pair.mean > 0 else ("lower", "higher")
+    text = f"On Wine at 20 % noise mixup has one SAID ({printed[0]}) and plain training another ({printed[1]})."
+    one, other = (claim("direction", **BETTER | {"datasets": ("wine",), "direction": said}) for said in (above, below))
+    assert check(text.replace("SAID", "mean accuracy"), one) == ""
+    assert "not even the mean" in check(text.replace("SAID", "mean accuracy"), other)
+    assert "contains zero" in check(text.replace("SAID", "accuracy"), one)
+    assert "contains zero" in check(f"Mixup has another mean accuracy ({printed[0]}).", one)
+    squared = tuple(each.model_copy(update={"title": "mean accuracy"}) for each in PLAN.metrics)
+    record = replace(RECORD, plan=RECORD.plan.model_copy(update={"metrics": squared}))
+    assert "contains zero" in check(text.replace("SAID", "mean accuracy"), one, record=record)
+
+
+def test_an_absence_that_the_sentence_itself_leaves_open_is_none() -> None:
+    suggested, opened, seen = (
+        claim("no difference", **BETTER | {"datasets": ("wine",), "direction": "none"}, certainty=certainty)
+        for certainty in ("suggested", "open", "observed")
+    )
+    text = "On Wine both are right about as often, but this does not show that they are equal."
+    assert check(text, suggested, opened) == ""
+    assert "no registered equivalence" in check(text, suggested)
+    assert "no registered equivalence" in check(text, seen, opened)
+    decided = [one.model_copy(update={"datasets": ("digits",), "levels": ("n40",)}) for one in (suggested, opened)]
+    assert "has a difference" in check("On Digits they are about as often right.", *decided)
+
+
 def test_what_was_not_registered_is_shown_only_where_it_is_called_exploratory() -> None:
     shown = claim("direction", **BETTER | {"levels": ("n20",), "certainty": "shown"})
     for where in ("section 'Results'", "abstract", "caption of loss"):
@@ -455,9 +484,13 @@ def test_a_registered_share_decides_about_itself_and_about_the_rest() -> None:
     assert "estimate/kept" in check("Half is kept.", claim("ratio", **kept, at_least=0.5), record=record)
     assert check("Most is lost.", claim("ratio", **lost, at_least=0.5), record=record) == ""
     assert "1 - estimate/kept" in check("Half is lost.", claim("ratio", **lost, at_most=0.5), record=record)
+    fifth = claim("ratio", **kept, at_least=0.2, at_most=0.2)
+    shown = fifth.model_copy(update={"certainty": "shown"})
+    assert check("A fifth is kept.", fifth, record=record) == ""
+    assert "no equivalence at 0.2" in check("The share is not different from a fifth.", shown, record=record)
     number = r"\result{estimate/kept.mean}"
     assert check(f"The share is {number}.", claim("ratio", **kept), record=record) == ""
-    assert check(f"It keeps {number}.", claim("ratio", **kept, at_least=0.2, at_most=0.2), record=record) == ""
+    assert check(f"It keeps {number}.", fifth, record=record) == ""
     for datasets, why in ((("wine", "digits"), "opposite"), (("digits",), "no measurement")):
         gain = {"subject": "mixup", "other": "plain", "of_subject": "mixup", "of_other": "plain", "levels": ("n40",)}
         said = claim("ratio", **gain, metric="accuracy", datasets=datasets, at_least=1, at_most=1)
@@ -815,6 +848,7 @@ def test_a_prompt_shows_paragraphs_with_the_asked_sentences_numbered() -> None:
     assert [(one.number, one.text) for one in paragraph.sentences] == [(None, "Mixup is fast."), (2, "It helps.")]
     names = build_vocabulary(RECORD)
     assert "supported" not in names.model_dump_json() and [role for role, _ in names.arms][-1] == "ablation"
+    assert names.confirmatory == ("gain", "large", "none-at-zero", "why")
 
 
 def test_a_reading_quotes_its_sentence_and_an_outcome_has_claims() -> None:
