@@ -18,8 +18,7 @@ from labwright.record.schema.idea import Idea
 from labwright.sandbox.data.spec import parse_idea_specs
 from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.datasets import DatasetSources, RepositoryDataset, build_registry, list_choices
-from labwright.sandbox.hub import HubOffers
-from labwright.sandbox.pretrained_models import parse_pretrained, provide_model
+from labwright.sandbox.hub import HubOffers, parse_pretrained, provide_model
 from labwright.sandbox.scorers import parse_scorers, read_scorer
 
 

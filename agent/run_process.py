@@ -43,8 +43,7 @@ from labwright.record.whole_numbers import parse_whole_number
 from labwright.sandbox.content_store import ContentStore, default_store_root, share_run
 from labwright.sandbox.datasets import list_source_files
 from labwright.sandbox.errors import ClusterDown, ExecutorError, PackageError, RepositoryError
-from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.factory import open_executor
+from labwright.sandbox.executor import LocalExecutor, open_executor
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.packages.package_store import PackageOverlay, RunPackages, restore_packages
 from labwright.sandbox.repository.command_cells import StudyRepository

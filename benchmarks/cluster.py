@@ -27,8 +27,7 @@ import psutil
 
 from labwright.record.schema.cell import Cell
 from labwright.sandbox.datasets import materialise
-from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.factory import open_executor
+from labwright.sandbox.executor import LocalExecutor, open_executor
 from labwright.sandbox.job import CellEnded, CellStarted, Job, JobEnded, measure_all
 from labwright.sandbox.settings import SandboxSettings
 from tests.jobs import cell_tasks

@@ -188,7 +188,7 @@ def extract_own_traceback(traceback: str) -> str:
     if not own or len(lines) - own[-1] <= TRACEBACK_LINES:
         return traceback
     frame = lines[own[-1] : own[-1] + TRACEBACK_LINES - 3]
-    end = next((n for n, line in enumerate(frame) if n and line.startswith("File ")), len(frame))
+    end = next((n for n, line in enumerate(frame) if n and line.lstrip().startswith("File ")), len(frame))
     return "\n".join((*frame[:end], "...", lines[-1]))
 
 

@@ -16,12 +16,11 @@ from labwright.record.schema.tuning import HyperparameterSetting
 from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.datasets import DatasetSources, build_registry, list_source_files, materialise
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.factory import open_executor
+from labwright.sandbox.executor import LocalExecutor, open_executor
+from labwright.sandbox.hub import parse_pretrained, provide_model
 from labwright.sandbox.job import CellTask, Job, JobOutcome, measure_all
 from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.packages.package_store import RunPackages
-from labwright.sandbox.pretrained_models import parse_pretrained, provide_model
 from labwright.sandbox.results import write_job_output
 from labwright.sandbox.scorers import freeze_scorer, parse_scorers
 from labwright.sandbox.settings import SandboxSettings

@@ -46,7 +46,7 @@ class LocalExecutor:
     """An `Executor` that uses local kernels.
 
     `views` and `labels` are folders written by `sandbox.datasets.materialise`; `cache` is shared by the kernels.
-    `pretrained` maps `OWNER/NAME@REVISION` to a folder from `sandbox.pretrained_models.provide_model`. `gpus` replaces
+    `pretrained` maps `OWNER/NAME@REVISION` to a folder from `sandbox.hub.provide_model`. `gpus` replaces
     the leases of this machine. `secret` lists files that isolated code never sees; `scorers` is a folder written by
     `sandbox.scorers.freeze_scorer`. With `shared`, slots come from a folder that several runs share.
 
@@ -243,3 +243,13 @@ def _clear_job_folder(folder: Path) -> None:
             remove_path(folder, name)
     except (OSError, BadFile) as error:
         raise ExecutorError(f"cannot prepare {folder}: {error}") from error
+
+
+def open_executor(slots: int, views: Path, *, settings: SandboxSettings, **rest: Any) -> LocalExecutor:
+    """Return a `LocalExecutor`, or a `RayExecutor` if the settings ask for a cluster. Raises the errors of its
+    constructor."""
+    if settings.executor == "ray":
+        from labwright.sandbox.cluster.executor import RayExecutor  # only needed on a cluster
+
+        return RayExecutor(slots, views, settings=settings, **rest)
+    return LocalExecutor(slots, views, settings=settings, **rest)

@@ -1,7 +1,7 @@
 """Start, communicate with and kill Jupyter kernels, in a sandbox if code is isolated.
 
 Guarantees: `kill` leaves no process of a kernel (without a sandbox, no process that can be found; see
-`sandbox.isolation.sandboxed_process`). The environment is an allow-list (`sandbox.isolation.mounts`); limits are
+`sandbox.isolation.processes`). The environment is an allow-list (`sandbox.isolation.mounts`); limits are
 described in `sandbox.isolation.limits`.
 """
 
@@ -30,7 +30,7 @@ from labwright.sandbox.isolation.mounts import (
     build_kernel_environment,
     build_kernel_sandbox,
 )
-from labwright.sandbox.isolation.sandboxed_process import SandboxedProcess
+from labwright.sandbox.isolation.processes import SandboxedProcess
 from labwright.sandbox.isolation.scratch import ScratchFolder
 
 KERNEL_FOLDER = Path("/experiment")

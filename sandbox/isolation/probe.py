@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -156,3 +157,21 @@ def _try_sandbox(*, user_namespace: bool = True, inner_walls: bool = False) -> s
         except (OSError, subprocess.TimeoutExpired) as error:
             return " ".join(str(error).split())[:300]
     return None if ran.returncode == 0 else " ".join((ran.stderr or ran.stdout).split())[-300:] or "no reason given"
+
+
+def isolate_command(command: Sequence[str], program: Path) -> list[str]:
+    """Return the command in a sandbox: no network, and no file of the user but this Python and `program`, read-only.
+
+    Returns the command itself where this machine cannot isolate code; `sandbox.isolation` is for experiments only.
+    """
+    isolation = get_probed_isolation()
+    if not isolation.is_on:
+        return list(command)
+    sandbox = SandboxSpec(
+        None,
+        environments=inspect_interpreter(sys.executable).trees,
+        readable=(program,),
+        guard=sys.executable if isolation.between_cells else "",
+        user_namespace=isolation.user_namespace,
+    )
+    return build_command(command, sandbox)

@@ -31,8 +31,7 @@ from labwright.sandbox.isolation.bubblewrap import SYSTEM_FOLDERS, SandboxSpec, 
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group, enter_task_group
 from labwright.sandbox.isolation.mounts import SHM_BYTES, KernelConfig, build_base_environment, list_device_files
-from labwright.sandbox.isolation.processes import CACHE_VARIABLE
-from labwright.sandbox.isolation.sandboxed_process import SandboxedProcess
+from labwright.sandbox.isolation.processes import CACHE_VARIABLE, SandboxedProcess
 from labwright.sandbox.isolation.scratch import ScratchFolder
 from labwright.sandbox.monitor import MemoryMeter, PeakUsage
 from labwright.sandbox.output import MAX_KEPT_CHARS, MAX_PRINTED_CHARS, Transcript

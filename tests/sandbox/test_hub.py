@@ -27,7 +27,7 @@ from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.errors import PretrainedError
 from labwright.sandbox.hub import look_up
-from labwright.sandbox.pretrained_models import PretrainedModel
+from labwright.sandbox.hub import PretrainedModel
 try:
     qa = UserDataset(parse_spec("qa=hf:tiny/qa,target=answer", Path()), 10**9)
     for one in look_up([PretrainedModel("tiny/net", "v1")], [qa]):

@@ -18,7 +18,7 @@ from labwright.record.schema.nodes import Failure
 from labwright.sandbox import kernels
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation import bubblewrap, sandboxed_process
+from labwright.sandbox.isolation import bubblewrap, processes
 from labwright.sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig
 from labwright.sandbox.isolation.probe import IsolationStatus
 from labwright.sandbox.job import Job
@@ -284,9 +284,9 @@ async def test_a_bubblewrap_that_says_nothing_is_waited_for_within_a_limit(
     hanging.write_text("#!/bin/sh\nexec sleep 1000\n")
     hanging.chmod(0o755)
     # as one does that waits for a mount that does not answer
-    for module in (bubblewrap, sandboxed_process):
+    for module in (bubblewrap, processes):
         monkeypatch.setattr(module, "BWRAP_PROGRAM", str(hanging))
-    monkeypatch.setattr(sandboxed_process, "_INFO_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(processes, "_INFO_WAIT_SECONDS", 0.2)
     settings = SETTINGS.model_copy(update={"start_timeout": 0.5})
     (tmp_path / "job").mkdir()
     kernel = Kernel(tmp_path / "job", config=KernelConfig(settings, IsolationStatus(is_on=True), store.cache))

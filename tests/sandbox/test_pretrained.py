@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.sandbox import pretrained_models
+from labwright.sandbox import hub as hub_module
 from labwright.sandbox.errors import PretrainedError
 from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.hub import PretrainedModel, parse_pretrained, provide_model
 from labwright.sandbox.job import Job
-from labwright.sandbox.pretrained_models import PretrainedModel, parse_pretrained, provide_model
 from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore
 
@@ -64,7 +64,7 @@ def test_a_model_is_copied_and_hashed_once(hub: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_too_large_is_refused(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretrained_models, "MAX_BYTES", 5)
+    monkeypatch.setattr(hub_module, "MAX_BYTES", 5)
     with pytest.raises(PretrainedError, match=r"tiny/bert@v1 has 6 bytes in 2 files; the limit is 5"):
         provide_model(MODEL, tmp_path / "store", hub=hub)
     assert not (tmp_path / "store").exists()
