@@ -37,7 +37,7 @@ def search(
         return 0.0, script(job) or good
 
     settings = SearchSettings(
-        num_workers=2,
+        num_workers=1,
         lookahead=0,
         ladder=False,
         agenda=StageLimits(nodes=nodes, num_seeds=0),
@@ -45,7 +45,7 @@ def search(
         tuning=StageLimits(num_seeds=0),
     )
     answers = SlowModel(model or program_or_plots, 0.0)
-    return make_late_context(tmp_path, answers, FakeExecutor(run, slots=2), settings), jobs
+    return make_late_context(tmp_path, answers, FakeExecutor(run, slots=1), settings), jobs
 
 
 def program_or_plots(request: ModelRequest) -> BaseModel:
