@@ -29,6 +29,10 @@ FLOOR_SHARE = 0.9
 """Share of the loss that results from zeroing the whole model. An ablation that loses this share has broken the model,
 regardless of the component's value.
 """
+WHOLE_TRAINING = "the whole training"
+"""Name of what the run without optimizer steps removes."""
+NO_OPTIMIZER = "not applicable: no optimizer step was found"
+"""Reason why the run without optimizer steps gives no floor if it removes nothing."""
 MIN_TWIN_ERRORS = 3.0
 """Minimum standard errors between a joint effect and the sum of the single effects."""
 
@@ -164,6 +168,19 @@ def apply_floor_rule(
     free = [one for one, low in zip(effects, at_floor, strict=True) if not low]
     name, effect = free[0] if free else min(effects, key=lambda one: one[1], default=(None, None))
     return FloorRanking(gap, at_floor, name, effect, "at the floor" if effects and not free else "")
+
+
+def explain_no_floor(direction: MetricDirection, baseline: float | None, value: float | None) -> str:
+    """Return why the value of a run without the whole model or training is no floor; empty if it is one.
+
+    Equal digits mean that nothing was removed; a better value, that something else was.
+    """
+    if baseline is None or value is None:
+        return "it has no value"
+    if value == baseline:
+        return NO_OPTIMIZER
+    is_worse = value < baseline if direction == "max" else value > baseline
+    return "" if is_worse else "it is better than the baseline"
 
 
 def is_at_floor(effect: float, gap: float, share: float = FLOOR_SHARE) -> bool:

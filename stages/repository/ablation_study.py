@@ -52,7 +52,9 @@ from labwright.search.ablation_bandit import (
 )
 from labwright.stages.repository.ablation_stats import (
     MIN_RANKED_PARTS,
+    NO_OPTIMIZER,
     UNRANKED_GATES,
+    WHOLE_TRAINING,
     MeasuredPart,
     apply_floor_rule,
     build_results,
@@ -61,6 +63,7 @@ from labwright.stages.repository.ablation_stats import (
     compute_interaction,
     compute_rank_agreement,
     exceeds_sum,
+    explain_no_floor,
     is_at_floor,
     is_coarse_metric,
 )
@@ -307,25 +310,22 @@ class RepositoryAblation:
             tree, name = self._build_tree([floor]), "the whole model"
             if tree is not None:
                 arm = self._build_search_arm(name_arm([name], number), name, floor.what, tree, floor.words)
-                if self._is_worse(value := read_value(await self._run(arm, self.seeds[0]), arm.metric)):
+                value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
+                if not self._explain_no_floor(value):
                     return value
         env = self._search_setup.command.env | build_no_training_variables()
-        command, name = self._search_setup.command.model_copy(update={"env": env}), "the whole training"
+        command, name = self._search_setup.command.model_copy(update={"env": env}), WHOLE_TRAINING
         arm = self._build_search_arm(
             name_arm([name]), name, "no optimizer steps", "", (), replace(self._search_setup, command=command)
         )
         value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
-        return value if self._is_worse(value) else None
+        why = self._explain_no_floor(value)
+        if why == NO_OPTIMIZER:
+            self._record_gate(name, 0, arm, "no effect", why)
+        return None if why else value
 
-    def _is_worse(self, value: float | None) -> bool:
-        """Return whether a value is worse than the baseline's. If it is not, something other than the model was
-        removed."""
-        baseline = self._first_baseline
-        return (
-            value is not None
-            and baseline is not None
-            and (value < baseline if self.setup.command.direction == "max" else value > baseline)
-        )
+    def _explain_no_floor(self, value: float | None) -> str:
+        return explain_no_floor(self.setup.command.direction, self._first_baseline, value)
 
     async def _changes_scored_data(self, one: _PartState) -> bool:
         """Return whether a component whose removal improves the result far too much produces the scoring targets: in a

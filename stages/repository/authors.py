@@ -247,7 +247,10 @@ def find_part_faults(
         if why := _explain_unknown_place(place, code):
             yield f"{place}: {why}"
     fixed = {*answer.data, *answer.targets, *answer.metric}
-    makers = _list_made_by((*answer.data, *answer.targets), code, trace)
+    makers = {
+        made: f"{place}, which you named in `{'data' if place in answer.data else 'targets'}`"
+        for made, place in _list_made_by((*answer.data, *answer.targets), code, trace).items()
+    }
     for part in answer.parts:
         if part.path not in code.texts:
             yield f"{part.name}: there is no text file {part.path}"
@@ -283,7 +286,11 @@ def _find_way_fault(
             if place in fixed or owner in fixed:
                 return f"{place} makes data, targets or the metric and may not change"
             if place in makers:
-                return f"{place} is called by {makers[place]}, which makes data or targets, and may not change"
+                return (
+                    f"{place} is reached from {makers[place]}; everything that only named places call, directly or "
+                    "through others, is protected. If that place also runs the method, name only the functions "
+                    "that make data or targets"
+                )
     return ""
 
 

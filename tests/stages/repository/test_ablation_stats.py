@@ -22,6 +22,7 @@ from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.repository import PartResult
 from labwright.stages.repository.ablation_stats import (
+    NO_OPTIMIZER,
     MeasuredPart,
     apply_floor_rule,
     build_results,
@@ -30,6 +31,7 @@ from labwright.stages.repository.ablation_stats import (
     compute_interaction,
     compute_rank_agreement,
     exceeds_sum,
+    explain_no_floor,
     is_coarse_metric,
 )
 
@@ -209,6 +211,14 @@ def test_a_removal_that_ends_where_nothing_works_is_tried_another_way() -> None:
         "a floor that is no lower says nothing"
     )
     assert apply_floor_rule("max", 0.5, 0.1, []).ranked is None
+
+
+def test_a_run_without_training_is_a_floor_only_if_its_result_is_worse() -> None:
+    assert not explain_no_floor("max", 0.8, 0.1) and not explain_no_floor("min", 0.8, 2.3)
+    assert explain_no_floor("max", 8.1, 8.1) == NO_OPTIMIZER, "equal digits: nothing was removed"
+    assert (
+        explain_no_floor("max", 0.8, 0.9) and explain_no_floor("min", 0.8, 0.7) and explain_no_floor("max", 0.8, None)
+    )
 
 
 @pytest.mark.parametrize(

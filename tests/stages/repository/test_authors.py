@@ -71,7 +71,7 @@ def propose(*edits: tuple[str, str], words: tuple[str, ...] = (), **fields: Any)
         (propose(("return 2 * x", "return (x")), "model.py no longer parses"),
         (propose(("rng.normal", "rng.uniform")), "model.py:simulate makes data, targets or the metric"),
         (propose(("x[:, 0] > 0", "x[:, 0] < 0")), "model.py:label makes data, targets or the metric"),
-        (propose(("x + 0.1", "x")), "model.py:jitter is called by model.py:simulate, which makes data or targets"),
+        (propose(("x + 0.1", "x")), "model.py:jitter is reached from model.py:simulate, which you named in `data`"),
         (propose(("(p == y)", "(p != y)")), "changes accuracy, which computes a metric"),
         (propose(("return 2 * x", "return x"), data=("model.py",)), "model.py makes data, targets or the metric"),
         (propose(("return 2 * x", "return x"), data=("model.py:draw",)), "model.py has no function or class draw"),
