@@ -75,7 +75,9 @@ class NumberTracer:
             files = PRINTED_FILES
             found = state.ablation.results
             self._line_starts |= {row.key: f"| {row.part} |" for row in (found.results if found is not None else ())}
-            self._line_starts |= {one.key: "**" for one in claims if not isinstance(one, ClaimDifference)}
+            for one in claims:
+                if not isinstance(one, ClaimDifference):
+                    self._line_starts[one.key] = "**Baseline on" if one.key.startswith("fresh/") else "**"
         elif results is not None:
             claims = [*results.claims, *(one.difference for one in results.comparisons)]
             printed, settings = {key: value for key, (value, _) in results.printed.items()}, results.settings

@@ -22,7 +22,7 @@ from labwright.record.claims.estimates import (
     compute_p_value,
     find_replicates,
 )
-from labwright.record.claims.formatting import format_claims
+from labwright.record.claims.formatting import count_claim_decimals, format_claims
 from labwright.record.claims.intervals import MeanEstimate, Spread, compute_mean_p
 from labwright.record.printed_value import PrintedValue, print_p_value, print_value
 from labwright.record.reducers.run_state import RunState
@@ -119,17 +119,31 @@ def compute_baseline_claim(state: RunState) -> Claim | None:
     code = state.repository
     if code.baseline is None or code.command is None or code.baseline.node not in state.nodes:
         return None
-    claims = _compute_claims(_list_runs(state, code.baseline.node), code.baseline.seeds)
-    found = next((one for one in claims if one.name == code.command.command.metric_name), None)
-    key = found and format_key("reproduction", found.dataset, found.name, found.condition)
+    return _compute_baseline(state, code.baseline.node, code.baseline.seeds, "reproduction")
+
+
+def compute_fresh_baseline_claim(state: RunState) -> Claim | None:
+    """Return the result of the unmodified repository on all its fresh seeds; None if it has none."""
+    code = state.repository
+    if code.baseline is None or code.baseline.node not in state.nodes:
+        return None
+    fresh = {one.seed for one in _list_runs(state, code.baseline.node) if one.seed >= FIRST_FRESH_SEED}
+    return _compute_baseline(state, code.baseline.node, fresh, "fresh")
+
+
+def _compute_baseline(state: RunState, node: str, seeds: Collection[int], name: str) -> Claim | None:
+    command = state.repository.command
+    claims = _compute_claims(_list_runs(state, node), seeds)
+    found = next((one for one in claims if command is not None and one.name == command.command.metric_name), None)
+    key = found and format_key(name, found.dataset, found.name, found.condition)
     return found.model_copy(update={"key": key}) if found is not None else None
 
 
 def list_report_claims(state: RunState) -> list[Claim]:
-    """Return the result of the unmodified repository and the effects of the reported parts."""
-    found, baseline = state.ablation.results, compute_baseline_claim(state)
+    """Return the results of the unmodified repository and the effects of the reported parts."""
+    found, baselines = state.ablation.results, (compute_baseline_claim(state), compute_fresh_baseline_claim(state))
     rows = [compare_arms(state, row.node) for row in found.results if row.node] if found is not None else []
-    return [*([baseline] if baseline is not None else []), *(one.effect for one in rows if one is not None)]
+    return [*(one for one in baselines if one is not None), *(one.effect for one in rows if one is not None)]
 
 
 def list_measured_claims(state: RunState) -> list[Claim]:
@@ -141,12 +155,15 @@ def list_measured_claims(state: RunState) -> list[Claim]:
 
 def format_report_claims(state: RunState) -> dict[str, PrintedValue]:
     """Return every number of the report and its section in its printed form, by key with suffix."""
-    found, values = state.ablation.results, format_claims(list_report_claims(state))
+    found, claims = state.ablation.results, list_report_claims(state)
+    values, digits = format_claims(claims), {one.key: count_claim_decimals(one) for one in claims}
     for row in found.results if found is not None else ():
         if row.relative is not None:
             values[f"{row.key}.relative"] = print_value(100 * row.relative, 1)
         if row.p is not None:
             values[f"{row.key}.p"] = print_p_value(row.p)
+        if row.detectable is not None and row.key in digits:
+            values[f"{row.key}.detectable"] = print_value(row.detectable, digits[row.key])
     return values
 
 

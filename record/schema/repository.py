@@ -121,13 +121,13 @@ class RepositoryPart(FrozenModel):
 
 
 class UnexaminedPart(FrozenModel):
-    """A candidate that is not ablated, with the reason: plumbing that every result depends on, a decoy, or a part
-    beyond the budget.
+    """A candidate that is not ablated, with the reason: plumbing that every result depends on, a decoy, a candidate
+    that the author left out, or a part beyond the budget.
     """
 
     name: str
     why: str
-    kind: Literal["plumbing", "decoy", "budget"]
+    kind: Literal["plumbing", "decoy", "author", "budget"]
 
 
 MutationOutcome = Literal[

@@ -12,7 +12,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from labwright.record.claims.part_effects import compute_baseline_claim, format_report_claims, format_report_texts
+from labwright.record.claims.part_effects import (
+    compute_baseline_claim,
+    compute_fresh_baseline_claim,
+    format_report_claims,
+    format_report_texts,
+)
 from labwright.record.printed_value import escape_tex
 from labwright.record.reducers.repository_state import AblationState
 from labwright.record.reducers.run_state import RunState
@@ -20,8 +25,17 @@ from labwright.record.result_macros import ResultMacroUse, render_results
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.repository import PartResult, format_command_line
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND
+from labwright.stages.repository.ablation_stats import WHOLE_TRAINING
 
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"
+
+_KIND_TEXTS = {
+    "plumbing": "excluded by rules",
+    "decoy": "excluded by rules",
+    "author": "left out by the author",
+    "budget": "beyond the budget",
+}
+"""What the report calls the kinds of `UnexaminedPart`."""
 
 
 def build_report_files(state: RunState) -> dict[str, str]:
@@ -70,7 +84,8 @@ def _render_section(state: RunState, values: Mapping[str, str]) -> Iterator[str]
             cells = (
                 escape_tex(result.part.replace("+", " + ")),
                 *(cite(result.key, form) for form in ("mean", "low", "high", "p")),
-                _format_verdict(result),
+                result.called
+                + (rf" (detectable: {cite(result.key, 'detectable')})" if _shows_detectable(result) else ""),
             )
             yield " & ".join(cells) + r" \\"
     yield r"\bottomrule\end{tabular}\end{table}"
@@ -143,7 +158,7 @@ def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
             f"Named by the {source}"
             if ran == found.command.argv
             else f"Replaces `{format_command_line(found.command.argv)}`, named by the {source}, which does not run"
-        ) + (f": {found.why.rstrip('.')}." if found.why else ".")
+        ) + (f": {found.why}{'.' * (not found.why.endswith('.'))}" if found.why else ".")
         metric_source = "user" if is_given else source
         better = "higher" if found.command.direction == "max" else "lower"
         yield f"Metric `{found.command.metric}` ({better} is better), named by the {metric_source}."
@@ -164,7 +179,7 @@ def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
             for one in code.repairs
         )
     yield from _render_baseline(state, texts)
-    yield from _render_results(state.ablation, texts)
+    yield from _render_results(state, texts)
     if state.limit_reason is not None:
         yield f"\nThe study ended before its plan was complete: {state.limit_reason}. Resume it to continue."
 
@@ -199,7 +214,8 @@ def _render_baseline(state: RunState, texts: Mapping[str, str]) -> Iterator[str]
         yield f"{check.why[0].upper()}{check.why[1:]}."
 
 
-def _render_results(ablation: AblationState, texts: Mapping[str, str]) -> Iterator[str]:
+def _render_results(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
+    ablation, baseline = state.ablation, compute_fresh_baseline_claim(state)
     if ablation.results is None or ablation.parts is None:
         return
     if not ablation.results.results:
@@ -210,8 +226,17 @@ def _render_results(ablation: AblationState, texts: Mapping[str, str]) -> Iterat
         f"\n## Ablations\n\n{ablation.results.runs} runs. Effects are positive if the part helps; n fresh seeds, 95 % "
     )
     yield "intervals, p corrected by Holm. Parts measured only in the search are marked and have no verdict."
+    yield "Detectable: the smallest effect that four of five such studies would find."
+    if baseline is not None:
+        spread = f", standard deviation {texts[f'{baseline.key}.sd']}" if baseline.sd is not None else ""
+        yield (
+            f"\n**Baseline on fresh seeds**: mean {texts[f'{baseline.key}.mean']}{spread} over {baseline.n} seeds. "
+            "Percentages relate to its mean on the seeds of the part."
+        )
     yield "\n| part | how | where | n | effect | interval | p | verdict |\n|---|---|---|---|---|---|---|---|"
     yield from (_format_row(one, texts) for one in ablation.results.results)
+    if (floor := ablation.tried_mutations.get((WHOLE_TRAINING, 0))) is not None:
+        yield f"\nThe run without {WHOLE_TRAINING} gives no floor; {floor.why}."
     if ablation.results.agreement is not None:
         yield (
             "\nParts were ranked by a proxy; its ranking agrees with that of full runs by "
@@ -226,11 +251,11 @@ def _render_results(ablation: AblationState, texts: Mapping[str, str]) -> Iterat
 def _render_not_examined(ablation: AblationState) -> Iterator[str]:
     assert ablation.parts is not None
     yield "\n## Not examined\n"
-    yield from (f"- {one.name} ({one.kind}): {one.why}" for one in ablation.parts.rest)
+    yield from (f"- {one.name} ({_KIND_TEXTS[one.kind]}): {one.why}" for one in ablation.parts.rest)
 
 
-def _format_verdict(one: PartResult) -> str:
-    return "not significant" if one.called == "no measurable difference" else one.called
+def _shows_detectable(one: PartResult) -> bool:
+    return one.called == "no measurable difference" and one.detectable is not None
 
 
 def _format_row(one: PartResult, texts: Mapping[str, str]) -> str:
@@ -246,6 +271,8 @@ def _format_row(one: PartResult, texts: Mapping[str, str]) -> str:
         f"{show('mean')}{relative}" if one.mean is not None else "-",
         f"{show('low')} to {show('high')}" if one.low is not None else "-",
         show("p"),
-        _format_verdict(one) + (f" ({one.flag})" if one.flag else ""),
+        one.called
+        + (f" (detectable: {show('detectable')})" if _shows_detectable(one) else "")
+        + (f" ({one.flag})" if one.flag else ""),
     )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

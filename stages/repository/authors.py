@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import TypeVar
 
 from labwright.models.author import Author, AuthorLimits, AuthorWork
@@ -217,17 +218,17 @@ async def propose_parts(
     made = await let_author_work(context, "parts", setup, inputs, ProposedParts, check)
     if made.result is None:
         return ComponentInventory((), found.rest, found.floors), f"the author named no parts: {made.ended}"
-    parts = tuple(_build_part(one, code) for one in made.result.parts)
+    parts = tuple(build_part(one, code) for one in made.result.parts)
     names = {one.name for one in parts}
     left = [one.partition(":") for one in made.result.left_out]
     rest = [
         *found.rest,
         *(
-            UnexaminedPart(name=name.strip(), kind="decoy", why=why.strip() or "no part of the method")
+            UnexaminedPart(name=name.strip(), kind="author", why=why.strip() or "no part of the method")
             for name, _, why in left
         ),
         *(
-            UnexaminedPart(name=one.name, kind="decoy", why="found by rules, not named by the author")
+            UnexaminedPart(name=one.name, kind="author", why="found by rules, not named by the author")
             for one in found.parts
         ),
     ]
@@ -316,12 +317,12 @@ def _list_made_by(places: Sequence[str], code: CodeIndex, trace: CallTrace) -> d
     }
 
 
-def _build_part(one: ProposedPart, code: CodeIndex) -> RepositoryPart:
+def build_part(one: ProposedPart, code: CodeIndex) -> RepositoryPart:
+    """Return a part as it is recorded; its line is the first that it edits, otherwise that of its symbol."""
     lines = [each.node.lineno for each in code.definitions if (each.path, each.symbol) == (one.path, one.symbol)]
     edits = [edit for way in one.ways for edit in way.edits if edit.path == one.path and edit.old]
-    if not lines and edits and one.path in code.texts:
-        text = code.texts[one.path]
-        lines = [text[: text.find(edits[0].old)].count("\n") + 1]
+    if edits and one.path in code.texts:
+        lines = [_find_edited_line(code.texts[one.path], edits[0])]
     return RepositoryPart(
         name=one.name,
         kind="optional" if one.ways[0].words else "one of several",
@@ -339,15 +340,17 @@ def _build_part(one: ProposedPart, code: CodeIndex) -> RepositoryPart:
     )
 
 
+def _find_edited_line(text: str, edit: RepositoryEdit) -> int:
+    """Return the number of the first line that an edit changes; `old` may begin with lines that it keeps."""
+    start = text[: max(0, text.find(edit.old))].count("\n") + 1
+    pairs = zip(edit.old.split("\n"), edit.new.split("\n"), strict=False)
+    kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return start + min(kept, edit.old.rstrip("\n").count("\n"))
+
+
 def apply_edits(edits: Sequence[RepositoryEdit], texts: Mapping[str, str]) -> dict[str, str]:
     """Return the files that edits change, with their new text. Raises `RepositoryError`."""
     after: dict[str, str] = {}
     for edit in edits:
         after[edit.path] = apply_edit(after.get(edit.path, texts.get(edit.path)), edit)
     return after
-
-
-def shorten_reasons(text: str) -> str:
-    """Return an author's reasons as the title of a node or the reason of a repair."""
-    line = " ".join(text.split())
-    return line if len(line) <= 200 else line[:197] + "..."

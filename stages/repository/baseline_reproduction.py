@@ -16,6 +16,7 @@ from typing import Literal
 
 from labwright.models.author import WorkStopped
 from labwright.models.errors import CatalogueError
+from labwright.models.prompt_filters import cut_line
 from labwright.models.roles.coder import CoderFact
 from labwright.models.roles.repository import PreparedCommand, PrepareInputs
 from labwright.record.baseline_check import check_baseline, parse_expected
@@ -46,7 +47,6 @@ from labwright.stages.repository.authors import (
     format_machine,
     let_author_work,
     list_command_facts,
-    shorten_reasons,
 )
 from labwright.stages.repository.code_index import index_code
 from labwright.stages.repository.command_discovery import find_script, find_seed_args, list_candidates
@@ -167,7 +167,7 @@ class _Preparation:
         if wrong:
             return "\n".join(wrong)
         study = RepositoryReproduction(self._context, made.found)
-        arm = study.build_trial(made.setup, shorten_reasons(answer.reasons))
+        arm = study.build_trial(made.setup, cut_line(answer.reasons))
         values: list[float | None] = []
         for seed in BASELINE_SEEDS[: 1 + command.seeded]:
             if (run := await self._runs.run(arm, seed)) is None:
@@ -204,7 +204,7 @@ class _Preparation:
             if environment.packages == before.environment.packages:
                 last = _format_last(environment.deviations)
                 raise RepositoryError(f"{', '.join(answer.pins)} cannot be installed: {last}")
-        reason = shorten_reasons(answer.reasons)
+        reason = cut_line(answer.reasons)
         edits = build_edits(self._texts, self._runs.mirror.read_texts(tree))
         known = self._setup.command if self._failed else command
         repair = RepositoryRepair(

@@ -10,7 +10,13 @@ from labwright.models.roles.repository import PartWay, ProposedPart, ProposedPar
 from labwright.record.schema.repository import RepositoryCommand, RepositoryEdit
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.repository.trace import CalledFunction, CallTrace
-from labwright.stages.repository.authors import apply_edits, build_edits, find_part_faults, find_preparation_faults
+from labwright.stages.repository.authors import (
+    apply_edits,
+    build_edits,
+    build_part,
+    find_part_faults,
+    find_preparation_faults,
+)
 from labwright.stages.repository.code_index import index_code
 from tests.repositories import FILES
 
@@ -80,6 +86,12 @@ def propose(*edits: tuple[str, str], words: tuple[str, ...] = (), **fields: Any)
 def test_a_way_takes_out_its_part_and_leaves_the_measurement_alone(answer: ProposedParts, why: str) -> None:
     found = list(find_part_faults(answer, COMMAND, CODE, TRACE))
     assert found == [] if not why else len(found) == 1 and why in found[0], found
+
+
+def test_the_line_of_a_part_is_the_first_that_it_edits() -> None:
+    edit = ("def scale(x):\n    return 2 * x", "def scale(x):\n    return x")
+    edited, optional = (build_part(one.parts[0], CODE).line for one in (propose(edit), propose(words=("--no-scale",))))
+    assert MODEL.splitlines()[edited - 1] == "    return 2 * x" and MODEL.splitlines()[optional - 1] == "def scale(x):"
 
 
 def test_two_parts_of_one_name_are_refused() -> None:

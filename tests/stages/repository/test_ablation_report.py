@@ -1,0 +1,100 @@
+"""The report of an ablation: the baseline of the percentages, verdicts with what was detectable, and what was left."""
+
+from __future__ import annotations
+
+from labwright.record.events.repository_events import (
+    AblationsConcluded,
+    BaselineChecked,
+    CommandFound,
+    MutationTried,
+    PartsFound,
+    RepositoryImported,
+)
+from labwright.record.reducers.repository_state import AblationState, RepositoryState
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.nodes import Attempt, Node
+from labwright.record.schema.repository import PartResult, RepositoryCommand, UnexaminedPart
+from labwright.stages.repository.ablation_report import REPORT_FILE, RESULTS_FILE, SECTION_FILE, build_report_files
+from labwright.stages.repository.ablation_stats import NO_OPTIMIZER, WHOLE_TRAINING
+
+FRESH = {1000: (10.0, 9.0), 1001: (12.0, 12.5), 1002: (11.0, 9.5), 1003: (9.0, 10.0), 1004: (13.0, 12.0)}
+"""Seed -> result of the baseline and of the arm without the part."""
+
+
+def build_nodes(name: str, parent: str | None, values: dict[int, float]) -> dict[str, Node]:
+    """Return the node of an arm and its replicates by id; the first value is that of the node itself."""
+    found: dict[str, Node] = {}
+    for seed, value in values.items():
+        measured = Measurement(
+            name="score", value=value, condition=name, dataset="d", split="validation", seed=seed, grade="logged"
+        )
+        node = Node(
+            id=f"{name}{seed}" if found else name,
+            decision=1,
+            parent=name if found else parent,
+            stage="ablation",
+            kind="replicate" if found else "ablate",
+            seed=seed,
+            source_sha256=name,
+            status="good",
+            attempts=(Attempt(number=1, measurements=(measured,)),),
+        )
+        found[node.id] = node
+    return found
+
+
+def build_state() -> RunState:
+    imported = RepositoryImported(repository="/r/toy", commit="c" * 40, tree="t", files=1, bytes=1)
+    command = RepositoryCommand(argv=("python", "run.py"), metric="stdout:score: (.*)")
+    state = RunState(
+        nodes=build_nodes("baseline", None, {0: 3.0, 1: 5.0} | {seed: one for seed, (one, _) in FRESH.items()})
+        | build_nodes("without", "baseline", {seed: other for seed, (_, other) in FRESH.items()}),
+        repository=RepositoryState(
+            imported=imported,
+            command=CommandFound(command=command, by="model", why="the first words of a longer reason ..."),
+            baseline=BaselineChecked(
+                tree="t", node="baseline", seeds=(0, 1), mean=4.0, spread=None, verdict="unchecked", same_seed=None
+            ),
+        ),
+    )
+    row = PartResult(
+        part="max",
+        node="without",
+        key="diff/d/score/baseline~without",
+        mutation="mean",
+        where="run.py:3",
+        n=5,
+        fresh=True,
+        mean=0.4,
+        relative=0.4 / 11,
+        low=-0.9,
+        high=1.7,
+        p=0.4,
+        called="no measurable difference",
+        detectable=2.25,
+    )
+    rest = (UnexaminedPart(name="anneal", kind="author", why="off"), UnexaminedPart(name="log", kind="decoy", why="w"))
+    tried = MutationTried(part=WHOLE_TRAINING, way=0, node="", gate="no effect", why=NO_OPTIMIZER)
+    state.ablation = AblationState(
+        PartsFound(parts=(), rest=rest, budget=30),
+        {(WHOLE_TRAINING, 0): tried},
+        AblationsConcluded(results=(row,), top=(), runs=12),
+    )
+    return state
+
+
+def test_the_report_says_what_percentages_relate_to_and_what_was_detectable() -> None:
+    files = build_report_files(build_state())
+    report = files[REPORT_FILE]
+    assert "**unchecked**: mean 4.000, standard deviation 1.414 over 2 seeds" in report
+    assert "**Baseline on fresh seeds**: mean 11.000, standard deviation 1.581 over 5 seeds" in report
+    assert "(+3.6%)" in report and "| no measurable difference (detectable: 2.250) |" in report
+    assert (
+        r"no measurable difference (detectable: \result{diff/d/score/baseline~without.detectable})"
+        in (files[SECTION_FILE])
+    )
+    assert "diff/d/score/baseline~without.detectable" in files[RESULTS_FILE]
+    assert f"The run without the whole training gives no floor; {NO_OPTIMIZER}." in report
+    assert "- anneal (left out by the author): off\n- log (excluded by rules): w\n" in report
+    assert "a longer reason ...\n" in report and "not significant" not in report
