@@ -49,7 +49,10 @@ class RepositoryCommand(FrozenModel):
         """Name under which the metric is measured: its key, its column, its tag, or the text before it."""
         kind, _, rest = self.metric.partition(":")
         if kind in ("stdout", "output") or ("." in kind and not kind.endswith((".json", ".csv", ".tsv", ".jsonl"))):
-            return re.split(r"[(\[\\]", rest)[0].strip(" :=") or "metric"
+            before = re.split(r"\((?!\?)", rest)[0]  # up to the group that is the number
+            literal = re.sub(r"\\.[+*?]?|\[[^\]]*\][+*?]?|\(\?[^)]*\)[+*?]?|\.[+*?]", "\0", before)
+            words = re.findall(r"[A-Za-z][\w@/. -]*", literal)
+            return words[-1].strip(" -") if words else "metric"
         if kind == "predictions":
             return rest.rpartition("@")[2]
         return (rest.partition(":")[2] if kind == "tb" else rest).partition("@")[0]

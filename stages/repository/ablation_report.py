@@ -159,7 +159,7 @@ def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
             if ran == found.command.argv
             else f"Replaces `{format_command_line(found.command.argv)}`, named by the {source}, which does not run"
         ) + (f": {found.why}{'.' * (not found.why.endswith('.'))}" if found.why else ".")
-        metric_source = "user" if is_given else source
+        metric_source = "user" if is_given else "model" if found.by == "person" else found.by
         better = "higher" if found.command.direction == "max" else "lower"
         yield f"Metric `{found.command.metric}` ({better} is better), named by the {metric_source}."
         if not any("{seed}" in word for word in ran):

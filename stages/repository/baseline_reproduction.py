@@ -220,7 +220,7 @@ class _Preparation:
         found = CommandFound(
             command=command,
             expected=parse_expected(expected) if expected else None,
-            by="person" if code.command and code.metric else "model",
+            by="person" if code.command else "model",
             why=reason,
         )
         setup = CommandSetup(tree, command, environment)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, MetricSpec
 from labwright.record.schema.hypotheses import Effect, Hypothesis
+from labwright.record.schema.repository import RepositoryCommand
 
 
 def make_plan(title: str = "") -> DataPlan:
@@ -45,3 +48,17 @@ def test_a_hypothesis_without_a_title_is_named_by_its_id() -> None:
     )
     assert one.name == "erasing helps"
     assert one.model_copy(update={"title": "Erasing recovers accuracy"}).name == "Erasing recovers accuracy"
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [
+        (r"stdout:train loss: \S+ test loss: (\d+\.\d+)", "test loss"),
+        (r"output:acc\s*=\s*([\d.]+)@mean", "acc"),
+        (r"r.txt:final (?:val )?acc=(\S+)", "acc"),
+        (r"stdout:(\d+)", "metric"),
+        ("m.csv:val@last", "val"),
+    ],
+)
+def test_a_metric_has_the_name_that_stands_before_its_number(metric: str, name: str) -> None:
+    assert RepositoryCommand(argv=("python", "run.py"), metric=metric).metric_name == name
