@@ -24,7 +24,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from itertools import islice
+from itertools import accumulate, islice, takewhile
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -60,7 +60,11 @@ from labwright.sandbox.repository.git_mirror import (
 )
 
 MAX_RESULT_CHARS = 16_000
-"""Maximum length of the text of a result; the middle of longer text is left out, and its length is given."""
+"""Maximum length of the text of a result; the middle of longer text is left out, and its length is given. `read` and
+`search` end earlier, with a whole line, and say how to go on.
+"""
+_MAX_LINES_CHARS = MAX_RESULT_CHARS - 1_000
+"""Maximum length of the lines that `read` and `search` return; the rest is for a heading and notes."""
 MAX_READ_BYTES = 32 * 2**20
 """Size limit of a file that is read in part."""
 MAX_LISTED, MAX_MATCHES, MAX_WALKED = 500, 200, 100_000
@@ -310,8 +314,11 @@ class ScratchTree:
                 raise _RefusedCall(f"{path} is not a text file")
             lines = text.splitlines(keepends=True)
             last = min(given.last or len(lines), len(lines))
-            head = f"{path}, lines {given.first} to {last} of {len(lines)}:\n"
-            return head + "".join(lines[given.first - 1 : last])
+            shown = _take_lines(lines[given.first - 1 : last])
+            end = given.first - 1 + len(shown) if shown else last
+            head = f"{path}, lines {given.first} to {end} of {len(lines)}:\n"
+            left = f"[lines {end + 1} to {last} are left out: read on with first={end + 1}]" if end < last else ""
+            return head + "".join(shown) + left
 
         return await asyncio.to_thread(read)
 
@@ -484,7 +491,7 @@ class ScratchTree:
 
 def _search_files(folder: Path, path: str, pattern: str, files: str) -> str:
     """Return the lines of text files below a path that match, as `file:line: text`."""
-    expression, lines, skipped = re.compile(pattern), list[str](), 0
+    expression, matches, skipped = re.compile(pattern), list[tuple[str, str]](), 0
     status = read_status(folder, path) if path != "." else None
     if status is not None and not stat.S_ISDIR(status.st_mode):
         found = iter([path])
@@ -504,11 +511,27 @@ def _search_files(folder: Path, path: str, pattern: str, files: str) -> str:
             continue
         for number, line in enumerate((text or "").splitlines(), start=1):
             if expression.search(line):
-                lines.append(f"{_format_path(name)}:{number}: {line[:_MAX_LINE_CHARS]}")
-            if len(lines) == MAX_MATCHES:
-                return "\n".join([*lines, f"... the first {MAX_MATCHES} lines: narrow the pattern, path or files"])
-    notes = [f"[{skipped} files of more than {MAX_TEXT_BYTES} bytes are not searched]"] if skipped else []
-    return "\n".join([*(lines or ["no line matches"]), *notes])
+                place = f"{_format_path(name)}:{number}"
+                matches.append((place, f"{place}: {line[:_MAX_LINE_CHARS]}\n"))
+            if len(matches) > MAX_MATCHES:
+                break
+        if len(matches) > MAX_MATCHES:
+            break
+    shown = _take_lines([line for _, line in matches[:MAX_MATCHES]])
+    notes: list[str] = []
+    if len(shown) < len(matches):
+        last = matches[len(shown) - 1][0]
+        notes.append(f"[lines that match after {last} are left out: narrow the pattern, path or files to see them]")
+    if skipped:
+        notes.append(f"[{skipped} files of more than {MAX_TEXT_BYTES} bytes are not searched]")
+    return (("".join(shown) or "no line matches\n") + "\n".join(notes)).rstrip("\n")
+
+
+def _take_lines(lines: Sequence[str]) -> Sequence[str]:
+    """Return the first lines that have at most `_MAX_LINES_CHARS` characters together; at least one, if there is
+    one."""
+    ends = accumulate(map(len, lines))
+    return lines[: max(1, sum(1 for _ in takewhile(lambda end: end <= _MAX_LINES_CHARS, ends)))]
 
 
 def _check_path(raw: str, top: str = "") -> str:

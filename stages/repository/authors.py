@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import TypeVar
 
+from packaging.utils import canonicalize_name
+
 from labwright.models.author import Author, AuthorLimits, AuthorWork
 from labwright.models.client import ModelClient
 from labwright.models.roles.coder import CoderFact, CoderInputs, HandIn
@@ -35,14 +37,16 @@ from labwright.sandbox.repository.scratch_tree import open_scratch_tree
 from labwright.sandbox.repository.trace import CallTrace
 from labwright.stages.repository.arm_runs import CommandSetup
 from labwright.stages.repository.code_index import CodeIndex, build_edit, index_code
-from labwright.stages.repository.command_discovery import list_candidates
+from labwright.stages.repository.command_discovery import list_candidates, list_imports
 from labwright.stages.repository.component_discovery import ComponentInventory
 from labwright.stages.repository.config_options import find_options
+from labwright.stages.repository.known_fixes import DISTRIBUTION_NAMES
 from labwright.stages.repository.patch_scope import find_tampering, list_changed_symbols
 from labwright.stages.repository.repository_context import find_documents, format_map, order_by_distance
 from labwright.stages.run_context import RunContext, decision_number, wait_to_start
 
 H = TypeVar("H", bound=HandIn)
+NO_CANDIDATES = "none (the rules know neural-network modules only); start from the functions that ran"
 MAX_COMPLAINTS = 8
 """Maximum number of reasons that an author is shown at once."""
 
@@ -101,16 +105,29 @@ def list_command_facts(texts: Mapping[str, str], setup: CommandSetup) -> Iterato
     yield CoderFact(title="Forms of a metric", text=METRIC_FORMS)
 
 
-def format_machine(context: RunContext, setup: CommandSetup) -> str:
-    """Describe the device, Python and its packages, and what the repository requires but does not get."""
+def format_machine(context: RunContext, setup: CommandSetup, texts: Mapping[str, str]) -> str:
+    """Describe the device, Python, the packages that the repository imports, and what it requires but does not get."""
     runs = inspect_interpreter(setup.environment.command_environment.python)
-    packages = {**runs.packages, **setup.environment.packages}
+    packages = {**find_imported(runs.packages, texts), **setup.environment.packages}
     lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in setup.environment.deviations]
     return (
-        f"Device: {context.sandbox.device}. Python {runs.version}. Packages: "
-        + ", ".join(f"{name} {version}" for name, version in sorted(packages.items()))
+        f"Device: {context.sandbox.device}. Python {runs.version}. Packages that the repository imports: "
+        + (", ".join(f"{name} {version}" for name, version in sorted(packages.items())) or "none")
         + ("\nRequired but different here: " + "; ".join(lacking) if lacking else "")
     )
+
+
+def find_imported(packages: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the distributions, with their versions, that Python files of a repository import.
+
+    A distribution is known by the name of its module or by `DISTRIBUTION_NAMES`.
+    """
+    trees = index_code(texts).trees.values()
+    modules = {name.partition(".")[0] for tree in trees for name in list_imports(tree)}
+    wanted = {
+        canonicalize_name(name) for module in modules for name in (module, DISTRIBUTION_NAMES.get(module, module))
+    }
+    return {name: version for name, version in packages.items() if canonicalize_name(name) in wanted}
 
 
 def list_documents(texts: Mapping[str, str]) -> Iterator[CoderFact]:
@@ -205,7 +222,7 @@ async def propose_parts(
             CoderFact(title="Its metric", text=f"{setup.command.metric} ({setup.command.direction} is better)"),
             list_files_fact(texts, setup.command),
             CoderFact(title="Functions that ran", text=ran or "unknown"),
-            CoderFact(title="Candidates found by rules", text=rules or "none"),
+            CoderFact(title="Candidates found by rules", text=rules or NO_CANDIDATES),
             CoderFact(title="Candidates that rules excluded", text=others or "none"),
         )
     )

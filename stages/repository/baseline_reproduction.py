@@ -134,7 +134,7 @@ class _Preparation:
         given = [f"--command {code.command}"] * bool(code.command) + [f"--metric {code.metric}"] * bool(code.metric)
         given += [f"--env {name}={value}" for name, value in code.env.items()]
         given += [f"--mount {name}=..." for name in code.mounts]
-        machine = format_machine(self._context, self._setup)
+        machine = format_machine(self._context, self._setup, self._texts)
         limits = f"One run may take {self._context.node_seconds:g} s. {machine}"
         facts.insert(0, CoderFact(title="What the user gave", text="\n".join(given) or "nothing"))
         if self._failed:

@@ -26,10 +26,11 @@ _DOCUMENT_PATH = re.compile(r"(^|/)(README|Makefile|GNUmakefile|.*\.(md|rst|txt|
 _SEED_NAME = re.compile(r"(^|[_.-])(random_?|rng_?|global_?)?seed$", re.IGNORECASE)
 _TRAINING_NAME = re.compile(r"train|fit|main|run|experiment", re.IGNORECASE)
 _AUXILIARY_PATH = re.compile(
-    r"(^|/)(test_|tests/|setup\.py|docs/|conftest|noxfile|examples?/)|eval|plot|demo|export|download|"
-    r"preprocess|prepare",
-    re.IGNORECASE,
+    r"(^|/)(test_|tests/|setup\.py|conftest|noxfile)|eval|plot|demo|export|download|preprocess|prepare", re.IGNORECASE
 )
+_EXAMPLE_PATH = re.compile(r"(^|/)(docs|examples?)/", re.IGNORECASE)
+"""Scripts that produce the result only if a document names them."""
+_SCRIPT_NAME = re.compile(r"(?<![\w.-])[\w.-]{1,100}\.py(?![A-Za-z0-9])")
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class CommandCandidate:
 
 def list_candidates(texts: Mapping[str, str]) -> list[CommandCandidate]:
     """Return commands that may produce the result, likeliest first: documented commands that the code supports, then
-    entry points of the code, then outdated commands."""
+    entry points of the code, first those that documents name, then outdated commands."""
     code = index_code(texts)
     written = [
         one
@@ -58,11 +59,11 @@ def list_candidates(texts: Mapping[str, str]) -> list[CommandCandidate]:
     ]
     offered = [
         one
-        for one in _find_entry_points(code)
+        for one in _find_entry_points(code, _list_named_scripts(texts))
         if not any(other.argv[:3] == one.argv[:3] and not other.wrong for other in written)
     ]
     fit = [one for one in written if not one.wrong]
-    fit.sort(key=lambda one: not _TRAINING_NAME.search(" ".join(one.argv)))
+    fit.sort(key=lambda one: (_is_example(one.argv, texts), not _TRAINING_NAME.search(" ".join(one.argv))))
     return _deduplicate([*fit, *offered, *(one for one in written if one.wrong)])
 
 
@@ -170,10 +171,32 @@ def _find_in_document(path: str, text: str, code: CodeIndex) -> Iterator[Command
         yield CommandCandidate(insert_seed(words, code), path, env, wrong)
 
 
-def _find_entry_points(code: CodeIndex) -> Iterator[CommandCandidate]:
-    """Yield commands for the entry points of the code."""
-    found = [path for path, tree in code.trees.items() if _is_entry(tree) and not _AUXILIARY_PATH.search(path)]
-    for path in sorted(found, key=lambda one: (not _TRAINING_NAME.search(one), one.count("/"), one)):
+def _is_example(argv: Sequence[str], texts: Mapping[str, str]) -> bool:
+    return _EXAMPLE_PATH.search(find_script(argv, texts) or "") is not None
+
+
+def _list_named_scripts(texts: Mapping[str, str]) -> set[str]:
+    """Return the file names of the Python scripts that documents name."""
+    named = (
+        found[0] for path, text in texts.items() if _DOCUMENT_PATH.search(path) for found in _SCRIPT_NAME.finditer(text)
+    )
+    return {name.lstrip("_") for name in named}  # `_train.py_` is in italics
+
+
+def _find_entry_points(code: CodeIndex, named: set[str]) -> Iterator[CommandCandidate]:
+    """Yield commands for the entry points of the code; `named` are file names that come first."""
+
+    def rank(path: str) -> tuple[bool, bool, int, str]:
+        return posixpath.basename(path) not in named, not _TRAINING_NAME.search(path), path.count("/"), path
+
+    found = [
+        path
+        for path, tree in code.trees.items()
+        if _is_entry(tree)
+        and not _AUXILIARY_PATH.search(path)
+        and (posixpath.basename(path) in named or not _EXAMPLE_PATH.search(path))
+    ]
+    for path in sorted(found, key=rank):
         words = ("python", "-m", find_module_name(path)) if path.startswith(("src/", "lib/")) else ("python", path)
         commands = _list_subcommands(code.trees[path])
         best = next((one for one in commands if _TRAINING_NAME.search(one)), commands[0] if commands else None)
@@ -210,13 +233,14 @@ def _reaches(one: ParserOption, path: str, argv: Sequence[str], code: CodeIndex)
     if one.command and one.command not in argv:
         return False
     return (
-        one.path == path or find_module_name(one.path) in _list_imports(code.trees[path])
+        one.path == path or find_module_name(one.path) in list_imports(code.trees[path])
         if path in code.trees
         else False
     )
 
 
-def _list_imports(tree: ast.Module) -> set[str]:
+def list_imports(tree: ast.Module) -> set[str]:
+    """Return the names of the modules that a file imports, and of what it imports from them."""
     found = {f"{node.module}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     found |= {
         f"{node.module}.{name.name}"

@@ -167,7 +167,9 @@ class QuestionStudy:
             CoderFact(title="The design", text="\n".join(design.statements)),
             list_files_fact(self.texts, setup.command),
         )
-        limits = f"The script may take {self.question.minutes:g} minutes. {format_machine(self.context, setup)}"
+        limits = (
+            f"The script may take {self.question.minutes:g} minutes. {format_machine(self.context, setup, self.texts)}"
+        )
         await let_author_work(
             self.context, "code", setup, ExperimentInputs(known=facts, surroundings=limits), ExperimentScript, check
         )

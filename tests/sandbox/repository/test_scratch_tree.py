@@ -102,6 +102,24 @@ async def test_an_author_looks_edits_writes_and_gets_a_patch(tmp_path: Path) -> 
         assert all(spec.parameters["properties"] and spec.description for spec in tools.specs)
 
 
+async def test_long_text_ends_with_a_whole_line_and_says_how_to_go_on(tmp_path: Path) -> None:
+    lines = [f"{number} {'x' * 90}\n" for number in range(1, 1001)]
+    async with open_tools(tmp_path, files={"long.txt": "".join(lines)}) as tools:
+        read, first = "", 1
+        while first <= len(lines):
+            head, _, text = (await call(tools, "read", path="long.txt", first=first)).partition("\n")
+            body, _, note = text.partition("[")
+            assert head.startswith(f"long.txt, lines {first} to ") and len(text) < module.MAX_RESULT_CHARS
+            read, first = read + body, int(note.rpartition("=")[2].rstrip("]") or len(lines) + 1)
+        assert read == "".join(lines)
+        *found, note = (await call(tools, "search", pattern="xxx")).splitlines()
+        assert 50 < len(found) < module.MAX_MATCHES and all(line.endswith("x" * 90) for line in found)
+        assert note.startswith(f"[lines that match after {found[-1].partition(': ')[0]} are left out: narrow")
+        *few, note = (await call(tools, "search", pattern="^[0-9]+ x", files="long.*")).splitlines()
+        assert few == found and "left out" in note
+        assert (await call(tools, "search", pattern="^7 ")) == f"long.txt:7: {lines[6].rstrip()}"
+
+
 async def test_a_wrong_call_is_a_failed_result_in_one_line(tmp_path: Path) -> None:
     files = {"bytes.bin": "a\0b", "evaluate.py": "print(1)\n"}
     async with open_tools(tmp_path, files=files, frozen=("evaluate.*",)) as tools:

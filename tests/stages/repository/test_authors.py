@@ -14,6 +14,7 @@ from labwright.stages.repository.authors import (
     apply_edits,
     build_edits,
     build_part,
+    find_imported,
     find_part_faults,
     find_preparation_faults,
 )
@@ -92,6 +93,15 @@ def test_the_line_of_a_part_is_the_first_that_it_edits() -> None:
     edit = ("def scale(x):\n    return 2 * x", "def scale(x):\n    return x")
     edited, optional = (build_part(one.parts[0], CODE).line for one in (propose(edit), propose(words=("--no-scale",))))
     assert MODEL.splitlines()[edited - 1] == "    return 2 * x" and MODEL.splitlines()[optional - 1] == "def scale(x):"
+
+
+def test_only_the_packages_that_a_repository_imports_are_listed() -> None:
+    texts = {
+        "a.py": "import numpy as np\nfrom sklearn.svm import SVC\nfrom .b import c\n",
+        "b.py": "import ruamel.yaml\n",
+    }
+    packages = {"numpy": "2.0", "scikit-learn": "1.9", "Scipy": "1.17", "torch": "2.1", "ruamel": "1"}
+    assert find_imported(packages, texts) == {"numpy": "2.0", "scikit-learn": "1.9", "ruamel": "1"}
 
 
 def test_two_parts_of_one_name_are_refused() -> None:

@@ -93,6 +93,15 @@ def test_entries_of_many_kinds(files: dict[str, str], argv: tuple[str, ...]) -> 
     assert first(files) == argv
 
 
+def test_scripts_that_documents_name_come_first() -> None:
+    entry = "if __name__ == '__main__':\n    pass\n"
+    paths = ("run_all.py", "my_agent.py", "examples/agent.py", "examples/other.py", "examples/plot_agent.py")
+    found = dict.fromkeys(paths, entry) | {"README.md": "See _agent.py_ and [plots](examples/plot_agent.py)."}
+    assert [one.argv[-1] for one in list_candidates(found)] == ["examples/agent.py", "run_all.py", "my_agent.py"]
+    found["README.md"] += "\n\n    python examples/other.py --n 3\n"
+    assert list_candidates(found)[0].argv == ("python", "examples/other.py", "--n", "3")
+
+
 def test_a_file_with_a_byte_order_mark_is_code() -> None:
     assert [one.name for one in index_code({"a.py": "\ufeffdef f(x):\n    return x\n"}).definitions] == ["f"]
 
