@@ -1,6 +1,8 @@
 """Plots of the outcomes of the hypotheses. The program runs this script in a kernel, like a model's plots, on
 `inputs/decided.json` (`stages.paper.hypothesis_figures`)."""
 
+# pyright: basic, reportMissingImports=false
+# `figure_style` lies beside the script in the kernel.
 from __future__ import annotations
 
 import json
@@ -8,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from figure_style import colour, half_widths, label_left, look, panels, save  # pyright: ignore[reportMissingImports]
+from figure_style import colour, half_widths, label_left, look, panels, save
 
 FIGURE_DATA: dict[str, Any] = json.loads(Path("inputs/decided.json").read_text())
 

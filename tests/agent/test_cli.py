@@ -195,6 +195,7 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "tuning",
         "plan",
         "amendments",
+        "diagnosis",
         "kind",
         "effects",
         "findings",

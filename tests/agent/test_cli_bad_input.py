@@ -165,6 +165,7 @@ def test_a_full_disk(place: Path, capsys: pytest.CaptureFixture[str], monkeypatc
 
 def test_a_name_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "runs" / "calm").mkdir(parents=True)
+    (place / "runs" / "calm" / "notes.txt").write_text("mine")
     line = refused(capsys, "run", "--idea", "idea.json", "--name", "calm")
     assert "runs/calm already exists" in line and "scientist resume runs/calm" in line
 
