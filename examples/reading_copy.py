@@ -30,7 +30,7 @@ def main() -> None:
             text = text.replace(old, new)
         return text
 
-    version = read_state(run).paper_version
+    version = read_state(run).paper.version
     paper = run / "paper" if version == 1 else run / "paper" / f"v{version}"
     files = [run / name for name in KEPT] + [
         path

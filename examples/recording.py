@@ -54,7 +54,7 @@ class Act(NamedTuple):
 
 
 def _note(state: RunState, _: RunFolder) -> CommandReceived | None:
-    if state.stage != "preliminary":
+    if state.search.stage != "preliminary":
         return None
     return CommandReceived(
         verb="note",
@@ -90,7 +90,7 @@ def _kill(state: RunState, _: RunFolder) -> CommandReceived | None:
 def _pause(state: RunState, _: RunFolder) -> CommandReceived | None:
     return (
         CommandReceived(verb="pause", text="Read the report of the tuning stage first.")
-        if (state.stage == "agenda")
+        if (state.search.stage == "agenda")
         else None
     )
 

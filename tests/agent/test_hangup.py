@@ -23,7 +23,6 @@ RUN = [
     "--set",
     "sandbox.isolation=none",
     "--set",
-    "--set",
     "search.num_workers=1",
     "--set",
     "search.grace=1",

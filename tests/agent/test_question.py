@@ -147,15 +147,25 @@ def asked(task: str = "ask.md", *more: str) -> int:
     return main(["run", "--code", "repo", "--task", task, "--name", "q", *more])
 
 
-def test_links_that_are_committed_lead_nowhere(author: Author, tmp_path: Path) -> None:
+def commit_link(tmp_path: Path, name: str) -> Path:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "results.json").write_text("{}")
-    for name in ("out", "work"):
-        (tmp_path / "repo" / name).symlink_to(outside)
+    (tmp_path / "repo" / name).symlink_to(outside)
     run_git(tmp_path / "repo", "add", "-A")
     run_git(tmp_path / "repo", "commit", "-qm", "links")
-    assert asked() == 0, "the links are replaced"
+    return outside
+
+
+def test_a_committed_link_at_the_place_of_the_results_is_replaced(author: Author, tmp_path: Path) -> None:
+    outside = commit_link(tmp_path, "out")
+    assert asked() == 0
+    assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("results.json", "{}")]
+
+
+def test_an_author_cannot_write_through_a_committed_link(author: Author, tmp_path: Path) -> None:
+    outside = commit_link(tmp_path, "work")
+    assert asked() == 4 and any("work is a symbolic link" in one for one in author.results)
     assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("results.json", "{}")]
 
 
