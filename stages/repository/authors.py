@@ -91,24 +91,24 @@ async def let_author_work(
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
-def list_command_facts(texts: Mapping[str, str], setup: CommandSetup) -> Iterator[CoderFact]:
+def list_command_facts(code: CodeIndex, setup: CommandSetup) -> Iterator[CoderFact]:
     """Yield what the program knows about the commands of a repository."""
-    yield from list_documents(texts)
-    yield list_files_fact(texts, setup.command)
+    yield from list_documents(code.texts)
+    yield list_files_fact(code, setup.command)
     found = [
         f"{format_command_line(one.argv)}  ({one.location}{': ' + one.wrong if one.wrong else ''})"
-        for one in list_candidates(texts)[:12]
+        for one in list_candidates(code.texts)[:12]
     ]
     yield CoderFact(title="Commands found by rules, in documents and code", text="\n".join(found) or "none")
-    options = [str(one) for one in find_options(index_code(texts))[:80]]
+    options = [str(one) for one in find_options(code)[:80]]
     yield CoderFact(title="Options of its parsers", text="\n".join(options) or "none were found")
     yield CoderFact(title="Forms of a metric", text=METRIC_FORMS)
 
 
-def format_machine(context: RunContext, setup: CommandSetup, texts: Mapping[str, str]) -> str:
+def format_machine(context: RunContext, setup: CommandSetup, code: CodeIndex) -> str:
     """Describe the device, Python, the packages that the repository imports, and what it requires but does not get."""
     runs = inspect_interpreter(setup.environment.command_environment.python)
-    packages = {**find_imported(runs.packages, texts), **setup.environment.packages}
+    packages = {**find_imported(runs.packages, code), **setup.environment.packages}
     lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in setup.environment.deviations]
     return (
         f"Device: {context.sandbox.device}. Python {runs.version}. Packages that the repository imports: "
@@ -117,13 +117,12 @@ def format_machine(context: RunContext, setup: CommandSetup, texts: Mapping[str,
     )
 
 
-def find_imported(packages: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, str]:
+def find_imported(packages: Mapping[str, str], code: CodeIndex) -> dict[str, str]:
     """Return the distributions, with their versions, that Python files of a repository import.
 
     A distribution is known by the name of its module or by `DISTRIBUTION_NAMES`.
     """
-    trees = index_code(texts).trees.values()
-    modules = {name.partition(".")[0] for tree in trees for name in list_imports(tree)}
+    modules = {name.partition(".")[0] for tree in code.trees.values() for name in list_imports(tree)}
     wanted = {
         canonicalize_name(name) for module in modules for name in (module, DISTRIBUTION_NAMES.get(module, module))
     }
@@ -136,9 +135,8 @@ def list_documents(texts: Mapping[str, str]) -> Iterator[CoderFact]:
         yield CoderFact(title=path, text=texts[path])
 
 
-def list_files_fact(texts: Mapping[str, str], command: RepositoryCommand) -> CoderFact:
+def list_files_fact(code: CodeIndex, command: RepositoryCommand) -> CoderFact:
     """Return the map of a repository: files, what they define, and who calls it."""
-    code = index_code(texts)
     return CoderFact(
         title="Files, what they define, and after <- the callers",
         text=format_map(code, order_by_distance(code, command.argv)),
@@ -220,7 +218,7 @@ async def propose_parts(
             *list_documents(texts),
             CoderFact(title="The command", text=format_command_line(setup.command.argv)),
             CoderFact(title="Its metric", text=f"{setup.command.metric} ({setup.command.direction} is better)"),
-            list_files_fact(texts, setup.command),
+            list_files_fact(code, setup.command),
             CoderFact(title="Functions that ran", text=ran or "unknown"),
             CoderFact(title="Candidates found by rules", text=rules or NO_CANDIDATES),
             CoderFact(title="Candidates that rules excluded", text=others or "none"),

@@ -130,11 +130,12 @@ class _Preparation:
 
     async def prepare(self) -> _Prepared | str:
         """Return the prepared command, or why there is none. Raises `ModelError`, `ExecutorError`."""
-        code, facts = self._context.code, list(list_command_facts(self._texts, self._setup))
+        code, index = self._context.code, index_code(self._texts)
+        facts = list(list_command_facts(index, self._setup))
         given = [f"--command {code.command}"] * bool(code.command) + [f"--metric {code.metric}"] * bool(code.metric)
         given += [f"--env {name}={value}" for name, value in code.env.items()]
         given += [f"--mount {name}=..." for name in code.mounts]
-        machine = format_machine(self._context, self._setup, self._texts)
+        machine = format_machine(self._context, self._setup, index)
         limits = f"One run may take {self._context.node_seconds:g} s. {machine}"
         facts.insert(0, CoderFact(title="What the user gave", text="\n".join(given) or "nothing"))
         if self._failed:

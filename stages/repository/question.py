@@ -59,6 +59,7 @@ from labwright.sandbox.repository.git_mirror import open_mirror
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
 from labwright.stages.repository.authors import format_machine, let_author_work, list_files_fact
+from labwright.stages.repository.code_index import index_code
 from labwright.stages.repository.question_conclusion import find_conclusion_faults, summarize_results
 from labwright.stages.repository.repository_context import build_context, read_requested
 from labwright.stages.run_context import RunContext, decision_number, wait_to_start
@@ -162,14 +163,13 @@ class QuestionStudy:
             return await self._try(made, design)
 
         setup = self._build_setup(self.question.run or ("bash", SCRIPT_FILE), "")
+        code = index_code(self.texts)
         facts = (
             CoderFact(title="The question", text=self._describe_question(as_it_is)),
             CoderFact(title="The design", text="\n".join(design.statements)),
-            list_files_fact(self.texts, setup.command),
+            list_files_fact(code, setup.command),
         )
-        limits = (
-            f"The script may take {self.question.minutes:g} minutes. {format_machine(self.context, setup, self.texts)}"
-        )
+        limits = f"The script may take {self.question.minutes:g} minutes. {format_machine(self.context, setup, code)}"
         await let_author_work(
             self.context, "code", setup, ExperimentInputs(known=facts, surroundings=limits), ExperimentScript, check
         )

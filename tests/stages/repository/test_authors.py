@@ -101,7 +101,7 @@ def test_only_the_packages_that_a_repository_imports_are_listed() -> None:
         "b.py": "import ruamel.yaml\n",
     }
     packages = {"numpy": "2.0", "scikit-learn": "1.9", "Scipy": "1.17", "torch": "2.1", "ruamel": "1"}
-    assert find_imported(packages, texts) == {"numpy": "2.0", "scikit-learn": "1.9", "ruamel": "1"}
+    assert find_imported(packages, index_code(texts)) == {"numpy": "2.0", "scikit-learn": "1.9", "ruamel": "1"}
 
 
 def test_two_parts_of_one_name_are_refused() -> None:
