@@ -133,9 +133,7 @@ def audit_run(run: Path) -> AuditReport:
         asyncio.run(_check_paper(report, folder, state))
     if state.paper.released is not None and state.paper.drafts and not _is_earlier_paper(state):
         state = rebuild_release_state(events)
-        if (
-            state.paper.claims_read
-        ):  # earlier versions disclosed other checks; then only the hash of the file is compared
+        if state.paper.claims_read:  # earlier versions disclosed other checks: there, only the file's hash is compared
             disclosed = format_disclosure(
                 state, isolation=describe_isolation_for_readers(state), text_round=select_best(state.paper.drafts).round
             )

@@ -2,7 +2,7 @@
 
 Both programs run with their own tools switched off, in an empty folder, without the user's instructions, hooks and MCP
 servers: an agent with credentials, network and a shell must not read what a stranger's repository says. What they print
-shows whether that worked (`Seen.own_tool`).
+shows whether that worked (`AgentOutput.own_tool`).
 
 Sources: `claude --help` of 2.1.197 (print mode, stream-json), `codex exec --help` and `codex features list` of 0.171.0.
 """
@@ -56,7 +56,7 @@ class CommandLine:
 
 
 @dataclass
-class Seen:
+class AgentOutput:
     """What a process has printed so far."""
 
     text: str = ""
@@ -76,7 +76,7 @@ class Seen:
     """Whether the program reports a cost at its end."""
     own_tool: str = ""
     """A tool of the program itself that it has, or used, although it must not."""
-    _by_message: dict[str, TokenUsage] = field(default_factory=dict[str, TokenUsage])
+    usage_by_message: dict[str, TokenUsage] = field(default_factory=dict[str, TokenUsage])
 
 
 class AgentProgram(Protocol):
@@ -107,7 +107,7 @@ class AgentProgram(Protocol):
 
     def build_command(self, question: Question, retries: int) -> CommandLine: ...
 
-    def read_event(self, event: Mapping[str, Any], seen: Seen) -> None:
+    def read_event(self, event: Mapping[str, Any], seen: AgentOutput) -> None:
         """Take in one line of output. Unknown events are ignored."""
         ...
 
@@ -141,13 +141,8 @@ class ClaudeCode:
         (question.folder / "system.txt").write_text(question.system, encoding="utf-8")
         words = "-p --input-format stream-json --output-format stream-json --verbose --no-session-persistence"
         argv = [self.program, *words.split(), "--disable-slash-commands", "--tools", "", "--setting-sources", ""]
-        argv += [
-            "--strict-mcp-config",
-            "--permission-mode",
-            "dontAsk",
-            "--name",
-            NAME,
-        ]  # without a name, it asks for one
+        argv += ["--strict-mcp-config", "--permission-mode", "dontAsk"]
+        argv += ["--name", NAME]  # without a name, it pays for a request that names the session
         argv += ["--system-prompt-file", str(question.folder / "system.txt")]
         if question.server:
             command, *arguments = question.server
@@ -170,7 +165,7 @@ class ClaudeCode:
         }
         return CommandLine(argv, json.dumps(message).encode() + b"\n", env)
 
-    def read_event(self, event: Mapping[str, Any], seen: Seen) -> None:
+    def read_event(self, event: Mapping[str, Any], seen: AgentOutput) -> None:
         match event.get("type"):
             case "system" if event.get("subtype") == "init":
                 seen.model, seen.reports_cost = str(event.get("model") or ""), True
@@ -182,9 +177,8 @@ class ClaudeCode:
                 if event.get("error"):
                     seen.error_kind = str(event["error"])
                 elif used := _get(message, "usage"):
-                    seen._by_message[str(_get(message, "id"))] = _read_claude_usage(used)  # pyright: ignore[reportPrivateUsage]
-                    parts = seen._by_message.values()  # pyright: ignore[reportPrivateUsage]
-                    seen.usage = sum(parts, start=TokenUsage(usd=0.0, cached_usd=0.0))
+                    seen.usage_by_message[str(_get(message, "id"))] = _read_claude_usage(used)
+                    seen.usage = sum(seen.usage_by_message.values(), start=TokenUsage(usd=0.0, cached_usd=0.0))
             case "rate_limit_event":
                 at = _get(event, "rate_limit_info", "resetsAt")
                 if _get(event, "rate_limit_info", "status") == "rejected" and isinstance(at, int | float):
@@ -311,7 +305,7 @@ class Codex:
         user = question.user if in_setting else f"{question.system}\n\n{question.user}"
         return CommandLine([*argv, "-"], user.encode())
 
-    def read_event(self, event: Mapping[str, Any], seen: Seen) -> None:
+    def read_event(self, event: Mapping[str, Any], seen: AgentOutput) -> None:
         match event.get("type"):
             case "item.started" | "item.completed":
                 item = event.get("item")

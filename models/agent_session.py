@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from labwright.models.agent_programs import AgentProgram, Question, Seen
+from labwright.models.agent_programs import AgentOutput, AgentProgram, Question
 from labwright.models.conversation import Conversation, ToolCall, ToolExchange
 from labwright.models.tool_server import ToolServer
 from labwright.record.schema.decisions import TokenUsage
@@ -36,7 +36,7 @@ class AgentProcess:
     """One process of an agent, which ends with everything that it started when `run` ends."""
 
     def __init__(self, program: AgentProgram, question: Question, retries: int) -> None:
-        self.seen = Seen()
+        self.seen = AgentOutput()
         self.noise = ""
         """End of what it printed besides events."""
         self.code: int | None = None

@@ -4,7 +4,7 @@ Every step is a call of the ledger (decision, attempt, role `coder`, ordinal), s
 stored like any other, and a resumed run reuses it. The result of a tool is recorded before the model sees it
 (`ToolUsed`), with the tree after it; a resumed run restores the tree of the last one and runs no recorded tool again.
 
-The work is bounded in steps, tokens, seconds and characters. The model is told once that it is close to a bound. At
+The work is bounded in steps, tokens, seconds and characters. The model is warned once that it is close to a bound. At
 the bound it can only hand in; if it does not, its work ends with the tree that it has and no result.
 """
 
@@ -23,7 +23,7 @@ from labwright.record.schema.decisions import CallKey
 
 H = TypeVar("H", bound=HandIn)
 NEAR_BOUND = 0.8
-"""Share of a bound at which the model is told to hand in soon."""
+"""Share of a bound at which the model is warned to hand in soon."""
 
 
 class WorkStopped(Exception):
@@ -111,7 +111,7 @@ class Author(Generic[H]):
     _exchanges: list[ToolExchange] = field(default_factory=list[ToolExchange], init=False)
     _tokens: int = field(default=0, init=False)
     _seconds: float = field(default=0.0, init=False)
-    _was_told: bool = field(default=False, init=False)
+    _was_warned: bool = field(default=False, init=False)
     _start: str = field(default="", init=False)
 
     async def work(self, inputs: CoderInputs) -> AuthorWork[H]:
@@ -161,7 +161,7 @@ class Author(Generic[H]):
                 used = used.model_copy(update={"result": f"{used.result}\n\n{note}"})
             recorder.append(used)
         self._seconds += used.seconds
-        self._was_told = self._was_told or self._compute_share(call, used.result) >= NEAR_BOUND
+        self._was_warned = self._was_warned or self._compute_share(call, used.result) >= NEAR_BOUND
         self._exchanges.append(ToolExchange(call, used.result))
         return used
 
@@ -174,7 +174,7 @@ class Author(Generic[H]):
 
     def _write_note(self, call: ToolCall, used: ToolUsed) -> str:
         """Return the one warning that a bound is close; empty otherwise."""
-        if self._was_told or (call.tool == HAND_IN and not used.failed):
+        if self._was_warned or (call.tool == HAND_IN and not used.failed):
             return ""
         share = self._compute_share(call, used.result, used.seconds)
         left = max(0, self.limits.steps - len(self._exchanges) - 2)

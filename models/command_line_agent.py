@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from labwright.models.agent_programs import PROGRAMS, AgentProgram, Question, Seen, parse_reset_time
+from labwright.models.agent_programs import PROGRAMS, AgentOutput, AgentProgram, Question, parse_reset_time
 from labwright.models.agent_session import AgentProcess, AuthorSession
 from labwright.models.backend import ModelRequest, Prompt, Reply, SingleModelBackend
 from labwright.models.context_window import fit_to_window
@@ -41,7 +41,7 @@ from labwright.models.roles.coder import HAND_IN
 from labwright.models.settings import ModelSettings
 from labwright.models.transport import describe_error
 from labwright.record.schema.decisions import TokenUsage
-from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.schema.frozen_model import describe_validation_error, replace_unencodable
 
 CLI_PREFIX = "cli:"
 _LEFT_OUT = ("temperature", "max_tokens")
@@ -203,7 +203,7 @@ class CommandLineAgent(SingleModelBackend):
             self._program, user, request.prompt.system, self._model, self._settings.retries, conversation
         )
 
-    def _name_answerer(self, seen: Seen) -> str:
+    def _name_answerer(self, seen: AgentOutput) -> str:
         answered_by = replace_unencodable(seen.model or self._model or "default")[:200]
         return f"{CLI_PREFIX}{self._program.program}:{answered_by}"
 
@@ -213,18 +213,18 @@ class CommandLineAgent(SingleModelBackend):
             self._own_tools = await asyncio.to_thread(self._program.prepare)
         return self._own_tools
 
-    def _price(self, source: Seen | AuthorSession) -> TokenUsage:
+    def _price(self, source: AgentOutput | AuthorSession) -> TokenUsage:
         """Return the usage with its cost: by a configured price, otherwise as the program reports it (at its end).
 
         Of a session, return what is new.
         """
-        usage = source.usage if isinstance(source, Seen) else source.take_usage()
-        reported = source.usd if isinstance(source, Seen) else source.take_usd()
+        usage = source.usage if isinstance(source, AgentOutput) else source.take_usage()
+        reported = source.usd if isinstance(source, AgentOutput) else source.take_usd()
         usd = compute_usd(self._settings, usage)
         usd = reported if usd is None else usd
         return usage.model_copy(update={"usd": usd, "cached_usd": 0.0 if usd == 0 else None})
 
-    async def _ask(self, request: ModelRequest, user: str, schema: dict[str, Any] | None) -> Seen:
+    async def _ask(self, request: ModelRequest, user: str, schema: dict[str, Any] | None) -> AgentOutput:
         """Run the program once and return what it printed. Raises `ModelError`, `_SchemaRefused`."""
         with tempfile.TemporaryDirectory(prefix="scientist-agent-") as folder:
             question = Question(
@@ -264,7 +264,7 @@ class CommandLineAgent(SingleModelBackend):
         ended = f"{self.name}: {said}" if seen.error else f"{self.name}: it ended with exit code {process.code}: {said}"
         raise self._make_problem(text, ended, seen)
 
-    def _make_problem(self, text: str, ended: str, seen: Seen) -> ModelError:
+    def _make_problem(self, text: str, ended: str, seen: AgentOutput) -> ModelError:
         program, lost = self._program, AccessLost if self._has_answered else ModelConfigError
         if _FLAG.search(text):
             return ModelConfigError(f"{ended}; {program.update_hint}")
@@ -287,7 +287,7 @@ class _SchemaRefused(Exception):
     """The service behind a program does not accept a schema."""
 
 
-def _parse_answer(seen: Seen, request: ModelRequest) -> BaseModel:
+def _parse_answer(seen: AgentOutput, request: ModelRequest) -> BaseModel:
     """Return the answer. Raises `ValueError` with the reason if it does not fit."""
     value = seen.output
     if value is None:
@@ -298,7 +298,6 @@ def _parse_answer(seen: Seen, request: ModelRequest) -> BaseModel:
     try:
         output = request.output_type.model_validate(replace_unencodable(value))
     except ValidationError as error:
-        found = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)[:4])
-        raise ValueError("; ".join(found)) from None
+        raise ValueError(describe_validation_error(error)) from None
     request.check_answer(output)
     return output

@@ -17,7 +17,9 @@ import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
+
+from labwright.models.conversation import ToolDescription
 
 NAME = "scientist"
 """Name of the server, which agents put before the names of its tools."""
@@ -40,19 +42,6 @@ while data := link.recv(65536):
 """Program that connects the standard streams of the process that an agent starts to the socket."""
 
 
-class OfferedTool(Protocol):
-    """A tool; `parameters` is the JSON schema of its arguments."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def description(self) -> str: ...
-
-    @property
-    def parameters(self) -> Any: ...
-
-
 CallTool = Callable[[str, dict[str, Any]], Awaitable[tuple[str, bool]]]
 """Calls a tool by name with arguments; returns the text for the agent, and whether the call failed."""
 
@@ -60,7 +49,7 @@ CallTool = Callable[[str, dict[str, Any]], Awaitable[tuple[str, bool]]]
 class ToolServer:
     """An MCP server for one agent; use it as an async context manager."""
 
-    def __init__(self, tools: Sequence[OfferedTool], call: CallTool) -> None:
+    def __init__(self, tools: Sequence[ToolDescription], call: CallTool) -> None:
         self._tools, self._call = tools, call
         self._folder = Path(tempfile.mkdtemp(prefix="scientist-mcp-", dir="/tmp"))  # a socket's path is short
         self._socket = self._folder / "socket"

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from labwright.models.conversation import ToolCall
 from labwright.models.roles.role import EnvironmentField, Role
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.frozen_model import FrozenModel, describe_validation_error
 
 HAND_IN = "hand_in"
 """Name of the tool that ends the work."""
@@ -45,8 +45,7 @@ def parse_hand_in(inputs: CoderInputs, arguments: dict[str, Any]) -> HandIn:
     try:
         return inputs.result.model_validate(arguments)
     except ValidationError as error:
-        found = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)[:4])
-        raise ValueError("; ".join(found)) from None
+        raise ValueError(describe_validation_error(error)) from None
 
 
 def _check_step(inputs: CoderInputs, answer: BaseModel) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 T = TypeVar("T")
 
@@ -13,6 +13,16 @@ class FrozenModel(BaseModel):
     """An immutable value that rejects unknown fields and numbers that JSON does not support (inf, nan)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+MAX_FAULTS = 4
+"""Faults of a value that one message names."""
+
+
+def describe_validation_error(error: ValidationError) -> str:
+    """Describe the first faults of a value in one line, each with its place."""
+    found = error.errors(include_url=False)[:MAX_FAULTS]
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
 
 
 Scalar = str | int | float | bool

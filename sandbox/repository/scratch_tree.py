@@ -1,7 +1,7 @@
 """A scratch checkout of a tree, and the tools by which an author (a model with tools) reads, changes and runs it.
 
 The tools are the same for a model of a provider (`ScratchTree.call`) and for a command-line agent
-(`sandbox.repository.tool_server`). The change is a git tree: files that the author edits or writes, and text files of
+(`models.tool_server`). The change is a git tree: files that the author edits or writes, and text files of
 the tree that a command changes or deletes. Files that a command creates stay in the checkout for later commands until
 it is closed or restored, but they are no part of the tree.
 
@@ -164,7 +164,6 @@ async def open_scratch_tree(
     run_command: RunCommand,
     *,
     name: str = "scratch",
-    last: str = "",
     frozen: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     redact: Callable[[str], str] = str,
@@ -173,14 +172,14 @@ async def open_scratch_tree(
     """Check out a tree of the mirror in a folder of its own, which is removed at the end.
 
     `name` names that folder: no two scratch trees of a study that are open at the same time may have the same name.
-    `last` is the tree to continue from, if an earlier session changed `tree`. `frozen` are patterns of files that may
-    not change, `env` variables of commands. `redact` removes test results from text that the author sees, as
-    `OutputRedactor.redact` does. `max_seconds` bounds one command. Raises `RepositoryError`, `OSError`.
+    `frozen` are patterns of files that may not change, `env` variables of commands. `redact` removes test results from
+    text that the author sees, as `OutputRedactor.redact` does. `max_seconds` bounds one command. Raises
+    `RepositoryError`, `OSError`.
     """
     folder = mirror.folder.parent / "scratch" / name
     opened = ScratchTree(mirror, tree, environment, run_command, folder, frozen, env or {}, redact, max_seconds)
     try:
-        await asyncio.to_thread(opened.restore, last or tree)
+        await asyncio.to_thread(opened.restore, tree)
         yield opened
     finally:
         await asyncio.to_thread(opened.close)

@@ -2,7 +2,7 @@
 `inputs/decided.json` (`stages.paper.hypothesis_figures`)."""
 
 # pyright: basic, reportMissingImports=false
-# `figure_style` lies beside the script in the kernel.
+# `figure_style` is next to the script in the kernel.
 from __future__ import annotations
 
 import json
