@@ -287,6 +287,25 @@ class BenchExp(
     json: JsonOption = False
 
 
+class BenchReplication(
+    CliCommand,
+    to=bench,
+    name="replication",
+    work="evals.replication.command:run_replication",
+    settings=(*MODEL_SETTINGS, "budget_tokens", "budget_usd"),
+):
+    """Let players answer questions with a known answer, and count the claims that hold on fresh samples: a question
+    study of this program, and a bare loop of the same tools (docs/benchmarks.md)."""
+
+    questions: Annotated[Path, Argument(metavar="DIR", help="Folder of questions, each with its hidden truth.")]
+    players: Annotated[str, Option(help="Players: study, loop.")] = "study,loop"
+    only: Annotated[list[str] | None, Option(metavar="NAME", help="Only these questions; may be repeated.")] = None
+    samples: Annotated[int, Option(min=2, help="Fresh samples of each question.")] = 100
+    score: Annotated[bool, Option(help="Read the conclusions and score them when all players are done.")] = True
+    out: Annotated[Path, Option(help="Output folder; an existing one is continued.")] = Path("bench-replication")
+    config: ConfigOption = None
+
+
 class BenchExpExtract(
     CliCommand,
     to=bench,

@@ -33,7 +33,7 @@ class CoderInputs(FrozenModel):
     """A task of an author; each task is a subclass with the type of its result."""
 
     result: ClassVar[type[HandIn]] = HandIn
-    task: Literal["prepare", "parts", "experiment", "arms"]
+    task: Literal["prepare", "parts", "experiment", "arms", "conclusion"]
     frozen: tuple[str, ...] = Field(default=(), description="patterns of files that may not change")
     known: tuple[CoderFact, ...] = Field(default=(), description="what the program knows already")
     surroundings: Annotated[str, EnvironmentField("")] = Field(default="", description="the machine and the limits")

@@ -51,7 +51,18 @@ class ExperimentScript(HandIn):
 
 class ExperimentInputs(CoderInputs):
     result: ClassVar[type[HandIn]] = ExperimentScript
-    task: Literal["prepare", "parts", "experiment", "arms"] = "experiment"
+    task: Literal["prepare", "parts", "experiment", "arms", "conclusion"] = "experiment"
+
+
+class WrittenConclusion(HandIn):
+    """The answer of an author who works without a design, record or checks (`evals.replication`)."""
+
+    conclusion: str = Field(min_length=1, max_length=4000, description="two to six sentences, the answer first")
+
+
+class ConclusionTaskInputs(CoderInputs):
+    result: ClassVar[type[HandIn]] = WrittenConclusion
+    task: Literal["prepare", "parts", "experiment", "arms", "conclusion"] = "conclusion"
 
 
 class ListedValue(FrozenModel):

@@ -48,7 +48,7 @@ class PreparedCommand(HandIn):
 
 class PrepareInputs(CoderInputs):
     result: ClassVar[type[HandIn]] = PreparedCommand
-    task: Literal["prepare", "parts", "experiment", "arms"] = "prepare"
+    task: Literal["prepare", "parts", "experiment", "arms", "conclusion"] = "prepare"
 
 
 class PartWay(FrozenModel):
@@ -84,4 +84,4 @@ class ProposedParts(HandIn):
 
 class PartsInputs(CoderInputs):
     result: ClassVar[type[HandIn]] = ProposedParts
-    task: Literal["prepare", "parts", "experiment", "arms"] = "parts"
+    task: Literal["prepare", "parts", "experiment", "arms", "conclusion"] = "parts"

@@ -82,7 +82,7 @@ class Patches(HandIn):
 
 class PatchingInputs(AuthorInputs, CoderInputs):
     result: ClassVar[type[HandIn]] = Patches
-    task: Literal["prepare", "parts", "experiment", "arms"] = "arms"
+    task: Literal["prepare", "parts", "experiment", "arms", "conclusion"] = "arms"
     repository: ShownRepository
     start: str = Field(default="", description="the arm with whose files the scratch copy starts; empty: the baseline")
     made: tuple[ShownArm, ...] = Field(default=(), description="arms of the starting node")

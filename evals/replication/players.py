@@ -1,0 +1,163 @@
+"""The players of a replication tournament: a question study of this program, and a bare loop of the same tools.
+
+Both get the same repository, question, model and limits of tokens and minutes. The loop lists, reads, writes and runs
+until it hands in a conclusion; it has no design, record or checks. A player that was interrupted goes on where it
+stopped, and an answer that was paid for is not asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from labwright.agent.budget import open_budgeted_models
+from labwright.agent.cli.errors import INTERRUPTED
+from labwright.agent.cli.repository_study import build_question_idea
+from labwright.agent.run import start_or_resume
+from labwright.agent.settings import Settings, override_settings
+from labwright.evals.replication.questions import ReplicationQuestion
+from labwright.models.author import Author, AuthorLimits
+from labwright.models.roles.coder import CoderFact
+from labwright.models.roles.questions import ConclusionTaskInputs, WrittenConclusion
+from labwright.record.event_log import EventLog
+from labwright.record.line_store import EVENTS_FILE
+from labwright.record.lock import acquire_lock
+from labwright.record.log_reader import read_state
+from labwright.record.prompt_store import store_prompt
+from labwright.record.reducers.call_state import RoleUsage
+from labwright.record.run_folder import write_file
+from labwright.record.schema.decisions import RunTask
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.repository.environment import build_environment
+from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.scratch_tree import open_scratch_tree
+from labwright.stages.run_context import decision_number
+
+PlayerName = Literal["study", "loop"]
+ANSWER_FILE = "played.json"
+LOOP_STEPS = 60
+"""Maximum number of tool calls of the loop."""
+
+
+class PlayedAnswer(FrozenModel):
+    """The conclusion of a player; empty: it gave none, for the reason `why`."""
+
+    player: PlayerName
+    question: str
+    conclusion: str
+    why: str = ""
+    usage: RoleUsage
+    seconds: float = Field(description="elapsed seconds, without interruptions")
+
+
+class PlayInterrupted(Exception):
+    """The user stopped a player; the same command goes on."""
+
+
+def read_played(folder: Path) -> PlayedAnswer | None:
+    """Return the answer that a folder has; None if its player has not finished."""
+    file = folder / ANSWER_FILE
+    return PlayedAnswer.model_validate_json(file.read_bytes()) if file.is_file() else None
+
+
+def play(player: PlayerName, question: ReplicationQuestion, settings: Settings, folder: Path) -> PlayedAnswer:
+    """Return the answer of a player, kept or given now. Raises `PlayInterrupted`, and errors of models and sandbox."""
+    if (known := read_played(folder)) is not None:
+        return known
+    settings = override_settings(
+        settings.model_dump(mode="json"),
+        {"code.repository": str(question.repository), "time_limit": question.asked.minutes * 60},
+    )
+    answer = _PLAYERS[player](question, settings, folder)
+    write_file(folder / ANSWER_FILE, answer.model_dump_json(indent=1) + "\n")
+    return answer
+
+
+def _play_study(question: ReplicationQuestion, settings: Settings, folder: Path) -> PlayedAnswer:
+    idea = build_question_idea(question.asked, question.name)
+    settings = settings.model_copy(update={"question": question.asked})
+    run = folder / "run"
+    if start_or_resume(idea, settings, "question", run, listener=lambda event, state: None) == INTERRUPTED:
+        raise PlayInterrupted
+    state = read_state(run)
+    answer, reason = (
+        state.question.answer,
+        state.limit_reason or (state.process_end.reason if state.process_end else ""),
+    )
+    return PlayedAnswer(
+        player="study",
+        question=question.name,
+        conclusion=answer.conclusion if answer is not None else "",
+        why=answer.why if answer is not None else reason,
+        usage=state.calls.total_usage,
+        seconds=round(state.active_seconds, 1),
+    )
+
+
+def _play_loop(question: ReplicationQuestion, settings: Settings, folder: Path) -> PlayedAnswer:
+    folder.mkdir(parents=True, exist_ok=True)
+    with acquire_lock(folder), closing(EventLog(folder / EVENTS_FILE, kind="answers")) as log:
+        return asyncio.run(_work_in_loop(question, settings, folder, log))
+
+
+async def _work_in_loop(question: ReplicationQuestion, settings: Settings, folder: Path, log: EventLog) -> PlayedAnswer:
+    mirror = GitMirror(folder / "mirror")
+    tree = mirror.import_head(question.repository).tree
+    environment = build_environment(mirror.read_texts(tree), settings.sandbox)
+    client = open_budgeted_models(settings, log, partial(store_prompt, folder)).make_client(
+        decision_number(log, RunTask(task="conclusion")), 0
+    )
+    limits = AuthorLimits(
+        steps=LOOP_STEPS, tokens=settings.budget.tokens or AuthorLimits().tokens, seconds=question.asked.minutes * 60
+    )
+    inputs = ConclusionTaskInputs(
+        known=(
+            CoderFact(title="The question", text=describe_question(question)),
+            CoderFact(title="Files", text="\n".join(sorted(mirror.list_files(tree)))),
+        ),
+        surroundings=f"About {question.asked.minutes:g} minutes for everything. Device: {settings.sandbox.device}.",
+        steps=limits.steps,
+    )
+
+    async def accept(result: WrittenConclusion, tree: str) -> str:
+        return ""
+
+    executor = LocalExecutor(
+        1, folder / "views", labels=folder / "labels", cache=folder / "cache", settings=settings.sandbox
+    )
+    began = time.monotonic()
+    try:
+        async with open_scratch_tree(
+            mirror, tree, environment.command_environment, executor.run_command, name="loop"
+        ) as tools:
+            made = await Author(client, tools, WrittenConclusion, accept, limits).work(inputs)
+    finally:
+        await executor.close()
+    return PlayedAnswer(
+        player="loop",
+        question=question.name,
+        conclusion=made.result.conclusion if made.result is not None else "",
+        why=made.ended,
+        usage=log.state.calls.total_usage,
+        seconds=round(time.monotonic() - began, 1),
+    )
+
+
+def describe_question(question: ReplicationQuestion) -> str:
+    """Return the question, method and instructions as a player reads them."""
+    asked = question.asked
+    return "\n\n".join(filter(None, (asked.question, asked.method, asked.instructions)))
+
+
+_PLAYERS: dict[PlayerName, Callable[[ReplicationQuestion, Settings, Path], PlayedAnswer]] = {
+    "study": _play_study,
+    "loop": _play_loop,
+}

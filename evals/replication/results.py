@@ -1,0 +1,177 @@
+"""Score the headlines of players against the fresh samples, and compare two players."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from math import comb
+
+from pydantic import Field
+
+from labwright.evals.proportions import Proportion, compute_proportion
+from labwright.evals.replication.players import PlayedAnswer, PlayerName
+from labwright.evals.replication.questions import FreshEffect, Outcome, QuestionKind
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.table import Table
+
+
+class ScoredAnswer(FrozenModel):
+    """One player's headline and what the fresh samples say."""
+
+    answer: PlayedAnswer
+    kind: QuestionKind
+    headline: Outcome
+    effect: FreshEffect
+
+    @property
+    def is_claim(self) -> bool:
+        return self.headline != "open"
+
+    @property
+    def is_false(self) -> bool:
+        """Whether the claim does not replicate. Where the fresh samples do not decide, no claim is false."""
+        return self.is_claim and self.effect.outcome != "open" and self.headline != self.effect.outcome
+
+    @property
+    def is_right(self) -> bool:
+        return self.is_claim and self.headline == self.effect.outcome
+
+
+class PlayerScore(FrozenModel):
+    """The counts of one player on questions of one kind, or on all (`kind` is empty)."""
+
+    player: PlayerName
+    kind: str = ""
+    claims: Proportion = Field(description="questions with a claim")
+    replicated: Proportion = Field(description="claims that the fresh samples have")
+    false: Proportion = Field(description="questions with a claim that they contradict")
+    right: Proportion = Field(description="questions that were rightly decided")
+    calls: float = Field(description="mean model calls a question")
+    tokens: float = Field(description="mean input and output tokens a question")
+    hours: float = Field(description="mean hours a question")
+
+
+class PlayerComparison(FrozenModel):
+    """McNemar's exact test of two players on the same questions. Source: McNemar 1947; the exact form is a sign test of
+    the discordant pairs."""
+
+    what: str
+    first: PlayerName
+    second: PlayerName
+    only_first: int
+    only_second: int
+    p: float
+
+
+class ReplicationResults(FrozenModel):
+    """All answers with their scores."""
+
+    model: str
+    answers: tuple[ScoredAnswer, ...]
+    scores: tuple[PlayerScore, ...]
+    comparisons: tuple[PlayerComparison, ...]
+
+
+def build_results(model: str, answers: Sequence[ScoredAnswer]) -> ReplicationResults:
+    """Score all players, by kind of question and together, and compare each two of them."""
+    players: list[PlayerName] = sorted({one.answer.player for one in answers}, reverse=True)
+    kinds = ("", *sorted({one.kind for one in answers}))
+    marks: dict[str, Callable[[ScoredAnswer], bool]] = {
+        "false claims": lambda one: one.is_false,
+        "rightly decided": lambda one: one.is_right,
+    }
+    return ReplicationResults(
+        model=model,
+        answers=tuple(answers),
+        scores=tuple(
+            _score(player, kind, found)
+            for player in players
+            for kind in kinds
+            if (found := [one for one in answers if one.answer.player == player and kind in ("", one.kind)])
+        ),
+        comparisons=tuple(
+            _compare(what, first, second, {(one.answer.player, one.answer.question): mark(one) for one in answers})
+            for first, second in combinations(players, 2)
+            for what, mark in marks.items()
+        ),
+    )
+
+
+def _score(player: PlayerName, kind: str, found: Sequence[ScoredAnswer]) -> PlayerScore:
+    claims, n = [one for one in found if one.is_claim], len(found)
+    usages = [one.answer.usage for one in found]
+    return PlayerScore(
+        player=player,
+        kind=kind,
+        claims=compute_proportion(len(claims), n),
+        replicated=compute_proportion(sum(one.is_right for one in claims), len(claims)),
+        false=compute_proportion(sum(one.is_false for one in found), n),
+        right=compute_proportion(sum(one.is_right for one in found), n),
+        calls=round(sum(one.calls for one in usages) / n, 1),
+        tokens=round(sum(one.input_tokens + one.output_tokens for one in usages) / n),
+        hours=round(sum(one.answer.seconds for one in found) / n / 3600, 3),
+    )
+
+
+def _compare(
+    what: str, first: PlayerName, second: PlayerName, marked: Mapping[tuple[PlayerName, str], bool]
+) -> PlayerComparison:
+    pairs = [
+        (mark, marked[second, name])
+        for (player, name), mark in marked.items()
+        if player == first and (second, name) in marked
+    ]
+    only_first, only_second = sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)
+    return PlayerComparison(
+        what=what,
+        first=first,
+        second=second,
+        only_first=only_first,
+        only_second=only_second,
+        p=round(compute_sign_test(only_first, only_second), 4),
+    )
+
+
+def compute_sign_test(first: int, second: int) -> float:
+    """Return the two-sided p of the exact sign test."""
+    n = first + second
+    return min(1.0, 2 * sum(comb(n, k) for k in range(min(first, second) + 1)) / 2**n)
+
+
+def build_tables(results: ReplicationResults) -> tuple[Table, ...]:
+    """Return the table of scores, of comparisons, and of all answers."""
+    scores = [
+        (
+            one.player,
+            one.kind or "all",
+            one.claims,
+            one.replicated,
+            one.false,
+            one.right,
+            one.calls,
+            one.tokens,
+            one.hours,
+        )
+        for one in results.scores
+    ]
+    head = ("player", "questions", "claims", "replicated", "false", "right", "calls", "tokens", "hours")
+    compared = [
+        (one.what, one.first, one.only_first, one.second, one.only_second, one.p) for one in results.comparisons
+    ]
+    answers = [
+        (
+            one.answer.question,
+            one.kind,
+            one.answer.player,
+            one.headline,
+            one.effect.outcome,
+            f"{one.effect.mean:.4g} [{one.effect.low:.4g}, {one.effect.high:.4g}]",
+            one.answer.why,
+        )
+        for one in results.answers
+    ]
+    return (
+        Table.of(head, scores),
+        Table.of(("", "first", "only first", "second", "only second", "p (McNemar, exact)"), compared),
+        Table.of(("question", "kind", "player", "headline", "fresh samples", "difference", "without answer"), answers),
+    )
