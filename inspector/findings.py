@@ -70,7 +70,9 @@ def list_effects(state: RunState) -> list[FoundEffect]:
     results = find_question_results(state)
     if results is not None:
         return [
-            FoundEffect(f"{one.difference.name}: {one.difference.condition} - {one.difference.other}", *one)
+            FoundEffect(
+                f"{one.difference.name}: {one.difference.condition} - {one.difference.other}", one.difference, one.shows
+            )
             for one in results.pairs
         ]
     found = state.ablation.results

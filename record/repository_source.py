@@ -37,12 +37,13 @@ class ArmCode(FrozenModel):
 
 
 class ScriptResults(FrozenModel):
-    """The results of a script that measures several arms by itself: JSON {metric: {arm: [value of seed 0, ...]}}."""
+    """The results of a script that measures several arms by itself: JSON {metric: {arm: [value of a seed, ...]}}."""
 
     file: str
     metrics: tuple[str, ...]
     arms: tuple[str, ...]
     seeds: int = Field(description="values that each arm needs on each metric")
+    first_seed: int = Field(default=0, description="seed of the first value")
 
 
 class RepositoryProgram(FrozenModel):

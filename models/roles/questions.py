@@ -78,6 +78,7 @@ class QuestionConclusionInputs(FrozenModel):
     design: ExperimentDesign
     values: tuple[ListedValue, ...]
     compared: tuple[str, ...] = Field(description="one line per two arms and metric: the direction of the first")
+    doubts: tuple[str, ...] = Field(default=(), description="what two readings of the code call untrue")
     complaints: tuple[str, ...] = ()
 
 
@@ -86,7 +87,8 @@ class StatedDirection(FrozenModel):
     arm: Word
     against: Word
     is_: Literal["higher", "lower", "the same", "open"] = Field(
-        alias="is", description="`arm` compared with `against`; open: the interval of the difference contains zero"
+        alias="is",
+        description="`arm` compared with `against`; the same: no difference that matters; open: none of the others",
     )
 
 

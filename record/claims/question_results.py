@@ -3,17 +3,24 @@
 The keys are those of every claim of the record: `validation/DATA/METRIC/ARM.FORM` for a mean over seeds,
 `diff/DATA/METRIC/ARM~OTHER.FORM` for a paired difference with its interval, and `setting/NAME` for a setting of the
 design.
+
+The experiment is run twice if time allows. Its first run shows the spread, from which `plan_fresh_seeds` takes the
+number of fresh seeds; the second run, on these seeds alone, is the one that counts, so that its intervals have their
+level whatever the first run showed.
 """
 
 from __future__ import annotations
 
 import re
 from itertools import permutations
+from math import floor
 from typing import NamedTuple
 
 from labwright.record.claims.differences import ClaimDifference, build_difference
-from labwright.record.claims.estimates import Claim, compute_claims
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, Claim, compute_claims
 from labwright.record.claims.formatting import format_claims
+from labwright.record.claims.intervals import Spread, estimate_mean
+from labwright.record.claims.planned_seeds import count_precise_units
 from labwright.record.printed_value import PrintedValue, print_name, print_significant
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import format_key, to_plain_text
@@ -29,6 +36,10 @@ FORMS = {
     "n": "number of seeds",
     "percent": "in per cent of the other arm's mean",
 }
+MAX_FRESH_SEEDS = 200
+"""Maximum number of fresh seeds."""
+UNKNOWN_SPREAD_SEEDS = 10
+"""Number of fresh seeds if the first run had one seed, so that it shows no spread."""
 KEY_PATTERN = re.compile(r"(?:\\result)?\{([^{}]+)\}")
 
 
@@ -36,18 +47,35 @@ class ComparedArms(NamedTuple):
     """The difference of an arm to another on a metric, and the direction that it shows."""
 
     difference: ClaimDifference
-    shows: str
+    margin: float | None
+    """The smallest difference that matters, if the design has one."""
+
+    @property
+    def shows(self) -> str:
+        """`the same` if the interval lies within the margin, otherwise its direction, or `open` if it has none."""
+        found, limit = self.difference, self.margin or 0.0
+        low, high = (found.mean if bound is None else bound for bound in (found.low, found.high))
+        within = found.n > 1 and -limit < low <= high < limit
+        if within or not any(found.values):
+            return "the same"
+        if found.sd is not None and not found.excludes_zero:
+            return "open"
+        return "higher" if found.mean > 0 else "lower"
 
     def __str__(self) -> str:
-        found, one_run = self.difference, " (one run each)" * (self.difference.n == 1)
-        return f"{found.name}: {found.condition} against {found.other}: {self.shows}{one_run}"
+        found = self.difference
+        one_run = "one run each" if found.n == 1 else ""
+        margin = f"differences below {self.margin:g} do not matter" if self.margin is not None else ""
+        notes = "; ".join(filter(None, (one_run, margin)))
+        shown = f" ({notes})" if notes else ""
+        return f"{found.name}: {found.condition} against {found.other}: {self.shows}{shown}"
 
 
 class QuestionResults:
     """The results of the experiment, in one state of the record."""
 
     def __init__(self, state: RunState, node: Node, design: ExperimentDesign) -> None:
-        self.design = design
+        self.design, self.is_fresh = design, node.kind == "replicate"
         self.claims: list[Claim] = compute_claims("validation", [(node, node.measurements)])
         """The mean of every arm on every metric."""
         higher = {one.name: one.higher_is_better for one in design.metrics}
@@ -56,7 +84,8 @@ class QuestionResults:
             for a, b in permutations(self.claims, 2)
             if a.name == b.name and set(a.seeds) & set(b.seeds)
         ]
-        self.comparisons = [ComparedArms(one, _describe_direction(one)) for one in differences]
+        margins = {one.name: one.margin for one in design.metrics}
+        self.comparisons = [ComparedArms(one, margins[one.name]) for one in differences]
         """Every two arms on every metric, in both orders."""
         self.printed = self._print_values()
         """Key -> what is printed, and a description of it."""
@@ -68,6 +97,11 @@ class QuestionResults:
         return [
             one for one in self.comparisons if order.index(one.difference.condition) > order.index(one.difference.other)
         ]
+
+    @property
+    def seeds(self) -> int:
+        """Number of seeds of each arm."""
+        return max(one.n for one in self.claims)
 
     @property
     def settings(self) -> dict[str, PrintedValue]:
@@ -102,16 +136,52 @@ def list_experiment_nodes(state: RunState) -> list[Node]:
     return [one for one in state.nodes.values() if EXPERIMENT_ARM in one.arms] if state.kind == "question" else []
 
 
+def find_counting_node(state: RunState) -> Node | None:
+    """Return the last run of the experiment that measured everything, without one on fresh seeds that gives the values
+    of the first run again."""
+    good = [one for one in list_experiment_nodes(state) if one.status == "good"]
+    fresh = [one for one in good if one.kind == "replicate" and repeats_values(state.nodes[one.parent or ""], one)]
+    return next((one for one in reversed(good) if one not in fresh), None)
+
+
 def find_question_results(state: RunState) -> QuestionResults | None:
-    """Return the results of the experiment; None if no attempt measured everything."""
-    designed = state.question.design
-    node = next((one for one in list_experiment_nodes(state) if one.status == "good"), None)
+    """Return the results of the experiment, those on fresh seeds if there are some; None if no run measured
+    everything."""
+    designed, node = state.question.design, find_counting_node(state)
     return QuestionResults(state, node, designed.design) if designed is not None and node is not None else None
 
 
-def _describe_direction(one: ClaimDifference) -> str:
-    if not any(one.values):
-        return "the same"
-    if one.sd is not None and not one.excludes_zero:
-        return "open"
-    return "higher" if one.mean > 0 else "lower"
+def plan_fresh_seeds(first: QuestionResults, seconds_a_seed: float, seconds_left: float) -> int:
+    """Return how many fresh seeds to run after a first run; 0: the time does not suffice.
+
+    They are as many as make the half-width of every difference a third of the margin or, where no metric has one, of
+    the difference that the first run shows; at least as many as in the first run, and at most those that fit.
+    """
+    tried = first.design.seeds
+    wanted = tried if tried > 1 else UNKNOWN_SPREAD_SEEDS
+    deciding = [one for one in first.pairs if one.margin is not None] or first.pairs
+    for one in deciding:
+        smallest = one.margin if one.margin is not None else abs(one.difference.mean)
+        spread = estimate_mean(one.difference.values).spread if tried > 1 else Spread()
+        if smallest and spread.is_known:
+            needed = count_precise_units(spread, tried, smallest, SIGNIFICANCE_LEVEL)
+            wanted = max(wanted, needed or MAX_FRESH_SEEDS)
+    affordable = floor(seconds_left / seconds_a_seed) if seconds_a_seed > 0 else MAX_FRESH_SEEDS
+    planned = min(wanted, affordable, MAX_FRESH_SEEDS)
+    return planned if planned >= min(tried, 3) else 0
+
+
+def repeats_values(first: Node, fresh: Node) -> bool:
+    """Return whether a run on fresh seeds gives the values of the first run again, though these differ by seed."""
+    values = [_list_values(one) for one in (first, fresh)]
+    varied = [key for key, found in values[0].items() if len({*found}) > 1]
+    return bool(varied) and all(
+        all(a == b for a, b in zip(values[0][key], values[1].get(key, []), strict=False)) for key in varied
+    )
+
+
+def _list_values(node: Node) -> dict[tuple[str, str], list[float]]:
+    found: dict[tuple[str, str], list[float]] = {}
+    for one in sorted(node.measurements, key=lambda each: each.seed):
+        found.setdefault((one.name, one.condition), []).append(one.value)
+    return found

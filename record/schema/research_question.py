@@ -36,6 +36,12 @@ class DesignedMetric(FrozenModel):
     name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$", max_length=40)
     higher_is_better: bool
     what: str = Field(min_length=1, max_length=400)
+    margin: float | None = Field(
+        default=None,
+        gt=0,
+        description="of the metric that decides: the smallest difference that matters, in its unit; the question's, if "
+        "it names one",
+    )
 
 
 class ExperimentDesign(FrozenModel):
@@ -49,7 +55,7 @@ class ExperimentDesign(FrozenModel):
     )
     arms: tuple[DesignedArm, ...] = Field(min_length=2, max_length=20)
     metrics: tuple[DesignedMetric, ...] = Field(min_length=1, max_length=8)
-    seeds: int = Field(ge=1, le=50, description="number of repetitions of each arm, with seeds from 0")
+    seeds: int = Field(ge=1, le=50, description="number of repetitions of each arm in the first run, with seeds from 0")
     hypothesis: str = Field(min_length=1, max_length=1200)
     rule: str = Field(min_length=1, max_length=1200, description="the measurement that decides it, and the rule")
 
@@ -61,7 +67,11 @@ class ExperimentDesign(FrozenModel):
             f"constant: seeds = 0 to {self.seeds - 1}",
             *(f"varied: {one.name} = {one.value}" for one in self.varied),
             *(f"arm {one.name}: {one.what}" for one in self.arms),
-            *(f"measured: {one.name}: {one.what}" for one in self.metrics),
+            *(
+                f"measured: {one.name}: {one.what}"
+                + (f"; differences below {one.margin:g} do not matter" if one.margin is not None else "")
+                for one in self.metrics
+            ),
             f"hypothesis: {self.hypothesis}",
             f"rule: {self.rule}",
         )

@@ -302,7 +302,7 @@ def read_script_results(checkout: Path, wanted: ScriptResults, dataset: str) -> 
                 name=metric, value=value, condition=arm, dataset=dataset, split="validation", seed=seed, grade="logged"
             )
             for (metric, arm), numbers in values.items()
-            for seed, value in enumerate(numbers)
+            for seed, value in enumerate(numbers, wanted.first_seed)
         ]
     except (BadFile, OSError, ValueError):
         raise RepositoryError(f"the script left no {wanted.file} in the required format") from None

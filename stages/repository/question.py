@@ -2,7 +2,8 @@
 
 The design is recorded before any file changes. The experiment is a node: a script that the author adds measures every
 arm, metric and seed, and the program reads them from its file of results. The author works with tools in one session;
-what it hands in is run in a node of its own, and a failure goes back to it, a limited number of times. The unmodified
+what it hands in is run in a node of its own and read by the reader of code, and a failure or a doubt goes back to it, a
+limited number of times. What passed is run again on fresh seeds, in another node, if the time allows. The unmodified
 repository is another node. A resumed study repeats neither a run nor an answered call.
 """
 
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from labwright.models.author import WorkStopped
+from labwright.models.roles.code_audit import CODE_READER, CodeReaderInputs
 from labwright.models.roles.coder import CoderFact
 from labwright.models.roles.questions import (
     QUESTION_CONCLUSION,
@@ -36,10 +38,14 @@ from labwright.record.claims.question_results import (
     EXPERIMENT_ARM,
     UNMODIFIED_ARM,
     QuestionResults,
+    find_counting_node,
     find_question_results,
     list_experiment_nodes,
+    plan_fresh_seeds,
+    repeats_values,
 )
 from labwright.record.events.repository_events import QuestionAnswered, QuestionDesigned
+from labwright.record.events.search_events import CodeRead
 from labwright.record.reducers.run_state import RunState
 from labwright.record.repository_source import (
     OUTPUT_FOLDER,
@@ -48,20 +54,24 @@ from labwright.record.repository_source import (
     ScriptResults,
     build_program,
     parse_arm_code,
+    parse_program,
 )
 from labwright.record.result_macros import to_plain_text
 from labwright.record.run_folder import RunFolder, hash_texts, read_source
+from labwright.record.schema.code_reading import CodeDoubt
+from labwright.record.schema.data_plan import Arm, MetricSpec
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.repository import RepositoryCommand, format_command_line
 from labwright.record.schema.research_question import ExperimentDesign, ResearchQuestion
+from labwright.review.honesty.code_reading import number_lines, read_code, strip_comments
 from labwright.sandbox.repository.git_mirror import open_mirror
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
 from labwright.stages.repository.authors import format_machine, let_author_work, list_files_fact
 from labwright.stages.repository.code_index import index_code
 from labwright.stages.repository.question_conclusion import find_conclusion_faults, summarize_results
-from labwright.stages.repository.repository_context import build_context, read_requested
+from labwright.stages.repository.repository_context import build_context, order_by_distance, read_requested
 from labwright.stages.run_context import RunContext, decision_number, wait_to_start
 
 A = TypeVar("A", bound=BaseModel)
@@ -69,6 +79,12 @@ T = TypeVar("T")
 REPORT_FILE, ANSWER_FILE, PATCH_FILE = "report.md", "answer.json", "change.patch"
 RESULTS_FILE = f"{OUTPUT_FOLDER}/results.json"
 SCRIPT_FILE = "reproduce.sh"
+FIRST_SEED, SEEDS = "FIRST_SEED", "SEEDS"
+"""Environment variables of the script: its first seed, and the number of seeds."""
+MAX_READ_FILES, MAX_READ_CHARS = 8, 20_000
+"""Maximum numbers of files that the reader of code sees, and of characters of one."""
+FRESH_SHARE = 0.8
+"""Share of the time left that is planned for fresh seeds."""
 MAX_TRIES, MAX_TURNS, MAX_REQUESTS = 5, 3, 3
 """Maximum numbers of runs of the experiment, answers per question, and requests for more files in the design."""
 MAX_LISTED_VALUES = 400
@@ -174,20 +190,98 @@ class QuestionStudy:
             self.context, "code", setup, ExperimentInputs(known=facts, surroundings=limits), ExperimentScript, check
         )
         tries = list_experiment_nodes(self.state)
-        return next((one for one in tries if one.status == "good"), tries[-1] if tries else None)
+        return find_counting_node(self.state) or (tries[-1] if tries else None)
 
     async def _try(self, files: Mapping[str, str], design: ExperimentDesign) -> str:
-        """Run an experiment and return why it failed; empty if it measured everything."""
-        tries = list_experiment_nodes(self.state)
-        arm = self._build_experiment(design, files, tries[-1] if tries else None)
-        before = [one for one in tries if one.source_sha256 != arm.sha256]
-        seconds = self.question.minutes * 60 - sum(one.attempts[-1].seconds for one in before if one.attempts)
-        if len(before) == len(tries) and (len(tries) >= MAX_TRIES or seconds < MIN_TRY_SECONDS):
+        """Run an experiment, let its code be read, and run it on fresh seeds. Return why it is refused; empty if it is
+        accepted."""
+        failure, first = await self._run_experiment(design, files)
+        if failure:
+            return failure
+        doubts = await self._read_experiment(first, files, design)
+        if doubts and len(list_experiment_nodes(self.state)) < MAX_TRIES:
+            listed = "\n".join(map(str, doubts))
+            return f"two readings of your code call these lines untrue; correct them, and hand in again:\n{listed}"
+        begun = any(one.parent == first.id and one.kind == "replicate" for one in self.state.nodes.values())
+        if not begun and len(list_experiment_nodes(self.state)) >= MAX_TRIES:
+            return ""
+        seconds = first.attempts[-1].seconds / design.seeds
+        left = FRESH_SHARE * self._compute_seconds_left(until=first.id)
+        seeds = plan_fresh_seeds(QuestionResults(self.state, first, design), seconds, left)
+        if not seeds:
+            return ""
+        failure, fresh = await self._run_experiment(design, files, first, seeds)
+        if not failure and repeats_values(first, fresh):
+            return f"with {FIRST_SEED}={design.seeds} the script gives the values of {FIRST_SEED}=0: let it follow it"
+        return failure
+
+    async def _run_experiment(
+        self, design: ExperimentDesign, files: Mapping[str, str], first: Node | None = None, seeds: int = 0
+    ) -> tuple[str, Node]:
+        """Run an experiment, after its `first` run on fresh `seeds`. Return why it failed, empty if it measured
+        everything, and its node."""
+        tries, runs = list_experiment_nodes(self.state), ArmRuns(self.context)
+        arm = self._build_experiment(design, files, first, seeds or design.seeds)
+        known = runs.list_nodes(arm)
+        seconds = self._compute_seconds_left(before=known[0].id if known else "")
+        if not known and (len(tries) >= MAX_TRIES or seconds < MIN_TRY_SECONDS):
             raise WorkStopped(f"{len(tries)} runs failed, and {max(0.0, seconds):.0f} s are left for another")
         ran = await ArmRuns(replace(self.context, node_seconds=max(MIN_TRY_SECONDS, seconds))).run(arm, 0)
         if ran is None:
             raise WorkStopped(self.state.limit_reason or "the study stops")
-        return "" if ran.failure is None else f"{ran.failure.message}\n{ran.stdout_tail[-4000:]}"
+        why = "" if ran.failure is None else f"{ran.failure.message}\n{ran.stdout_tail[-4000:]}"
+        return why, self.state.nodes[runs.find_node(arm)]
+
+    def _compute_seconds_left(self, until: str = "", *, before: str = "") -> float:
+        """Return the seconds that the experiments have left, after those up to one node or before another."""
+        used = 0.0
+        for one in list_experiment_nodes(self.state):
+            if before and one.id == before:
+                break
+            used += one.attempts[-1].seconds if one.attempts else 0.0
+            if one.id == until:
+                break
+        return self.question.minutes * 60 - used
+
+    async def _read_experiment(
+        self, node: Node, files: Mapping[str, str], design: ExperimentDesign
+    ) -> tuple[CodeDoubt, ...]:
+        """Return the doubts about an experiment's code on which two readings agree; it is read once."""
+        number = decision_number(self.context.recorder, RunTask(task=f"reading of {node.id}"))
+        client = self.context.models.make_client(number, 0)
+        known = {**self.texts, **files}
+        code = index_code(known)
+        order = [*files, *(one for one in order_by_distance(code, self.question.run) if one in code.trees)]
+        shown = {
+            path: stripped
+            for path in dict.fromkeys(order)
+            if (stripped := strip_comments(known[path])).strip() and len(stripped) <= MAX_READ_CHARS
+        }
+        shown = dict(list(shown.items())[:MAX_READ_FILES])
+        inputs = CodeReaderInputs(
+            task=self.question.question,
+            arms=tuple(
+                Arm(name=f"arm_{one.name}", title=one.name, role="method", description=one.what) for one in design.arms
+            ),
+            metrics=tuple(MetricSpec(name=one.name, higher_is_better=one.higher_is_better) for one in design.metrics),
+            datasets=(),
+            kind=node.kind,
+            files={path: number_lines(text) for path, text in shown.items()},
+        )
+        found = await read_code(client, inputs, shown)
+        if not any(one.node == node.id for one in self.state.search.code_readings):
+            self.context.recorder.append(
+                CodeRead(
+                    node=node.id,
+                    reader=client.get_model_name(CODE_READER),
+                    decision=client.decision,
+                    verdict=found.verdict,
+                    doubts=found.confirmed,
+                    dropped=found.dropped,
+                    second=found.second,
+                )
+            )
+        return found.confirmed
 
     def _describe_question(self, as_it_is: str) -> str:
         asked = self.question
@@ -199,33 +293,37 @@ class QuestionStudy:
         return "\n\n".join(filter(None, lines))
 
     def _build_experiment(
-        self, design: ExperimentDesign, files: Mapping[str, str], before: Node | None
+        self, design: ExperimentDesign, files: Mapping[str, str], first: Node | None, seeds: int
     ) -> RepositoryArm:
         setup = self._build_setup(("bash", SCRIPT_FILE), "")
+        first_seed = 0 if first is None else design.seeds
+        variables = {FIRST_SEED: str(first_seed), SEEDS: str(seeds)}
+        before = first or next(reversed(list_experiment_nodes(self.state)), None)
         program = RepositoryProgram(
             commit=self.context.code.commit,
             tree=setup.tree,
-            command=setup.command,
+            command=setup.command.model_copy(update={"env": setup.command.env | variables}),
             name="",
             environment=setup.environment.digest,
             results=ScriptResults(
                 file=RESULTS_FILE,
                 metrics=tuple(one.name for one in design.metrics),
                 arms=tuple(one.name for one in design.arms),
-                seeds=design.seeds,
+                seeds=seeds,
+                first_seed=first_seed,
             ),
         )
         patch = self.mirror.build_diff(setup.tree, self.mirror.replace_files(setup.tree, files))
         source = build_program((), program, {EXPERIMENT_ARM: ArmCode(patch=patch)})
         return RepositoryArm(
             EXPERIMENT_ARM,
-            "the experiment" if before is None else "the experiment, repaired",
+            "the experiment" + (" on fresh seeds" if first else ", repaired" if before else ""),
             source,
             hash_texts(source),
             setup.environment,
             metric="",
             stage="preliminary",
-            kind="draft" if before is None else "debug",
+            kind="replicate" if first else "debug" if before else "draft",
             parent=None if before is None else before.id,
         )
 
@@ -290,6 +388,7 @@ class QuestionStudy:
             design=results.design,
             values=tuple(ListedValue(key=key, text=text, what=what) for key, text, what in values)[:MAX_LISTED_VALUES],
             compared=tuple(map(str, results.comparisons)),
+            doubts=tuple(list_doubts(self.state)),
         )
         source = await self._ask("conclusion", QUESTION_CONCLUSION, inputs, use)
         why = "the model gave no conclusion that the measurements support" if source is None else ""
@@ -302,6 +401,17 @@ def find_failure(state: RunState, node: Node) -> str:
     runs = state.cells.list_node_runs(node.id)
     failure = runs[-1].failure if runs else node.failure
     return failure.message if failure is not None else ""
+
+
+def list_doubts(state: RunState) -> list[str]:
+    """Return the doubts about the code of the experiment that is used."""
+    first = next((one for one in reversed(list_experiment_nodes(state)) if one.kind != "replicate"), None)
+    return [
+        str(doubt)
+        for one in state.search.code_readings
+        if first is not None and one.node == first.id
+        for doubt in one.doubts
+    ]
 
 
 # --- validation -------------------------------------------------------------------------------------------------------
@@ -329,7 +439,11 @@ def build_answer_files(state: RunState, folder: RunFolder) -> dict[str, str]:
     patched = mirror.replace_files(tree, {path: text for path, text in changed.items() if path != SCRIPT_FILE})
     files = {PATCH_FILE: mirror.build_diff(tree, patched), REPORT_FILE: "\n".join(_render_report(state)) + "\n"}
     if SCRIPT_FILE in changed:
-        files[SCRIPT_FILE] = changed[SCRIPT_FILE]
+        counting = find_counting_node(state) or list_experiment_nodes(state)[-1]
+        program = parse_program(read_source(folder.get_source_path(counting.id)))
+        wanted = program.results if program is not None else None
+        seeds = f"export {FIRST_SEED}={wanted.first_seed} {SEEDS}={wanted.seeds}\n" if wanted is not None else ""
+        files[SCRIPT_FILE] = seeds + changed[SCRIPT_FILE]
     if state.question.design is not None and done is not None and done.conclusion:
         answer = {"design": list(state.question.design.design.statements), "conclusion": done.conclusion}
         files[ANSWER_FILE] = json.dumps(answer, indent=1, ensure_ascii=False) + "\n"
@@ -370,10 +484,14 @@ def _render_report(state: RunState) -> Iterator[str]:
         yield "\n## Measurements\n\n| value | of | |\n|---|---|---|"
         yield from (f"| {to_plain_text(value)} | {what} | `{key}` |" for key, (value, what) in results.printed.items())
         yield (
-            "\nArms are paired by seed; intervals are Student's 95 % intervals of the paired differences. An arm is "
-            "higher or lower if the interval excludes zero; otherwise the comparison is open.\n"
+            "\nArms are paired by seed; intervals are Student's 95 % intervals of the paired differences. Arms are the "
+            "same if the interval lies within the smallest difference that matters; an arm is higher or lower if it "
+            "excludes zero; otherwise the comparison is open.\n"
         )
         yield from (f"- {one}" for one in results.pairs)
+        if results.is_fresh:
+            yield f"\nThe values are those of {results.seeds} fresh seeds; a first run showed only how many are needed."
+        yield from (f"\nTwo readings of the code doubt it: {one}." for one in list_doubts(state))
     if designed is not None:
         yield "\n## Design (recorded before any file was changed)\n"
         yield from (f"- {line}" for line in designed.design.statements)

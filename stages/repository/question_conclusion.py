@@ -38,7 +38,7 @@ def find_conclusion_faults(
     for number in dict.fromkeys(_NUMBER.findall(bare)):
         if _strip(number) not in asked:
             yield f"{number.strip()} is typed, and the question does not have it: print a listed value by its key"
-    counts = CountedThings(re.compile("[a-z]+"), frozenset((design.seeds, len(design.arms), len(design.metrics))))
+    counts = CountedThings(re.compile("[a-z]+"), frozenset((results.seeds, len(design.arms), len(design.metrics))))
     for one in (*find_ratio_words(bare), *find_number_words(bare, (counts,))):
         yield f"{one.words!r} is a number in words: print a listed value by its key"
     known = {(one.difference.name, one.difference.condition, one.difference.other): one for one in results.comparisons}

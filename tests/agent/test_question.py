@@ -20,6 +20,7 @@ from labwright.agent.question_file import read_question
 from labwright.inspector.status import read_status
 from labwright.models.backend import ModelRequest
 from labwright.models.conversation import ToolCall
+from labwright.models.roles.code_audit import CodeReaderInputs, CodeReading
 from labwright.models.roles.questions import (
     ConclusionAnswer,
     DesignAnswer,
@@ -37,6 +38,7 @@ from labwright.record.line_store import read_stored_rows
 from labwright.record.lock import acquire_lock, describe_process
 from labwright.record.log_reader import read_events, read_state
 from labwright.record.repository_source import ScriptResults
+from labwright.record.schema.code_reading import CodeDoubt
 from labwright.record.schema.research_question import DesignedArm, DesignedMetric, ExperimentDesign, ExperimentVariable
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.repository import git
@@ -59,12 +61,15 @@ DESIGN = ExperimentDesign(
     rule="distance of far against near, paired by seed",
 )
 CODE = """import json
+import os
 import time
 from pathlib import Path
 from lib.draws import draws
 
 time.sleep(0.6)  # what is left of the time may not change a question that was answered
-arms = {name: [sum(draws(seed, spread)) / 40 for seed in range(5)] for name, spread in (("near", 1.0), ("far", 3.0))}
+first, count = int(os.environ["FIRST_SEED"]), int(os.environ["SEEDS"])
+seeds = range(first, first + count)
+arms = {name: [sum(draws(seed, spread)) / 40 for seed in seeds] for name, spread in (("near", 1.0), ("far", 3.0))}
 Path("out").mkdir(exist_ok=True)
 Path("out/results.json").write_text(json.dumps({"distance": arms}))
 """
@@ -96,6 +101,9 @@ FAR = "validation/repo/distance/far"
 HIGHER = {"metric": "distance", "arm": "far", "against": "near", "is": "higher"}
 
 
+Answer = DesignAnswer | ToolCall | ConclusionAnswer | CodeReading
+
+
 class Author:
     """Answers as a careful author would who errs once at each step."""
 
@@ -104,10 +112,34 @@ class Author:
         self.results: list[str] = []
         """What tools returned to it."""
         self.die = ""
-        self.answers: Callable[[ModelRequest], DesignAnswer | ToolCall | ConclusionAnswer] = self
+        self.answers: Callable[[ModelRequest], Answer] = self
+        self.read_files: list[list[str]] = []
+        """The files that the reader of code saw, at each reading."""
+        self.doubted = ""
+        """A line of code that the reader of code doubts."""
 
-    def __call__(self, request: ModelRequest) -> DesignAnswer | ToolCall | ConclusionAnswer:
+    def read(self, inputs: CodeReaderInputs) -> CodeReading:
+        self.read_files.append([*inputs.files])
+        for path, text in inputs.files.items():
+            for line in text.splitlines() if self.doubted and self.doubted in text else ():
+                if self.doubted in line:
+                    number = int(line.split()[0])
+                    doubt = CodeDoubt(
+                        kind="unfair",
+                        file=path,
+                        first=number,
+                        last=number,
+                        quote=self.doubted,
+                        what="the arms differ in their draws",
+                        honest="draws both alike",
+                    )
+                    return CodeReading(doubts=(doubt,), verdict="dishonest")
+        return CodeReading(verdict="honest")
+
+    def __call__(self, request: ModelRequest) -> Answer:
         inputs = request.inputs
+        if isinstance(inputs, CodeReaderInputs):
+            return self.read(inputs)
         assert isinstance(inputs, QuestionInputs | QuestionConclusionInputs | ExperimentInputs)
         self.asked.append(inputs)
         if self.die == request.role.name:
@@ -188,11 +220,41 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     assert "n0005, the experiment, seed 0: " in report and "n0006, the experiment, repaired, seed 0: measured" in report
     patch = (made / "change.patch").read_text()
     subprocess.run(["git", "apply", "--check", "-"], input=patch, text=True, cwd=tmp_path / "repo", check=True)
-    assert "--- /dev/null" in patch and (made / "reproduce.sh").read_text() == SCRIPT
+    assert "--- /dev/null" in patch and (made / "reproduce.sh").read_text() == f"export FIRST_SEED=5 SEEDS=5\n{SCRIPT}"
     assert not [one for one in (tmp_path / "repo").rglob("*") if one.name == "spread.py" and "work" in one.parts]
 
     before = len(author.asked)
     assert asked() == 0 and len(author.asked) == before, "nothing is asked again"
+
+
+def test_doubted_code_goes_back_to_its_author_and_is_reported_if_it_stays(author: Author, tmp_path: Path) -> None:
+    author.doubted = '("far", 3.0)'
+    assert asked() == 0
+    refused = [one for one in author.results if "two readings of your code call these lines untrue" in one]
+    assert refused and "unfair (work/spread.py" in refused[0]
+    assert author.read_files[0][:2] == ["work/spread.py", "reproduce.sh"] and "lib/draws.py" in author.read_files[0]
+    conclusions = [one for one in author.asked if isinstance(one, QuestionConclusionInputs)]
+    assert "the arms differ in their draws" in conclusions[0].doubts[0]
+    report = (tmp_path / "runs" / "q" / "report.md").read_text()
+    assert "Two readings of the code doubt it: unfair (work/spread.py" in report
+
+
+def test_a_script_that_ignores_the_first_seed_is_refused(author: Author, tmp_path: Path) -> None:
+    plain = CODE.replace('int(os.environ["FIRST_SEED"])', "0")
+    calls = (write("work/spread.py", plain), HAND_IN, write("work/spread.py", CODE), HAND_IN)
+
+    def forget_first_seed(request: ModelRequest) -> Answer:
+        if not isinstance(request.inputs, ExperimentInputs):
+            return author(request)
+        assert request.conversation is not None
+        author.results = [one.result for one in request.conversation.exchanges]
+        return calls[min(len(author.results), len(calls) - 1)]
+
+    author.answers = forget_first_seed
+    assert asked() == 0
+    assert any("the script gives the values of FIRST_SEED=0" in one for one in author.results)
+    report = (tmp_path / "runs" / "q" / "report.md").read_text()
+    assert "The values are those of 5 fresh seeds" in report and "the experiment on fresh seeds" in report
 
 
 @pytest.mark.parametrize("where", ["coder", "question_conclusion"])
@@ -208,7 +270,7 @@ def test_cut_off_anywhere_it_goes_on_and_repeats_nothing(author: Author, tmp_pat
         "ExperimentInputs": 4,
         "QuestionConclusionInputs": 2,
     }, "what was in flight alone is asked again"
-    assert len(read_state(tmp_path / "runs" / "q").cells) == 2, "no try ran again"
+    assert len(read_state(tmp_path / "runs" / "q").cells) == 3, "no try ran again"
 
 
 def test_of_two_identical_commands_one_starts_and_a_killed_start_is_started_again(
@@ -241,7 +303,7 @@ def test_what_fails_on_a_full_disk_is_no_failure_of_the_experiment(
         assert asked() == 1
     assert "free disk space, then resume; n0005/1 is repeated" in capsys.readouterr().err
     assert not read_state(tmp_path / "runs" / "q").cells
-    assert asked() == 0 and len(read_state(tmp_path / "runs" / "q").cells) == 2
+    assert asked() == 0 and len(read_state(tmp_path / "runs" / "q").cells) == 3
     monkeypatch.setattr(git, "is_disk_full", is_full)
     with pytest.raises(OSError, match="No space left"):
         git.run_git(tmp_path, ["checkout-index", "--nonsense"])
@@ -407,7 +469,7 @@ def test_it_waits_while_it_is_paused(author: Author, tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "q"
     paused = list[float]()
 
-    def pause_then_answer(request: ModelRequest) -> DesignAnswer | ToolCall | ConclusionAnswer:
+    def pause_then_answer(request: ModelRequest) -> Answer:
         if not paused and isinstance(request.inputs, ExperimentInputs):
             paused.append(1.0)
             send_command(folder, CommandReceived(verb="pause", by="a"))
@@ -450,4 +512,4 @@ def test_killed_at_any_time_it_goes_on_and_answers_the_same(author: Author, tmp_
     assert kills and ended.returncode == 0, ended.stdout + ended.stderr
     assert (killed / "answer.json").read_text() == (folder / "answer.json").read_text()
     runs = [event.run.key for event, _ in read_events(killed / "events.jsonl") if event.type == "cell_executed"]
-    assert len(runs) == len({*runs}) == 3 and main(["audit", str(killed)]) == 0
+    assert len(runs) == len({*runs}) == 4 and main(["audit", str(killed)]) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labwright.models.roles.questions import ConclusionAnswer
-from labwright.record.claims.question_results import QuestionResults
+from labwright.record.claims.question_results import QuestionResults, plan_fresh_seeds, repeats_values
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Attempt, Node
@@ -26,16 +26,20 @@ WIDE = "validation/lib/accuracy/wide_net2"
 GAIN = "diff/lib/accuracy/wide_net2~plain"
 
 
-def results(values: dict[str, dict[str, list[float]]] = VALUES) -> QuestionResults:
+def results(values: dict[str, dict[str, list[float]]] = VALUES, margin: float | None = None) -> QuestionResults:
     seeds = max(len(one) for arms in values.values() for one in arms.values())
     design = ExperimentDesign(
         varied=(ExperimentVariable(name="width", value="64 and 512"),),
         arms=tuple(DesignedArm(name=name, what=name) for name in next(iter(values.values()))),
-        metrics=tuple(DesignedMetric(name=name, higher_is_better=True, what=name) for name in values),
+        metrics=tuple(DesignedMetric(name=name, higher_is_better=True, what=name, margin=margin) for name in values),
         seeds=seeds,
         hypothesis="Wider is better.",
         rule="accuracy",
     )
+    return QuestionResults(RunState(), build_node(values), design)
+
+
+def build_node(values: dict[str, dict[str, list[float]]]) -> Node:
     measured = tuple(
         Measurement(
             name=metric, value=value, condition=arm, dataset="lib", split="validation", seed=seed, grade="logged"
@@ -45,8 +49,7 @@ def results(values: dict[str, dict[str, list[float]]] = VALUES) -> QuestionResul
         for seed, value in enumerate(found)
     )
     attempt = Attempt(number=1, limit=60.0, measurements=measured)
-    node = Node(id="n0001", decision=1, parent=None, stage="preliminary", kind="draft", seed=0, attempts=(attempt,))
-    return QuestionResults(RunState(), node, design)
+    return Node(id="n0001", decision=1, parent=None, stage="preliminary", kind="draft", seed=0, attempts=(attempt,))
 
 
 def faults(conclusion: str, *directions: dict[str, str], asked: str = "Is a wide net better?") -> list[str]:
@@ -136,3 +139,51 @@ def test_what_few_runs_show(first: list[float], second: list[float], shows: str)
     found = results({"score": {"a": first, "b": second}}).pairs[0]
     assert found.shows == shows
     assert (" (one run each)" in str(found)) == (len(first) == 1)
+
+
+@pytest.mark.parametrize(
+    ("gains", "shows"),
+    [
+        ([0.01, 0.02, 0.0, 0.01], "the same"),
+        ([0.01, 0.01, 0.01, 0.01], "the same"),
+        ([0.5, 0.52, 0.48, 0.5], "higher"),
+        ([-0.5, -0.52, -0.48, -0.5], "lower"),
+        ([0.1, 0.14, 0.12, 0.13], "higher"),
+        ([0.3, -0.2, 0.1, 0.0], "open"),
+    ],
+)
+def test_no_difference_is_shown_by_an_interval_within_the_margin(gains: list[float], shows: str) -> None:
+    found = results({"score": {"a": [0.0] * 4, "b": gains}}, margin=0.1).pairs[0]
+    assert found.shows == shows and "(differences below 0.1 do not matter)" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("gains", "margin", "seconds_left", "planned"),
+    [
+        ([0.5, 0.6, 0.4], 0.3, 1000.0, 7),
+        ([0.5, 0.6, 0.4], 0.3, 4.9, 4),
+        ([0.5, 0.6, 0.4], 0.3, 2.9, 0),
+        ([0.5, 0.6, 0.4], 0.05, 1000.0, 141),
+        ([0.5, 0.6, 0.4], 0.001, 1000.0, 200),
+        ([0.5, 0.6, 0.4], None, 1000.0, 4),
+        ([0.5, 0.5, 0.5], 0.3, 1000.0, 3),
+        ([0.5], 0.3, 1000.0, 10),
+        ([0.5], 0.3, 0.5, 0),
+    ],
+)
+def test_fresh_seeds_follow_from_the_spread_the_margin_and_the_time(
+    gains: list[float], margin: float | None, seconds_left: float, planned: int
+) -> None:
+    first = results({"score": {"a": [0.0] * len(gains), "b": gains}}, margin=margin)
+    assert plan_fresh_seeds(first, 1.0, seconds_left) == planned
+
+
+@pytest.mark.parametrize(
+    ("first", "fresh", "repeated"),
+    [([0.1, 0.2], [0.1, 0.2, 0.3], True), ([0.1, 0.2], [0.3, 0.4, 0.5], False), ([0.1, 0.1], [0.1, 0.1, 0.1], False)],
+)
+def test_fresh_values_that_are_those_of_before_are_recognized(
+    first: list[float], fresh: list[float], repeated: bool
+) -> None:
+    nodes = [build_node({"score": {"a": values}}) for values in (first, fresh)]
+    assert repeats_values(*nodes) == repeated
