@@ -23,6 +23,7 @@ from labwright.models.offline.scripts import (
     scale_constants,
 )
 from labwright.models.offline.study import AblationSpec, AgendaAddition, OfflineStudy, find_study_by_idea
+from labwright.models.offline.table_study import is_table_study, write_table_program
 from labwright.models.roles.experiment_code import CodeInputs, NodeBrief, Program
 
 Parts = tuple[AblationSpec, ...]
@@ -30,6 +31,8 @@ Parts = tuple[AblationSpec, ...]
 
 def answer_code(inputs: CodeInputs) -> Program:
     """Return the program that a decision asks for. Raises `CatalogueError` for an unknown idea or kind."""
+    if is_table_study(inputs.data_plan):
+        return write_table_program(inputs)
     study = find_study_by_idea(inputs.idea)
     if inputs.kind == "draft":
         return write_draft(study, inputs)

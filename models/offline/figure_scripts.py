@@ -10,6 +10,7 @@ from labwright.models.offline.edits import compute_changes
 from labwright.models.offline.repairs import add_labels
 from labwright.models.offline.scripts import render_template
 from labwright.models.offline.study import FigureSpec, find_study_by_idea, find_study_by_plan
+from labwright.models.offline.table_study import is_table_study, write_table_plots
 from labwright.models.roles.figures import (
     FigurePart,
     FigureReviewInputs,
@@ -26,6 +27,8 @@ MAX_ABLATIONS = 5
 
 def answer_plot(inputs: PlotInputs) -> Plots:
     """Return the plots of an aggregate, or refused plots repaired according to the complaints."""
+    if is_table_study(inputs.data_plan):
+        return Plots(plots=write_table_plots(inputs.data_plan))
     aggregate = inputs.purpose == "aggregate" or any(array.path.startswith("inputs/") for array in inputs.arrays)
     study = find_study_by_plan(inputs.data_plan)
     sound = render_template("aggregate.py.jinja" if aggregate else "plots.py.jinja")
@@ -40,8 +43,8 @@ def answer_plot(inputs: PlotInputs) -> Plots:
 def answer_figures(inputs: FiguresInputs) -> FigureScript:
     """Return the final figures of the study, according to what was recorded."""
     plan = inputs.data_plan
-    if repository_study.is_repository_study(inputs):
-        return repository_study.write_repository_figure(inputs)
+    if repository_study.is_plain_study(inputs):
+        return repository_study.write_plain_figure(inputs)
     measured = {statistic.dataset for statistic in inputs.statistics}
     datasets = [use.name for use in plan.datasets if use.name in measured][:3] or [plan.datasets[0].name]
     every = list(_choose_figures(inputs, tuple(datasets)))

@@ -28,7 +28,7 @@ def answer_outline(inputs: OutlineInputs) -> PaperOutline:
     draft = write_draft(record)
     places = _assign_statements(record.statements, [section.title for section in draft.sections])
     sizes = [len(one.body) for one in draft.sections]
-    own = not repository_study.is_repository_study(record)
+    own = not repository_study.is_plain_study(record)
     return PaperOutline(
         title=draft.title,
         estimates=label_noise.request_estimates(record) if own else (),
@@ -103,7 +103,7 @@ def write_draft(inputs: WriteInputs) -> PaperDraft:
 
 def build_outline(inputs: WriteInputs) -> Outline:
     """Build the study's paper with the rank of each paragraph. Raises `CatalogueError` for an unknown idea."""
-    if repository_study.is_repository_study(inputs):
-        return repository_study.build_repository_outline(inputs)
+    if repository_study.is_plain_study(inputs):
+        return repository_study.build_plain_outline(inputs)
     find_study_by_idea(inputs.idea)
     return label_noise.build_label_noise_outline(inputs)

@@ -36,7 +36,7 @@ def make_program(parent: NodeBrief | None, scripts: Scripts, *, title: str, plan
 @cache
 def _make_environment() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(STUDY_FOLDER),
+        loader=jinja2.FileSystemLoader((STUDY_FOLDER, STUDY_FOLDER.parent)),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=False,
         trim_blocks=True,

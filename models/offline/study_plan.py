@@ -5,6 +5,7 @@ from __future__ import annotations
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.repository_study import is_repository_study
 from labwright.models.offline.study import AblationSpec, find_study_by_idea
+from labwright.models.offline.table_study import is_table_study, plan_table_ablations, plan_table_study
 from labwright.models.roles.study_plan import (
     AblationPlan,
     AblationPlanInputs,
@@ -22,23 +23,19 @@ from labwright.record.schema.protocol_review import FindingAnswer
 
 
 def answer_plan(inputs: PlanInputs) -> DataPlan | PlanRevision:
-    """Return the study's data plan, restricted to the available datasets and metrics that the idea names.
+    """Return the study's data plan, restricted to the available datasets and metrics that the idea names, or a plan for
+    the user's tables.
 
     Asked to revise it, answer the findings and leave the rest.
 
     Raises:
-        CatalogueError: the idea is not the study's, none of its datasets is available, or the user supplied data.
+        CatalogueError: the idea is not the study's and has no data of the user, or none of its datasets is available.
     """
     if inputs.before is not None:
         return _answer_findings(inputs)
+    if any(entry.own for entry in inputs.catalogue):
+        return plan_table_study(inputs)
     study = find_study_by_idea(inputs.idea)
-    own = [entry.name for entry in inputs.catalogue if entry.own]
-    if own:
-        yours = ", ".join(own)
-        raise CatalogueError(
-            f"the offline model plans only its own study, not one with your data ({yours}): choose "
-            "another model with --model, or omit --data"
-        )
     have = {entry.name for entry in inputs.catalogue}
     datasets = tuple(use for use in study.plan.datasets if use.name in have)
     if not datasets:
@@ -87,6 +84,8 @@ def _answer_findings(inputs: PlanInputs) -> PlanRevision:
 
 def answer_ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
     """Return the ablations that the risks name, in order, then the study's other parts, up to the maximum."""
+    if is_table_study(inputs.data_plan):
+        return plan_table_ablations(inputs)
     study = find_study_by_idea(inputs.idea)
     named = [
         [one for one in study.ablations if any(word in risk.lower() for word in one.keywords)]
@@ -115,6 +114,8 @@ def answer_missing_ablations(inputs: MissingAblationsInputs) -> MissingAblations
         return MissingAblationsAnswer(
             why="Arms of a repository are words of its command, and the plan has all of them."
         )
+    if is_table_study(inputs.data_plan):
+        return MissingAblationsAnswer(why="The arms of the plan separate the explanations.")
     study = find_study_by_idea(inputs.idea)
     done = {one.ablation.name for one in inputs.trials if one.outcome == "measured"}
     lacking = [one for one in study.ablations if one.needed and one.condition not in done]
