@@ -20,6 +20,7 @@ from labwright.record.log_reader import read_state
 from labwright.record.repository_source import parse_program
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.sandbox.isolation.probe import get_probed_isolation
+from tests.command_line import run_scientist
 from tests.repositories import FILES, make_repository, run_git
 from tests.test_first_day import read_example
 
@@ -30,22 +31,18 @@ pytestmark = [
 METRIC = ("--metric", "metrics.json:test.r2")
 
 
-def command(*words: object) -> list[str]:
-    return [sys.executable, "-m", "labwright", "ablate", *map(str, words), "--workers", "2"]
-
-
 def ablate(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*words), capture_output=True, text=True, timeout=600, check=False)
+    return run_scientist("ablate", *words, "--workers", 2)
 
 
 def told(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "ablations.json").read_text())
 
 
-def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
+def test_the_parts_that_carry_a_result_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_repository(tmp_path / "my_repository")
-    example = [sys.executable, "-m", "labwright", *read_example("ablate"), "--expect", "0.99±0.01", "--top", "2"]
-    ran = subprocess.run(example, cwd=tmp_path, capture_output=True, text=True, check=False)
+    monkeypatch.chdir(tmp_path)
+    ran = run_scientist(*read_example("ablate"), "--expect", "0.99±0.01", "--top", 2)
     assert ran.returncode == 0, ran.stderr
     out = tmp_path / "ablated"
     found = told(out)
@@ -61,13 +58,7 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
     key = "diff/my_repository/test.r2/baseline~without-tilt.mean"
     value = next(line for line in (out / "results.tex").read_text().splitlines() if key in line).rpartition("{")[2][:-1]
     assert rf"\result{{{key}}}" in (out / "section.tex").read_text()
-    traced = subprocess.run(
-        [sys.executable, "-m", "labwright", "trace", str(out), value],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    traced = run_scientist("trace", out, value)
     assert traced.returncode == 0 and f"{key.removesuffix('.mean')}: mean" in traced.stdout
     patch = re.search(r"code +(nodes/\S+/arms/without_tilt\.diff):1", traced.stdout)
     assert patch is not None and "+    return _taken_out([x[:, 0]])" in (out / patch[1]).read_text()
@@ -88,7 +79,10 @@ def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
     kills = 0
     for wait in (2.5, 2.2, 2.8):
         process = subprocess.Popen(
-            command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            [sys.executable, "-m", "labwright", "ablate", *map(str, words), "--workers", "2"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         try:
             process.wait(wait)
@@ -335,7 +329,7 @@ def test_what_breaks_the_program_or_makes_what_is_scored_is_told_and_not_ranked(
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(
-    tmp_path: Path, change: str, words: tuple[str, ...], line: str
+    tmp_path: Path, change: str, words: tuple[str, ...], line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if change in ("empty",):
         code = tmp_path / "code"
@@ -344,14 +338,8 @@ def test_bad_input_is_one_line_and_leaves_nothing(
         code = make_repository(tmp_path / "code", {"notes.md": "nothing\n"} if change == "prose" else None)
     if change == "dirty":
         (code / "train.py").write_text("x = 1\n")
-    ran = subprocess.run(
-        command(code, *words, "--runs", tmp_path / "runs"),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        cwd=tmp_path,
-    )
+    monkeypatch.chdir(tmp_path)
+    ran = ablate(code, *words, "--runs", tmp_path / "runs")
     assert ran.returncode == 2 and ran.stderr.count("\n") == 1 and line in ran.stderr, ran.stderr
     assert not any((tmp_path / "runs").glob("*")), list((tmp_path / "runs").rglob("*"))
 

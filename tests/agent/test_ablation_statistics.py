@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from labwright.agent.cli import main
 from labwright.record.claims.part_effects import FIRST_FRESH_SEED
 from labwright.record.log_reader import read_state
 from labwright.sandbox.isolation.probe import get_probed_isolation
+from tests.command_line import run_scientist
 from tests.repositories import make_repository
 
 pytestmark = [
@@ -59,11 +59,14 @@ acc = right / 72
 """Accuracy on 72 rows: the same at every seed, and without beta at the seeds of the search. Gamma has no effect."""
 
 
+def build_ablate_command(code: Path, out: Path) -> list[str]:
+    measured = ["--command", "python train.py --seed {seed}", "--metric", "metrics.json:test.acc"]
+    return ["ablate", str(code), *measured, "--workers", "2", "--out", str(out)]
+
+
 def ablate(code: Path, out: Path, *words: object) -> dict[str, Any]:
     """Ablate a repository and return its results."""
-    command = [sys.executable, "-m", "labwright", "ablate", str(code), "--command", "python train.py --seed {seed}"]
-    words = ("--metric", "metrics.json:test.acc", "--workers", "2", "--out", out, *words)
-    ran = subprocess.run([*command, *map(str, words)], capture_output=True, text=True, timeout=600, check=False)
+    ran = run_scientist(*build_ablate_command(code, out), *words)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return json.loads((out / "ablations.json").read_text())
 
@@ -116,13 +119,12 @@ def test_nothing_is_concluded_from_equal_values_of_a_coarse_metric(
 def test_a_limit_ends_measuring_and_the_report_says_so(tmp_path: Path) -> None:
     slow = LUCKY.replace("import random\n", "import random\nimport time\ntime.sleep(0.4)\n")
     code, out = make_repository(tmp_path / "slow", {"train.py": slow}), tmp_path / "out"
-    command = [sys.executable, "-m", "labwright", "ablate", str(code), "--command", "python train.py --seed {seed}"]
-    words = [*command, "--metric", "metrics.json:test.acc", "--workers", "2", "--out", str(out)]
-    ran = subprocess.run([*words, "--set", "time_limit=6s"], capture_output=True, text=True, timeout=600, check=False)
+    command = build_ablate_command(code, out)
+    ran = run_scientist(*command, "--set", "time_limit=6s")
     report = (out / "report.md").read_text()
     assert ran.returncode == 3 and "the time limit of 6 s was reached" in report, ran.stdout + ran.stderr
     before = {*read_state(out).cells}
-    ran = subprocess.run([*words, "--set", "time_limit=1h"], capture_output=True, text=True, timeout=600, check=False)
+    ran = run_scientist(*command, "--set", "time_limit=1h")
     state = read_state(out)
     assert ran.returncode == 0 and before < {*state.cells}, ran.stdout + ran.stderr
     assert "time limit" not in (out / "report.md").read_text()

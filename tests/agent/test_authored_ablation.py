@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from labwright.record.log_reader import read_state
 from labwright.sandbox.isolation.probe import get_probed_isolation
+from tests.command_line import run_scientist
 from tests.repositories import FILES, make_repository
 
 pytestmark = [
@@ -33,13 +33,7 @@ def record(path: Path, *calls: dict[str, Any]) -> str:
 
 
 def ablate(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "labwright", "ablate", *map(str, words), "--workers", "2"],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    return run_scientist("ablate", *words, "--workers", 2)
 
 
 def part(name: str, old: str, new: str, **fields: Any) -> dict[str, Any]:
