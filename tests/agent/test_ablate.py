@@ -72,7 +72,7 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path, monkeypatch: py
 
 def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
     code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
-    words = (code, *METRIC, "--top", 1, "--budget-runs", 24, "--out", out)
+    words = (code, *METRIC, "--top", 1, "--budget-runs", 16, "--out", out)
     RunFolder(out).create_folders()  # what a kill in its first instants leaves
     (out / "code" / "mirror").mkdir(parents=True)
     (out / "lock").write_text(describe_process().model_dump_json())
@@ -92,7 +92,7 @@ def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
             kills += 1
     assert kills and ablate(*words).returncode == 0
     runs = told(out)["runs"]
-    assert len({run["id"] for run in runs}) == len(runs) <= 25
+    assert len({run["id"] for run in runs}) == len(runs) <= 17
     assert told(out)["ablations"]["top"] == ["tilt"] and not (out / "work").exists()
     assert ablate(*words).returncode == 0 and told(out)["runs"] == runs
 
@@ -138,7 +138,16 @@ def test_a_cheaper_command_ranks_and_the_full_one_is_reported(tmp_path: Path) ->
         },
     )
     ran = ablate(
-        code, *METRIC, "--top", 2, "--proxy", "python train.py --seed {seed} --rows 60", "--out", tmp_path / "o"
+        code,
+        *METRIC,
+        "--top",
+        2,
+        "--proxy",
+        "python train.py --seed {seed} --rows 60",
+        "--budget-runs",
+        30,
+        "--out",
+        tmp_path / "o",
     )
     found = told(tmp_path / "o")
     assert ran.returncode == 0 and found["ablations"]["top"] == ["tilt", "bend"], ran.stderr
@@ -294,7 +303,7 @@ json.dump({"loss": mse(wide(scale(x[100:])) @ w, y[100:])}, open("metrics.json",
 
 def test_what_breaks_the_program_or_makes_what_is_scored_is_told_and_not_ranked(tmp_path: Path) -> None:
     code, out = make_repository(tmp_path / "code", BREAKING), tmp_path / "out"
-    ran = ablate(code, "--metric", "metrics.json:loss", "--direction", "min", "--out", out)
+    ran = ablate(code, "--metric", "metrics.json:loss", "--direction", "min", "--budget-runs", 20, "--out", out)
     assert ran.returncode == 0, ran.stderr
     settled = told(out)["ablations"]
     called = {one["part"]: one["called"] for one in settled["results"]}
@@ -397,7 +406,8 @@ def test_uncommitted_work_and_a_program_without_seeds(tmp_path: Path) -> None:
         .replace('parser.add_argument("--seed", type=int, default=0)\n', "")
     )
     before = run_git(code, "status", "--porcelain")
-    ran = ablate(code, *METRIC, "--dirty", "--top", 1, "--command", "python train.py", "--out", tmp_path / "out")
+    words = ("--dirty", "--top", 1, "--command", "python train.py", "--budget-runs", 28)
+    ran = ablate(code, *METRIC, *words, "--out", tmp_path / "out")
     found = told(tmp_path / "out")
     assert ran.returncode == 0 and run_git(code, "status", "--porcelain") == before
     assert found["code"]["snapshot"] and found["baseline"]["same_seed"] == "unseeded"

@@ -22,8 +22,8 @@ def test_a_limit_ends_it_a_higher_one_lets_it_go_on_and_every_command_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    slow = FILES | {"train.py": f"import time\ntime.sleep(0.5)\n{FILES['train.py']}"}
-    make_repository(tmp_path / "tinyfit", slow)  # 24 runs by 2 workers take six seconds at least
+    slow = FILES | {"train.py": f"import time\ntime.sleep(0.4)\n{FILES['train.py']}"}
+    make_repository(tmp_path / "tinyfit", slow)  # 20 runs by 2 workers take four seconds at least
     words = [
         "ablate",
         "tinyfit",
@@ -32,16 +32,21 @@ def test_a_limit_ends_it_a_higher_one_lets_it_go_on_and_every_command_reads_it(
         "--top",
         "1",
         "--budget-runs",
-        "24",
+        "20",
         "--out",
         "out",
     ]
-    assert main([*words, "--workers", "2", "--time-limit", "5s"]) == 3
-    assert (tmp_path / "out" / "report.md").is_file() and read_state(Path("out")).limit_reason is not None
+    assert main([*words, "--workers", "2", "--time-limit", "2s"]) == 3
+    report = Path("out/report.md")
+    assert (
+        "the time limit of 2 s was reached" in report.read_text() and read_state(Path("out")).limit_reason is not None
+    )
     before = [*read_state(Path("out")).cells]
     assert main(["status", "out"]) == 0
     assert "with another one: scientist resume out" in capsys.readouterr().out
     assert main(["resume", "out", "--time-limit", "1h"]) == 0
+    assert "time limit" not in report.read_text()
+    assert all(one.is_finished for one in read_state(Path("out")).nodes.values())
     runs = [event.run for event, _ in read_events(Path("out/events.jsonl")) if event.type == "cell_executed"]
     assert len({one.key for one in runs}) == len(runs) and [one.id for one in runs][: len(before)] == before
     assert main(["resume", "out"]) == 0, "nothing is left to do"
