@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import settings
 
@@ -56,14 +57,30 @@ class _RequestForbiddingLoader(Loader):
 
 
 SLOWEST_FIRST = (
-    "tests/stages/test_whole_run",
-    "tests/faults/test_kills",
-    "tests/sandbox/test_isolation",
-    "tests/sandbox/test_experiments",
-    "tests/search/test_search",
-    "tests/paper/test_paper",
+    "tests/sandbox/test_ray.py",
+    "tests/agent/test_ablate.py",
+    "tests/faults/test_kills.py",
+    "tests/stages/test_whole_run.py",
+    "tests/agent/test_question.py",
+    "tests/agent/test_campaign.py",
+    "tests/agent/test_moved.py",
+    "tests/sandbox/test_cells.py",
+    "tests/sandbox/test_hostile_mix.py",
+    "tests/agent/test_repository_study.py",
+    "tests/sandbox/test_isolation.py",
+    "tests/sandbox/test_experiments.py",
+    "tests/sandbox/test_cell_isolation.py",
+    "tests/evals/test_expbench.py",
+    "tests/agent/test_predictions.py",
+    "tests/agent/test_patches.py",
+    "tests/agent/test_authored_ablation.py",
+    "tests/agent/test_ablation_statistics.py",
+    "tests/test_first_day.py",
+    "tests/sandbox/test_hub.py",
+    "tests/paper/test_paper.py",
+    "tests/search/test_search.py",
 )
-"""The slowest test files."""
+"""The slowest test files, slowest first: a worker that starts one of them last would work alone at the end."""
 
 settings.register_profile("test", max_examples=20, deadline=None)
 settings.register_profile("bench", max_examples=300, deadline=None)
@@ -103,20 +120,25 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Use one more worker than cores for slow tests, which wait for kernels, servers and time limits."""
-    return len(os.sched_getaffinity(0)) + ("not slow" not in str(config.getoption("markexpr")))
+    """Use twice as many workers as cores for slow tests, which wait for kernels, servers and time limits, if each can
+    have 2 GB of memory."""
+    cores = len(os.sched_getaffinity(0))
+    if "not slow" in str(config.getoption("markexpr")):
+        return cores
+    return max(cores, min(2 * cores, int(psutil.virtual_memory().available / 2e9)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests marked `bench` unless `-m` names it, and order the slowest files first to keep all workers
-    busy."""
+    """Deselect tests marked `bench` unless `-m` names it, and order files by `SLOWEST_FIRST`, then other files with
+    slow tests first."""
     if "bench" not in str(config.getoption("markexpr")):
         left_out = [item for item in items if item.get_closest_marker("bench")]
         if left_out:
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if not item.get_closest_marker("bench")]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (not item.nodeid.startswith(SLOWEST_FIRST), item.path not in slow))
+    order = {path: place for place, path in enumerate(SLOWEST_FIRST)}
+    items.sort(key=lambda item: (order.get(item.nodeid.partition("::")[0], len(order)), item.path not in slow))
 
 
 @pytest.fixture(scope="module")

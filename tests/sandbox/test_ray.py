@@ -96,9 +96,9 @@ class EchoGateway:
 
     names = ("small",)
 
-    def __init__(self, fault: Exception | None = None) -> None:
+    def __init__(self) -> None:
         self._answers: dict[str, LLMExchange] = {}
-        self._fault = fault
+        self.fault: Exception | None = None
 
     def definition(self, name: str) -> str:
         return name
@@ -107,8 +107,8 @@ class EchoGateway:
         return self._answers.get(exchange)
 
     async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
-        if self._fault is not None:
-            raise self._fault
+        if self.fault is not None:
+            raise self.fault
         exchange = LLMExchange(id=f"{question.digest}-{ordinal}", subject="small", text=question.messages[-1].content)
         self._answers[exchange.id] = exchange
         return exchange
@@ -143,11 +143,23 @@ def celled(folder: Path, count: int, seconds: float, **more: Any) -> Job:
     )
 
 
+def make_executor(cluster: RayCluster, store: DatasetStore, cache: Path) -> RayExecutor:
+    return RayExecutor(3, store.views, labels=store.labels, settings=settings_for(cluster, store), cache=cache)
+
+
 @pytest_asyncio.fixture
 async def executor(cluster: RayCluster, store: DatasetStore, tmp_path: Path) -> AsyncIterator[RayExecutor]:
-    made = RayExecutor(
-        3, store.views, labels=store.labels, settings=settings_for(cluster, store), cache=tmp_path / "cache"
-    )
+    made = make_executor(cluster, store, tmp_path / "cache")
+    yield made
+    await made.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_executor(
+    cluster: RayCluster, store: DatasetStore, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[RayExecutor]:
+    """For tests that end no actor: starting one costs two CPU seconds."""
+    made = make_executor(cluster, store, tmp_path_factory.mktemp("shared"))
     yield made
     await made.close()
 
@@ -167,19 +179,20 @@ class CommittedCells:
         return folder
 
 
-async def test_twenty_cells_measure_what_they_do_on_one_machine(
-    executor: RayExecutor, store: DatasetStore, tmp_path: Path
+@pytest.mark.asyncio(loop_scope="module")
+async def test_cells_measure_what_they_do_on_one_machine(
+    shared_executor: RayExecutor, store: DatasetStore, tmp_path: Path
 ) -> None:
     local = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "local")
-    there = await run_job(executor, celled(tmp_path / "a", 20, 0.3))
-    here = await run_job(local, celled(tmp_path / "b", 20, 0.0))
+    there = await run_job(shared_executor, celled(tmp_path / "a", 8, 0.3))
+    here = await run_job(local, celled(tmp_path / "b", 8, 0.0))
     await local.close()
-    assert there.measurements == here.measurements and len(there.measurements) > 19
+    assert there.measurements == here.measurements and len(there.measurements) > 7
     assert [(one.cell, one.outcome) for one in there.cells] == [(one.cell, "measured") for one in here.cells]
     assert (there.sealed, there.arrays) == (here.sealed, here.arrays)
-    assert executor.environment_fingerprint == local.environment_fingerprint
+    assert shared_executor.environment_fingerprint == local.environment_fingerprint
     output = (tmp_path / "a" / "stdout.txt").read_text()
-    assert len(set(re.findall(r"pid (\d+)", output))) == 20, "each cell has its own process"
+    assert len(set(re.findall(r"pid (\d+)", output))) == 8, "each cell has its own process"
     assert len(set(re.findall(r"under (\d+)", output))) > 1, "several kernels"
 
 
@@ -189,7 +202,7 @@ async def test_a_slot_runs_one_cell_at_once_after_another(
     """Removing what a cell left does not remove the files of the next one."""
     settings = settings_for(cluster, store)
     executor = RayExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
-    outcome = await run_job(executor, celled(tmp_path / "a", 40, 0.0))
+    outcome = await run_job(executor, celled(tmp_path / "a", 20, 0.0))
     await executor.close()
     assert {one.why for one in outcome.cells if one.outcome != "measured"} == set()
 
@@ -254,7 +267,8 @@ async def test_an_actor_that_does_not_end_its_code_in_time_is_killed(
     assert (await run_job(executor, celled(tmp_path / "b", 2, 0.0))).failure is None
 
 
-async def test_output_and_progress_arrive_while_a_cell_runs(executor: RayExecutor, tmp_path: Path) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_output_and_progress_arrive_while_a_cell_runs(shared_executor: RayExecutor, tmp_path: Path) -> None:
     seen: list[tuple[int, str]] = []
     live = tmp_path / "live.txt"
 
@@ -263,43 +277,43 @@ async def test_output_and_progress_arrive_while_a_cell_runs(executor: RayExecuto
         return "that is enough" if len(progress.points) > 3 and "step 3" in seen[-1][1] else None
 
     job = replace(make_job(tmp_path / "a", STEPS), live_output=live)
-    outcome = await run_job(executor, job, watch=watch)
+    outcome = await run_job(shared_executor, job, watch=watch)
     assert outcome.failure is not None
     assert (outcome.failure.kind, outcome.failure.message) == ("hopeless", "that is enough")
 
 
-async def test_a_command_of_a_repository_runs_on_a_machine(executor: RayExecutor, tmp_path: Path) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_command_of_a_repository_runs_on_a_machine(shared_executor: RayExecutor, tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     (checkout / "main.py").write_text("print(open('in.txt').read()); open('out.txt', 'w').write('left')")
     (checkout / "in.txt").write_text("given")
     environment = CommandEnvironment(SETTINGS.python)
-    outcome = await executor.run_command(CommandJob("c", checkout, ("python", "main.py"), environment, timeout=60.0))
+    outcome = await shared_executor.run_command(
+        CommandJob("c", checkout, ("python", "main.py"), environment, timeout=60.0)
+    )
     assert (outcome.failure, outcome.stdout, (checkout / "out.txt").read_text()) == (None, "given\n", "left")
 
 
 async def test_the_head_asks_language_models_for_a_cell(
     cluster: RayCluster, store: DatasetStore, tmp_path: Path
 ) -> None:
-    settings, cache = settings_for(cluster, store), tmp_path / "cache"
+    gateway, settings = EchoGateway(), settings_for(cluster, store)
+    executor = RayExecutor(
+        1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache", subjects=gateway
+    )
     job = replace(make_job(tmp_path / "a", ASKING), subjects=("small",))
-    for fault in (None, LLMBudgetSpent("all is spent"), LLMUnavailable("it is down")):
-        gateway = EchoGateway(fault)
-        executor = RayExecutor(1, store.views, labels=store.labels, settings=settings, cache=cache, subjects=gateway)
-        try:
-            outcome = await run_job(executor, job)
-        except LLMUnavailable as error:
-            assert error is fault, "it ends the run"
-            continue
-        finally:
-            await executor.close()
-        if fault is None:
-            assert outcome.failure is None, outcome.failure
-            assert (outcome.stdout_tail, outcome.asked) == ("echo: a b\n", {"small": 2})
-        else:
-            assert outcome.failure is not None
-            assert (outcome.failure.kind, outcome.failure.message) == ("budget", "all is spent")
-            assert not isinstance(fault, LLMUnavailable)
+    outcome = await run_job(executor, job)
+    assert outcome.failure is None, outcome.failure
+    assert (outcome.stdout_tail, outcome.asked) == ("echo: a b\n", {"small": 2})
+    gateway.fault = LLMBudgetSpent("all is spent")
+    outcome = await run_job(executor, job)
+    assert outcome.failure is not None
+    assert (outcome.failure.kind, outcome.failure.message) == ("budget", "all is spent")
+    gateway.fault = LLMUnavailable("it is down")
+    with pytest.raises(LLMUnavailable, match="it is down"):  # it ends the run
+        await run_job(executor, job)
+    await executor.close()
 
 
 async def test_a_cell_that_ends_every_actor_counts_as_the_cause(
@@ -321,14 +335,15 @@ async def _kill_all_actors(cluster: RayCluster) -> None:
         await asyncio.sleep(1.0)
 
 
-async def test_gpus_are_reserved_where_they_are(executor: RayExecutor) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_gpus_are_reserved_where_they_are(shared_executor: RayExecutor) -> None:
     """No GPU is here, so only what Ray reserves is tested, not a kernel on it."""
-    settings = executor.config.settings.model_copy(update={"device": "cuda", "gpu_wait": 1.0})
+    settings = shared_executor.config.settings.model_copy(update={"device": "cuda", "gpu_wait": 1.0})
     assert build_bundle(settings, ResourceNeeds()) == {"CPU": 1.0, "GPU": 1}
     assert build_bundle(settings, ResourceNeeds(gpus=0)) == {"CPU": 1.0}
     shared = settings.model_copy(update={"slots_per_gpu": 4})
     assert build_bundle(shared, ResourceNeeds(memory_gb=2.0)) == {"CPU": 1.0, "GPU": 0.25, "memory": 2e9}
-    runner = replace(executor.runner, config=replace(executor.config, settings=settings))
+    runner = replace(shared_executor.runner, config=replace(shared_executor.config, settings=settings))
     with pytest.raises(ClusterDown, match=r"had room for .*GPU.* within 1 s"):
         await runner.claim(ResourceNeeds(gpus=7))
 
