@@ -77,7 +77,7 @@ def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
     (out / "code" / "mirror").mkdir(parents=True)
     (out / "lock").write_text(describe_process().model_dump_json())
     kills = 0
-    for wait in (2.5, 2.2, 2.8):
+    for wait in (2.5, 2.8):
         process = subprocess.Popen(
             [sys.executable, "-m", "labwright", "ablate", *map(str, words), "--workers", "2"],
             stdout=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Run twenty hostile cells, each with random attacks, together with as many honest ones.
+"""Run hostile cells, which carry out all attacks between them, together with as many honest ones.
 
 `python -m tests.sandbox.hostile_mix PLACE ISOLATION SEED` measures the honest cells alone, then all of them, and prints
 the results as JSON.
@@ -27,9 +27,8 @@ from labwright.sandbox.settings import SandboxSettings
 from tests.jobs import cell_tasks, run_job
 from tests.sandbox.conftest import holds_eventually
 
-CELLS = 20
+CELLS = 8
 """Number of hostile cells, and of honest ones."""
-ACTS_PER_CELL = 3
 FOLDER_ACTS = """
 # None writes through its own link: without a sandbox that would change the user's files.
 import os, shutil
@@ -169,30 +168,17 @@ def run(cell):
 
 lab.measure(run)
 """
-ACTS: tuple[str, ...] = (
-    "renames",
-    "links",
-    "replaces",
-    "removes",
-    "locks",
-    "links_above",
-    "nests",
-    "plants",
-    "forges",
-    "patches",
-    "litters",
-    "daemons",
-    "forks",
-    "garbles",
-    "floods",
-    "sets",
-    "raises",
-    "exits",
-    "crashes",
-    "kills",
-    "ends",
-    "breaks_out",
+ACTS = (
+    *("renames", "links", "replaces", "removes", "locks", "links_above", "nests", "plants"),
+    *("forges", "patches", "litters", "daemons", "forks", "garbles", "floods", "sets"),
 )
+ENDING_ACTS = ("raises", "exits", "crashes", "kills", "ends", "breaks_out")
+
+
+def deal_acts(rng: Random) -> dict[str, list[str]]:
+    """Return the acts of each hostile cell: all of `ACTS` once, two to a cell, then one of `ENDING_ACTS`."""
+    acts, ends = rng.sample(ACTS, len(ACTS)), rng.sample(ENDING_ACTS, len(ENDING_ACTS))
+    return {f"hostile{n}": [*acts[2 * n : 2 * n + 2], ends[n % len(ends)]] for n in range(CELLS)}
 
 
 @dataclass(frozen=True)
@@ -230,7 +216,7 @@ def run_mix(place: Path, isolation: str, seed: int) -> HostileResult:
     for name in ("kept", "measurements.jsonl", "submissions.jsonl"):
         (victim / name).write_text("the user's own")
     before, sleep = snapshot_tree(victim), f"72.{os.getpid()}"
-    takes: dict[str, list[str]] = {f"hostile{number}": [*rng.sample(ACTS, ACTS_PER_CELL)] for number in range(CELLS)}
+    takes = deal_acts(rng)
     program = f"VICTIM, TAKES = {str(victim)!r}, {takes!r}\n{FOLDER_ACTS}{_ACTS}".replace("SECONDS", sleep)
     honest = [f"honest{number}" for number in range(CELLS)]
     alone = _measure(place / "alone", place, program, honest, isolation)

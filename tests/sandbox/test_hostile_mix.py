@@ -1,4 +1,4 @@
-"""Twenty hostile cells run with as many honest ones, whose results do not change; nothing else changes either."""
+"""Hostile cells run with as many honest ones, whose results do not change; nothing else changes either."""
 
 from __future__ import annotations
 
