@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Generator, Iterator
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -156,3 +157,26 @@ def isolated_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         if (name.startswith("SCIENTIST_") and name != STORE) or name.endswith(("_API_KEY", "_BASE_URL")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("SCIENTIST_SANDBOX__ISOLATION", "auto")
+
+
+@pytest.fixture
+def placeholder_pdf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write and check the LaTeX sources, but put a placeholder in the place of the PDF, for tests that do not look at
+    it; audits do not read it either. Without any PDF, no paper could be released, whatever it says."""
+    from labwright.agent import audit
+    from labwright.review.evidence import Violation
+    from labwright.stages.paper import typesetting
+    from labwright.stages.paper.typesetting import PaperAssessment
+
+    async def compile_nothing(work: Path, *_: object) -> PaperAssessment:
+        for name in ("paper.pdf", "paper.log"):
+            (work / name).write_bytes(b"")
+        return PaperAssessment(work / "paper.pdf", 4, (), 4.0)
+
+    async def find_nothing(*_: object, **__: object) -> tuple[Violation, ...]:
+        return ()
+
+    monkeypatch.setattr(typesetting, "_compile", compile_nothing)
+    monkeypatch.setattr(typesetting, "_compile_supplement", find_nothing)
+    for module in (typesetting, audit):
+        monkeypatch.setattr(module, "check_pdf", find_nothing)

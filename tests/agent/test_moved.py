@@ -62,14 +62,14 @@ def test_paths_of_another_machine_are_replaced_and_named(moved: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("pdflatex"), reason="TeX is not installed")
+@pytest.mark.usefixtures("placeholder_pdf")
 def test_a_run_that_was_moved_is_reproduced_written_and_audited(
     moved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["reproduce", str(moved), "--node", "n0004"]) == 0
     assert "(sandbox.python) is not on this machine" in capsys.readouterr().err
     assert main(["write", str(moved), "--set", "paper.reflections=0", "--set", "paper.judge=false"]) == 0
-    assert (moved / "paper" / "v2" / "paper.pdf").is_file()
+    assert (moved / "paper" / "v2" / "paper.tex").is_file()
     capsys.readouterr()
     assert main(["audit", str(moved)]) == 0
     assert "clean: 0 unbound" in capsys.readouterr().out

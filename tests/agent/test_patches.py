@@ -202,6 +202,7 @@ def settings(code: Path) -> Settings:
     )
 
 
+@pytest.mark.usefixtures("placeholder_pdf")
 def test_a_method_is_written_as_a_patch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -106,6 +106,7 @@ def study(place: Path, *, truth: Path | None = None) -> list[str]:
     ]
 
 
+@pytest.mark.usefixtures("placeholder_pdf")
 def test_predictions_are_scored_and_the_test_is_sealed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "extra").mkdir()
     (tmp_path / "extra" / "words").touch()
