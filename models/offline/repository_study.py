@@ -118,9 +118,9 @@ def build_plain_outline(inputs: WriteInputs) -> Outline:
     text = "\n\n".join(
         (
             "# Abstract",
-            *(outcomes[:2] or [nothing]),
             words.question,
             words.summary,
+            *(outcomes[:2] or [nothing]),
             "# Introduction",
             words.background,
             words.introduction,
@@ -162,11 +162,14 @@ class _PaperWords:
 
 def _choose_words(inputs: WriteInputs) -> _PaperWords:
     if not is_repository_study(inputs):
-        statements = [one.statement for one in inputs.data_plan.hypotheses]
+        statements = [
+            f"The hypothesis that was registered before any code ran says: ``{one.statement}''"
+            for one in inputs.data_plan.hypotheses
+        ]
         return _PaperWords(
             " ".join(statements[:1]),
             "We compare models of scikit-learn on the same rows, over seeds, after tuning each with equal effort.",
-            " ".join((inputs.data_plan.task, *statements)),
+            " ".join((f"The task: {inputs.data_plan.task}", *statements)),
             "The comparison was planned, run and written by fixed rules, without a language model.",
             "The arms are:",
             tuple(describe_table_setup()),
