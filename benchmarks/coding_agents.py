@@ -111,7 +111,9 @@ class Researcher:
             return Answer("done")
         if request.conversation is not None:
             return self._take_step(request.conversation)
-        output = asyncio.run(self._offline.answer(request)).output.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        output = asyncio.run(self._offline.answer(request)).output.model_dump(
+            mode="json", by_alias=True, exclude_defaults=True
+        )
         return Answer(tool=_ANSWER_TOOL, arguments=output) if _ANSWER_TOOL in sent.tools else Answer(json.dumps(output))
 
     def _take_step(self, conversation: Conversation) -> Answer:
@@ -214,7 +216,7 @@ def _spoil(text: str, fault: str) -> str:
     return {"half": '{"title": "half an ans', "empty": ""}.get(fault, text)
 
 
-def read_messages(body: dict[str, Any]) -> SentRequest:
+def read_messages(body: Any) -> SentRequest:
     """Read a request of the Messages API."""
     system, texts, used, refused = body.get("system") or "", list[str](), list[str](), list[str]()
     for message in body["messages"]:
@@ -235,7 +237,7 @@ def read_messages(body: dict[str, Any]) -> SentRequest:
     )
 
 
-def write_messages_events(body: dict[str, Any], answer: Answer) -> Iterator[dict[str, Any]]:
+def write_messages_events(body: Any, answer: Answer) -> Iterator[dict[str, Any]]:
     """Yield the events of an answer of the Messages API."""
     number, message = len(body["messages"]), {"type": "message", "role": "assistant", "model": body["model"]}
     message |= {"id": f"msg_{number}", "content": [], "stop_reason": None, "stop_sequence": None, "usage": USAGE}
@@ -256,7 +258,7 @@ def write_messages_events(body: dict[str, Any], answer: Answer) -> Iterator[dict
     yield {"type": "message_stop"}
 
 
-def read_responses(body: dict[str, Any]) -> SentRequest:
+def read_responses(body: Any) -> SentRequest:
     """Read a request of the Responses API."""
     items = body.get("input") or []
     blocks = [block for item in items if isinstance(item.get("content"), list) for block in item["content"]]
@@ -264,7 +266,7 @@ def read_responses(body: dict[str, Any]) -> SentRequest:
     return SentRequest(str(body.get("instructions") or ""), texts, [], _END in json.dumps(items))
 
 
-def write_responses_events(body: dict[str, Any], answer: Answer) -> Iterator[dict[str, Any]]:
+def write_responses_events(body: Any, answer: Answer) -> Iterator[dict[str, Any]]:
     """Yield the events of an answer of the Responses API."""
     number = len(body.get("input") or [])
     if answer.tool and not answer.fault:
@@ -294,7 +296,7 @@ def write_responses_events(body: dict[str, Any], answer: Answer) -> Iterator[dic
     yield {"type": "response.completed", "response": done}
 
 
-def _find_namespace(body: dict[str, Any], tool: str) -> dict[str, str]:
+def _find_namespace(body: Any, tool: str) -> dict[str, str]:
     """Return the name space in which a request offers a tool."""
     offered = [*(body.get("tools") or [])]
     for item in body.get("input") or []:
