@@ -33,6 +33,7 @@ from labwright.agent.cli import preflight
 from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.conversation import Conversation
 from labwright.models.failover import open_backend
+from labwright.models.ledger import build_schema
 from labwright.models.offline.researcher import OfflineResearcher
 from labwright.models.roles.coder import HAND_IN
 from labwright.models.settings import ModelSettings
@@ -111,9 +112,10 @@ class Researcher:
             return Answer("done")
         if request.conversation is not None:
             return self._take_step(request.conversation)
-        output = asyncio.run(self._offline.answer(request)).output.model_dump(
-            mode="json", by_alias=True, exclude_defaults=True
-        )
+        made = asyncio.run(self._offline.answer(request)).output
+        offered = build_schema(request.output_type)["properties"]  # without what only the program may set
+        answer = made.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        output = {name: value for name, value in answer.items() if name in offered}
         return Answer(tool=_ANSWER_TOOL, arguments=output) if _ANSWER_TOOL in sent.tools else Answer(json.dumps(output))
 
     def _take_step(self, conversation: Conversation) -> Answer:
