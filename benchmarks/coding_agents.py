@@ -340,7 +340,7 @@ def build_command(kind: str, program: str, folder: Path) -> list[str]:
     words = ["run", "--idea", str(idea), "--model", f"cli:{program}", "--runs", str(folder), "--name", "run"]
     settings = {
         **{name: value for name, value in SMALL_SETTINGS.items() if not name.startswith("models.")},
-        "models.outage_timeout": 60,
+        "models.outage_timeout": 600,
         "paper.bib": str(EXAMPLES / "library.bib"),
     }
     return [*words, *(word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}"))]

@@ -156,6 +156,8 @@ class _ProgramRuns:
         )
         if cells:
             job = apply_settings(job, cells, context.state)
+        if context.budget is not None:  # a cap on GPU-hours counts the run at its limit
+            await context.budget.reserve_attempt(self._node.decision, job.name, job.timeout)
         try:
             outcome = await measure_job(context, job)
         finally:

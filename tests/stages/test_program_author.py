@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
@@ -17,8 +18,10 @@ from labwright.models.conversation import ToolCall
 from labwright.models.roles.experiment_code import CodeInputs, Program, ProgramInputs
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered, ToolUsed
+from labwright.record.events.search_events import DecisionMade
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.cell import Cell
+from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Failure, Node
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
@@ -27,6 +30,8 @@ from labwright.sandbox.isolation.probe import get_probed_isolation
 from labwright.sandbox.job import CellResult, Job, JobOutcome
 from labwright.sandbox.settings import SandboxSettings
 from labwright.search.settings import SearchSettings, StageLimits
+from labwright.stages.nodes.program_author import let_author_write
+from labwright.stages.prompt_inputs import build_code_inputs, build_decision_view
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
 from tests.programs import whole_files
@@ -52,6 +57,7 @@ CALLS = (
     use("run", arm="method", seconds=5),
     use("hand_in", **HAND_IN),
 )
+WRITES = [use("write", path=path, text=text) for path, text in (FILES | {"arms/method.py": MENDED}).items()]
 
 
 class Script:
@@ -159,13 +165,29 @@ async def test_without_two_failed_repairs_each_program_is_one_answer(
 
 
 async def test_an_author_may_write_every_program(tmp_path: Path) -> None:
-    writes = [use("write", path=path, text=text) for path, text in (FILES | {"arms/method.py": MENDED}).items()]
-    model = Script(*writes, use("run", arm="nobody"), use("run", file="../lab.py"), use("hand_in", **HAND_IN))
+    model = Script(*WRITES, use("run", arm="nobody"), use("run", file="../lab.py"), use("hand_in", **HAND_IN))
     bench, _ = search(tmp_path, model, author="always", nodes=1)
     (node,) = await agenda(bench)
     assert node.status == "good" and node.title == "mended" and "code" not in model.answered
     refused = [one.result for one in bench.state.calls.tool_uses.values() if one.failed]
     assert refused[0].startswith("there is no arm 'nobody': ") and refused[1].startswith("there is no Python file")
+
+
+async def test_a_cap_on_gpu_hours_counts_the_runs_of_an_author(tmp_path: Path) -> None:
+    reserved = list[tuple[int, str, float]]()
+
+    class Caps:
+        async def reserve_attempt(self, *asked: Any) -> None:
+            reserved.append(asked)
+
+    model = Script(*WRITES, use("run"), use("run", arm="method", seconds=5), use("hand_in", **HAND_IN))
+    bench, _ = search(tmp_path, model)
+    bench = replace(bench, budget=cast(Any, Caps()))
+    decided = DecisionMade(k=4, action=ExpandTree(stage="agenda", kind="improve", parent="n0001", seed=0))
+    bench.recorder.append(decided)
+    inputs, view = build_code_inputs(bench, decided), build_decision_view(bench, decided)
+    await let_author_write(bench, decided, bench.models.make_client(4, 0), view, inputs, {})
+    assert reserved == [(4, "n0004/author", 60.0), (4, "n0004/author", 5.0)]
 
 
 async def test_an_author_without_a_result_leaves_a_failed_node(tmp_path: Path) -> None:
