@@ -1,13 +1,14 @@
 """Whole studies by the real programs `claude` and `codex`, against a stand-in of the services behind them.
 
-python -m benchmarks.coding_agents study|ablate claude|codex FOLDER [--bin DIR] [--faults N]
+python -m benchmarks.coding_agents study|author|ablate claude|codex FOLDER [--bin DIR] [--faults N]
 
-`study` runs an idea of the offline model to its paper with the program as the only model, `ablate` a small repository
-with it as author. The programs are those on PATH or in DIR (`npm install --prefix P` puts them into
-`P/node_modules/.bin`); they get a home in FOLDER, so that no login of the user is read. The stand-in answers over
-loopback with what the offline model says to the typed question, and as author with the calls of a scripted one. With
-`--faults N`, every N-th answer is an odd one in its place: prose, half a JSON, an empty one, an error of the server, a
-used-up quota. Prints one JSON object; exits 1 if the study does not reach its end.
+`study` runs an idea of the offline model to its paper with the program as the only model, `author` the same with
+`search.author=always`, `ablate` a small repository with it as author. The programs are those on PATH or in DIR (`npm
+install --prefix P` puts them into `P/node_modules/.bin`); they get a home in FOLDER, so that no login of the user is
+read. The stand-in answers over loopback with what the offline model says to the typed question, and as author with
+the calls of a scripted one. With `--faults N`, every N-th answer is an odd one in its place: prose, half a JSON, an
+empty one, an error of the server, a used-up quota. Prints one JSON object; exits 1 if the study does not reach its
+end.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from labwright.agent import run
 from labwright.agent.cli import main as run_command
@@ -36,6 +38,8 @@ from labwright.models.failover import open_backend
 from labwright.models.ledger import build_schema
 from labwright.models.offline.researcher import OfflineResearcher
 from labwright.models.roles.coder import HAND_IN
+from labwright.models.roles.experiment_code import CODE, Program, ProgramInputs
+from labwright.models.roles.repository import PartsInputs
 from labwright.models.settings import ModelSettings
 from labwright.models.tool_server import NAME
 from labwright.record.log_reader import read_state
@@ -111,18 +115,27 @@ class Researcher:
         if sent.is_done:
             return Answer("done")
         if request.conversation is not None:
-            return self._take_step(request.conversation)
+            return self._take_step(request, request.conversation)
         made = asyncio.run(self._offline.answer(request)).output
         offered = build_schema(request.output_type)["properties"]  # without what only the program may set
         answer = made.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         output = {name: value for name, value in answer.items() if name in offered}
         return Answer(tool=_ANSWER_TOOL, arguments=output) if _ANSWER_TOOL in sent.tools else Answer(json.dumps(output))
 
-    def _take_step(self, conversation: Conversation) -> Answer:
-        """Return the scripted author's next call."""
-        hand_in = next(one for one in conversation.tools if one.name == HAND_IN)
-        is_parts = "parts" in hand_in.parameters["properties"]
-        steps = [use(HAND_IN, parts=PARTS, **PLACES, reasons="columns of the design")] if is_parts else [*PREPARE]
+    def _take_step(self, request: ModelRequest, conversation: Conversation) -> Answer:
+        """Return the scripted author's next call; a program is that of the offline model, which it writes and runs."""
+        inputs = request.inputs
+        if isinstance(inputs, ProgramInputs):
+            program = asyncio.run(self._offline.answer(replace(request, role=CODE))).output
+            assert isinstance(program, Program)
+            files = program.apply_to(inputs.parent.files if inputs.parent is not None else {})
+            words = program.model_dump(include={"title", "plan", "varies", "arms", "nothing_left"})
+            steps = [use("write", path=path, text=text) for path, text in files.items()]
+            steps += [use("run", seconds=60), use(HAND_IN, **words, reasons="as the offline model says")]
+        elif isinstance(inputs, PartsInputs):
+            steps = [use(HAND_IN, parts=PARTS, **PLACES, reasons="columns of the design")]
+        else:
+            steps = [*PREPARE]
         step = steps[len(conversation.exchanges) % len(steps)]
         return Answer(tool=step["tool"], arguments=step["arguments"])
 
@@ -218,12 +231,18 @@ def _spoil(text: str, fault: str) -> str:
     return {"half": '{"title": "half an ans', "empty": ""}.get(fault, text)
 
 
-def read_messages(body: Any) -> SentRequest:
+def _list(value: object) -> list[dict[str, Any]]:
+    """Return a list of objects; empty if it is none."""
+    return cast("list[dict[str, Any]]", value) if isinstance(value, list) else []
+
+
+def read_messages(body: dict[str, Any]) -> SentRequest:
     """Read a request of the Messages API."""
-    system, texts, used, refused = body.get("system") or "", list[str](), list[str](), list[str]()
-    for message in body["messages"]:
-        content = message["content"]
-        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+    system: object = body.get("system") or ""
+    texts, used, refused = list[str](), list[str](), list[str]()
+    for message in _list(body["messages"]):
+        content: object = message["content"]
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else _list(content):
             if message["role"] == "user" and block["type"] == "text":
                 texts.append(block["text"])
             if block["type"] == "tool_use":
@@ -231,21 +250,22 @@ def read_messages(body: Any) -> SentRequest:
             if block["type"] == "tool_result" and block.get("is_error"):
                 refused.append(json.dumps(block["content"])[:1000])
     return SentRequest(
-        system if isinstance(system, str) else " ".join(one["text"] for one in system),
+        system if isinstance(system, str) else " ".join(one["text"] for one in _list(system)),
         texts,
-        [one.get("name", "") for one in body.get("tools") or []],
+        [one.get("name", "") for one in _list(body.get("tools"))],
         _ANSWER_TOOL in used or _END in json.dumps(body["messages"]),
         refused,
     )
 
 
-def write_messages_events(body: Any, answer: Answer) -> Iterator[dict[str, Any]]:
+def write_messages_events(body: dict[str, Any], answer: Answer) -> Iterator[dict[str, Any]]:
     """Yield the events of an answer of the Messages API."""
-    number, message = len(body["messages"]), {"type": "message", "role": "assistant", "model": body["model"]}
+    number = len(body["messages"])
+    message: dict[str, Any] = {"type": "message", "role": "assistant", "model": body["model"]}
     message |= {"id": f"msg_{number}", "content": [], "stop_reason": None, "stop_sequence": None, "usage": USAGE}
     yield {"type": "message_start", "message": message}
     if answer.tool and not answer.fault:
-        names = [one["name"] for one in body.get("tools") or []]
+        names = [one["name"] for one in _list(body.get("tools"))]
         name = next((one for one in names if one in (answer.tool, f"mcp__{NAME}__{answer.tool}")), answer.tool)
         block: dict[str, Any] = {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": {}}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(answer.arguments)}
@@ -260,17 +280,16 @@ def write_messages_events(body: Any, answer: Answer) -> Iterator[dict[str, Any]]
     yield {"type": "message_stop"}
 
 
-def read_responses(body: Any) -> SentRequest:
+def read_responses(body: dict[str, Any]) -> SentRequest:
     """Read a request of the Responses API."""
-    items = body.get("input") or []
-    blocks = [block for item in items if isinstance(item.get("content"), list) for block in item["content"]]
-    texts = [str(block.get("text") or "") for block in blocks]
+    items = _list(body.get("input"))
+    texts = [str(block.get("text") or "") for item in items for block in _list(item.get("content"))]
     return SentRequest(str(body.get("instructions") or ""), texts, [], _END in json.dumps(items))
 
 
-def write_responses_events(body: Any, answer: Answer) -> Iterator[dict[str, Any]]:
+def write_responses_events(body: dict[str, Any], answer: Answer) -> Iterator[dict[str, Any]]:
     """Yield the events of an answer of the Responses API."""
-    number = len(body.get("input") or [])
+    number = len(_list(body.get("input")))
     if answer.tool and not answer.fault:
         item: dict[str, Any] = {
             "type": "function_call",
@@ -282,9 +301,11 @@ def write_responses_events(body: Any, answer: Answer) -> Iterator[dict[str, Any]
             **_find_namespace(body, answer.tool),
         }
     else:
-        content = [{"type": "output_text", "text": _spoil(answer.text, answer.fault), "annotations": []}]
+        content: list[dict[str, Any]] = [
+            {"type": "output_text", "text": _spoil(answer.text, answer.fault), "annotations": []}
+        ]
         item = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": content}
-    response = {"id": f"resp_{number}", "object": "response", "status": "in_progress", "output": []}
+    response: dict[str, Any] = {"id": f"resp_{number}", "object": "response", "status": "in_progress", "output": []}
     yield {"type": "response.created", "response": response}
     yield {"type": "response.output_item.done", "output_index": 0, "item": item}
     usage = {
@@ -298,12 +319,12 @@ def write_responses_events(body: Any, answer: Answer) -> Iterator[dict[str, Any]
     yield {"type": "response.completed", "response": done}
 
 
-def _find_namespace(body: Any, tool: str) -> dict[str, str]:
+def _find_namespace(body: dict[str, Any], tool: str) -> dict[str, str]:
     """Return the name space in which a request offers a tool."""
-    offered = [*(body.get("tools") or [])]
-    for item in body.get("input") or []:
-        offered += item.get("tools") or [] if item.get("type") == "additional_tools" else []
-    names = [one["name"] for one in offered for inner in one.get("tools") or [] if inner.get("name") == tool]
+    offered = _list(body.get("tools"))
+    for item in _list(body.get("input")):
+        offered = [*offered, *_list(item.get("tools"))]
+    names = [one["name"] for one in offered for inner in _list(one.get("tools")) if inner.get("name") == tool]
     return {"namespace": names[0]} if names else {}
 
 
@@ -339,6 +360,7 @@ def build_command(kind: str, program: str, folder: Path) -> list[str]:
     idea = EXAMPLES / "ideas" / "label_noise_calibration.json"
     words = ["run", "--idea", str(idea), "--model", f"cli:{program}", "--runs", str(folder), "--name", "run"]
     settings = {
+        "search.author": "always" if kind == "author" else "auto",
         **{name: value for name, value in SMALL_SETTINGS.items() if not name.startswith("models.")},
         "models.outage_timeout": 600,
         "paper.bib": str(EXAMPLES / "library.bib"),
@@ -384,7 +406,7 @@ def measure_study(kind: str, program: str, folder: Path, faults: int) -> dict[st
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=("study", "ablate"))
+    parser.add_argument("kind", choices=("study", "author", "ablate"))
     parser.add_argument("program", choices=("claude", "codex"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--bin", type=Path)

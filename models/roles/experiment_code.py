@@ -311,17 +311,19 @@ class Program(ProgramDescription):
 def _check_program(inputs: CodeInputs, program: Program) -> None:
     """Raise `SourceTreeError` if a program is not usable."""
     before = inputs.parent.files if inputs.parent else {}
-    changed = program.files or program.edits or program.removed
-    check_written_program(inputs, program, program.apply_to(before) if changed else before)
+    changed = bool(program.files or program.edits or program.removed)
+    check_written_program(inputs, program, program.apply_to(before) if changed else before, changed=changed)
 
 
-def check_written_program(inputs: CodeInputs, program: ProgramDescription, made: Mapping[str, str]) -> None:
-    """Raise `SourceTreeError` if a program with these files is not usable."""
+def check_written_program(
+    inputs: CodeInputs, program: ProgramDescription, made: Mapping[str, str], *, changed: bool
+) -> None:
+    """Raise `SourceTreeError` if a program with these files is not usable. `changed`: code was written."""
     if program.nothing_left and inputs.covered:
         return
     before = inputs.parent.files if inputs.parent else {}
     extended = inputs.kind == "improve" and collect_reads(before.get(ENTRY_FILE, "")) is not None
-    if made == before and (program.nothing_left or not extended):
+    if not changed and (program.nothing_left or not extended):
         raise SourceTreeError(
             "no code was written, and this task requires it: give files, or edits of those shown"
             + (f" (nothing_left says: {program.nothing_left})" if program.nothing_left else "")

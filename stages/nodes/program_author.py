@@ -99,7 +99,8 @@ async def let_author_write(
 
     async def check(answer: WrittenProgram, tree: str) -> str:
         try:
-            check_written_program(inputs, answer, await to_thread(runs.read_files, tree))
+            made = await to_thread(runs.read_files, tree)
+            check_written_program(inputs, answer, made, changed=made != before)
         except SourceTreeError as error:
             return str(error)
         return ""
