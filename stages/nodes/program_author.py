@@ -165,8 +165,8 @@ class _ProgramRuns:
             await to_thread(remove_tree, folder, ignore_errors=True)
         failure, printed = outcome.failure, [one.result.stdout_tail.rstrip() for one in outcome.folders.values()]
         if failure is None or (failure.kind == "no measurement" and given.file != ENTRY_FILE):
-            return "\n".join(filter(None, (*printed, f"[it ran to its end, {outcome.seconds:.1f} s]")))
-        words = (*printed, failure.traceback, f"[{failure.kind}: {failure.message}]")
+            return "\n".join(filter(None, (f"[it ran to its end, {outcome.seconds:.1f} s]", *printed)))
+        words = (f"[{failure.kind}: {failure.message}]", *printed, failure.traceback)
         raise CommandFailed("\n".join(filter(None, words)))
 
     def _choose_cells(self, files: Mapping[str, str], given: _RunArguments) -> tuple[Cell, ...]:
