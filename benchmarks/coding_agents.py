@@ -49,7 +49,8 @@ from tests.repositories import FILES, make_repository
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FAULTS = ("prose", "half", "empty", "error", "quota")
-QUOTA_SECONDS = 5
+QUOTA_SECONDS = 20
+"""Seconds for which a used-up quota refuses everything."""
 _ANSWER_TOOL = "StructuredOutput"
 """The tool by which Claude Code takes an answer that has a schema."""
 _END = "end your turn now"
@@ -85,6 +86,7 @@ class Researcher:
         self.requests = list[str]()
         self.answered, self.faulty = Counter[str](), Counter[str]()
         self.unknown, self.refused = list[str](), list[str]()
+        self.quota_until = 0.0
         self._noted = dict[str, ModelRequest]()
         self._every, self._faults = faults, itertools.cycle(FAULTS)
         self._offline, self._lock = OfflineResearcher(), threading.Lock()
@@ -109,8 +111,12 @@ class Researcher:
         role = request.role.name
         with self._lock:
             self.answered[role] += 1
+            if time.time() < self.quota_until:
+                return Answer(fault="quota")
             if self._every and sum(self.answered.values()) % self._every == 0:
                 self.faulty[fault := next(self._faults)] += 1
+                if fault == "quota":
+                    self.quota_until = time.time() + QUOTA_SECONDS
                 return Answer("I would rather explain: it depends.", fault=fault)
         if sent.is_done:
             return Answer("done")
@@ -190,7 +196,7 @@ def start_service(researcher: Researcher) -> ThreadingHTTPServer:
             if answer.fault == "error":
                 self._send_json(500, {"type": "error", "error": {"type": "api_error", "message": "boom"}})
             elif answer.fault == "quota":
-                at = int(time.time()) + QUOTA_SECONDS
+                at = int(researcher.quota_until) + 1
                 headers = {"anthropic-ratelimit-unified-status": "rejected", "anthropic-ratelimit-unified-reset": at}
                 words = {"type": "usage_limit_reached", "message": "The usage limit has been reached"}
                 words |= {"plan_type": "plus", "resets_at": at, "resets_in_seconds": QUOTA_SECONDS}

@@ -4,7 +4,7 @@ Both programs run with their own tools switched off, in an empty folder, without
 servers: an agent with credentials, network and a shell must not read what a stranger's repository says. What they print
 shows whether that worked (`AgentOutput.own_tool`).
 
-Sources: `claude --help` of 2.1.197 (print mode, stream-json), `codex exec --help` and `codex features list` of 0.171.0.
+Sources: `claude --help` of 2.1.332 (print mode, stream-json), `codex exec --help` and `codex features list` of 0.171.0.
 """
 
 from __future__ import annotations
