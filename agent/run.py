@@ -21,7 +21,7 @@ from labwright.agent.data import pin_data
 from labwright.agent.environment import describe_machine, format_environment, measure_machine_rate
 from labwright.agent.repository_setup import check_code, import_repository
 from labwright.agent.run_process import RunProcess, find_ending
-from labwright.agent.settings import Settings, adapt, list_differences
+from labwright.agent.settings import Settings, adapt, check_author, list_differences
 from labwright.models.errors import CatalogueError, ModelConfigError
 from labwright.models.failover import open_backend
 from labwright.models.replay import ReplayModel
@@ -77,6 +77,7 @@ def start_study(
     Invalid settings raise an error before anything is created, so nothing is left behind.
     """
     open_backend(settings.models)  # refuses an impossible model before anything is created
+    check_author(settings)
     (check_budget if kind == "paper" else check_prices_known)(settings)
     check_campaign(settings)
     isolation = describe_isolation(settings.sandbox)

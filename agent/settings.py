@@ -30,6 +30,7 @@ from labwright.agent.alerts import AlertSettings
 from labwright.agent.api_keys import read_keys
 from labwright.literature.settings import CatalogueCredentials, LiteratureSettings
 from labwright.models.budget import BudgetSettings
+from labwright.models.roles.coder import CODER
 from labwright.models.settings import SHORT_KEYS, ModelSettings, SubjectSettings
 from labwright.record.errors import UsageError
 from labwright.record.reducers.run_state import RunState
@@ -90,6 +91,15 @@ DURATION_SUFFIXES = ("timeout", "time_limit")
 
 class SettingsError(UsageError):
     """Raised when a setting is invalid. The message is one line that names the setting, its source and the fix."""
+
+
+def check_author(settings: Settings) -> None:
+    """Refuse to let an author write every program if the model is none. Raises `SettingsError`."""
+    names = [one.name for one in settings.models.list_candidates(CODER)]
+    if settings.search.author == "always" and names in ([], ["offline"]):
+        raise SettingsError(
+            "search.author=always: the offline model cannot work with tools; set models.coder, or search.author=auto"
+        )
 
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from labwright.inspector.author_steps import AUTHOR_ROLE
 from labwright.inspector.cell_text import format_remaining
 from labwright.inspector.safe_text import to_plain, to_plain_lines
 from labwright.record.cell_status import compute_node_cells, count_cells
@@ -140,7 +141,9 @@ def _describe_detail(node: Node, state: RunState) -> str:
         case "writing" if node.kind == "replicate":
             return "reuses the code of its parent"
         case "writing":
-            role = "plot" if node.source_sha256 or node.kind == "aggregate" else "code"
+            has_author = any((key.decision, key.role) == (node.decision, AUTHOR_ROLE) for key in state.calls.answers)
+            code = AUTHOR_ROLE if has_author else "code"
+            role = "plot" if node.source_sha256 or node.kind == "aggregate" else code
         case "waiting":
             return "waiting for a free slot"
         case "running":

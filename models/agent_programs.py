@@ -4,7 +4,7 @@ Both programs run with their own tools switched off, in an empty folder, without
 servers: an agent with credentials, network and a shell must not read what a stranger's repository says. What they print
 shows whether that worked (`AgentOutput.own_tool`).
 
-Sources: `claude --help` of 2.1.197 (print mode, stream-json), `codex exec --help` and `codex features list` of 0.171.0.
+Sources: `claude --help` of 2.1.332 (print mode, stream-json), `codex exec --help` and `codex features list` of 0.171.0.
 """
 
 from __future__ import annotations
@@ -363,6 +363,8 @@ _CLOCK = re.compile(
     r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))? ?(?P<half>[ap]m)(?: \((?P<zone>[\w/+-]+)\))?",
     re.IGNORECASE,
 )
+_JUST_PASSED = timedelta(minutes=10)
+"""A time of the day that passed so recently is today's: programs print the minute, and may print it late."""
 _MONTHS = tuple[str, ...]("jan feb mar apr may jun jul aug sep oct nov dec".split())
 
 
@@ -388,7 +390,7 @@ def parse_reset_time(text: str, now: float) -> float | None:
             at = at.replace(year=int(match["year"] or today.year), month=month, day=int(match["day"]))
             if at < today and not match["year"]:
                 at = at.replace(year=today.year + 1)
-        elif at < today:
+        elif at < today - _JUST_PASSED:
             at += timedelta(days=1)
     except (ValueError, KeyError, OSError):
         return None

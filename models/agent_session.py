@@ -28,6 +28,7 @@ MAX_IDLE_SECONDS = 3600.0
 """Seconds after which a session ends that waits for the result of a tool: nobody continues it."""
 _LAST_WORDS_SECONDS = 60.0
 """Seconds that a program has to end after it handed in, so that it reports its usage."""
+_DONE = "Your work is done: end your turn now."
 _EVENT_SECONDS = 0.1
 """Seconds by which the event of an answer may come later than the call of a tool in it."""
 
@@ -113,6 +114,8 @@ class AuthorSession:
         self.exchanges = list(conversation.exchanges)
         """What happened before the call that waits for its result."""
         self.pending: ToolCall | None = None
+        self._is_done = False
+        """Whether it handed in; it can call nothing more."""
         self._result: asyncio.Future[tuple[str, bool]] | None = None
         self._calls = asyncio.Queue[tuple[ToolCall, asyncio.Future[tuple[str, bool]]]]()
         self._reported = TokenUsage(usd=0.0, cached_usd=0.0)
@@ -169,7 +172,8 @@ class AuthorSession:
 
     async def end(self) -> None:
         """Let the program end after it handed in, or end it."""
-        self.deliver("Received; the program checks it. Your work is done: end your turn now.")
+        self._is_done = True
+        self.deliver(f"Received; the program checks it. {_DONE}")
         await asyncio.wait({self._task}, timeout=_LAST_WORDS_SECONDS)
         await self.close()
 
@@ -190,6 +194,8 @@ class AuthorSession:
         return 0.0 if self.process.seen.usd is None and self.process.seen.reports_cost else self.process.seen.usd
 
     async def _take_call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        if self._is_done:
+            return f"not done: you handed in. {_DONE}", True
         result = asyncio.get_running_loop().create_future()
         await self._calls.put((ToolCall(tool=tool[:100] or "?", arguments=arguments), result))
         try:

@@ -44,6 +44,8 @@ from labwright.record.schema.decisions import TokenUsage
 from labwright.record.schema.frozen_model import describe_validation_error, replace_unencodable
 
 CLI_PREFIX = "cli:"
+_MIN_QUOTA_SECONDS = 60.0
+"""Shortest wait for a quota, since programs print the minute of its end."""
 _LEFT_OUT = ("temperature", "max_tokens")
 
 _FLAG = re.compile(r"unknown option|unexpected argument|unrecogni[sz]ed (?:option|argument|subcommand)", re.IGNORECASE)
@@ -273,7 +275,9 @@ class CommandLineAgent(SingleModelBackend):
         if _QUOTA.search(text):
             now = time.time()
             at = seen.resets_at or parse_reset_time(text, now)
-            return QuotaSpent(f"{ended}; its quota is used up", None if at is None else max(0.0, at - now))
+            return QuotaSpent(
+                f"{ended}; its quota is used up", None if at is None else max(_MIN_QUOTA_SECONDS, at - now)
+            )
         if _CONTEXT.search(text):
             return ContextTooLong(f"{ended}; choose a model with more context, or set models.context_tokens")
         if _MODEL.search(text):

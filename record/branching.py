@@ -136,7 +136,8 @@ def copy_run(parent: RunFolder, target: RunFolder, state: RunState) -> None:
     """Copy the files that the state refers to, and verify the copies. Raises `RecordError`, `OSError`."""
     for name in COPIED_WHOLE:
         _copy(parent.root / name, target.root / name)
-    _copy(parent.root / "code" / "mirror", target.root / "code" / "mirror")
+    for mirror in ("mirror", "programs"):
+        _copy(parent.root / "code" / mirror, target.root / "code" / mirror)
     copy_exchanges(parent.root, target.root)
     for node in state.nodes.values():
         if node.source_sha256:

@@ -64,6 +64,11 @@ class SearchSettings(FrozenModel):
     max_debug_depth: int = Field(
         default=3, ge=0, description="maximum consecutive debug attempts; AI-Scientist-v2, table 3"
     )
+    author: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="whether an author, a model that works with tools (docs/models.md), writes programs of own-data "
+        "studies. auto: only where two repairs in a row failed; always: every program; never: each is one answer",
+    )
     debug_prob: float = Field(
         default=1.0, ge=0, le=1, description="probability of debugging a buggy leaf first; AI-Scientist-v2, table 3"
     )

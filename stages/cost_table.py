@@ -48,8 +48,10 @@ from labwright.search.policy import MAX_LATE_DEBUGS
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import MAX_COMPARISONS
 from labwright.stages.settings import (
+    FAILED_REPAIRS,
     MAX_ABLATION_PLAN_CALLS,
     MAX_AMEND_CALLS,
+    MAX_AUTHOR_STEPS,
     MAX_DIGEST_ROUNDS,
     MAX_OUTLINE_CALLS,
     MAX_PLAN_CALLS,
@@ -69,6 +71,8 @@ USUAL_MISSING_ABLATIONS = 1
 """Ablations that a reviewer requests, if any: the median of AblationBench, table 2."""
 MAX_READER_CALLS = 8
 """Maximum number of calls that read a version: four batches of sentences, each asked twice."""
+USUAL_AUTHOR_STEPS = 9
+"""Tool calls of an author: 7 to 11 in the studies of three public repositories."""
 USUAL_REPLOTS = 0.3
 """Additional plotting attempts per node: 2 of 16 in offline runs, 2 of 3 with a language model."""
 REPLICATES = "replicates"
@@ -248,7 +252,9 @@ class CostTable:
             aggregates = stage == "agenda" and seeds[stage] > 0
             reviewed = searched * works * (stage != "preliminary")
             plots = aggregates + (searched * works + aggregates * most) * replots
-            yield stage, roles.CODE, code, written[stage]
+            by_author = self._count_author_programs(written[stage], most=most)
+            yield stage, roles.CODE, code, written[stage] - by_author
+            yield stage, roles.CODER, code, by_author * (MAX_AUTHOR_STEPS if most else USUAL_AUTHOR_STEPS)
             yield stage, roles.FEEDBACK, code, searched * works
             yield stage, roles.PLOT, picture, plots
             yield stage, roles.VISION, picture, reviewed + plots
@@ -289,6 +295,16 @@ class CostTable:
         yield "missing", roles.REFLECT, Rank.MISSING, revisions
         yield "judge", roles.INFLUENCE, Rank.JUDGE, (MAX_CALLS if most else 2) * paper.judge
         yield "judge", roles.JUDGE, Rank.JUDGE, paper.judge
+
+    def _count_author_programs(self, written: float, *, most: bool) -> float:
+        """Count the programs of a stage that an author writes (`stages.nodes.program_author.wants_author`)."""
+        names = [one.name for one in self.models.list_candidates(roles.CODER)]
+        if self.planner is roles.REPOSITORY_PLAN or names in ([], ["offline"]) or self.search.author == "never":
+            return 0
+        if self.search.author == "always":
+            return written
+        chain = 2 + FAILED_REPAIRS  # a program, its failed repairs, and that of the author
+        return most * (self.search.max_debug_depth > FAILED_REPAIRS) * (written // chain)
 
     # --- the cost of one call or experiment -------------------------------------------------------------------------
 
@@ -366,7 +382,12 @@ class CostTable:
             again = min(USUAL_REPLOTS, self.paper.replots)
             calls = {roles.VISION: 1 + again, roles.PLOT: again + (action.kind == "aggregate")}
             if action.kind != "aggregate":
-                calls |= {roles.FEEDBACK: 1, roles.CODE: action.kind != "tune"}
+                by_author = self._count_author_programs(1, most=False)
+                calls |= {
+                    roles.FEEDBACK: 1,
+                    roles.CODE: (action.kind != "tune") * (1 - by_author),
+                    roles.CODER: (action.kind != "tune") * by_author * USUAL_AUTHOR_STEPS,
+                }
         runs = isinstance(action, ExpandTree) and action.kind != "aggregate"
         return sum_costs(
             (

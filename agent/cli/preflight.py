@@ -19,7 +19,7 @@ from labwright.agent.budget import check_budget
 from labwright.agent.cli.errors import print_to_stderr
 from labwright.agent.data import check_unchanged, survey_own_data
 from labwright.agent.run import check_unstarted
-from labwright.agent.settings import Settings, adapt
+from labwright.agent.settings import Settings, adapt, check_author
 from labwright.literature.bibtex import read_user_library
 from labwright.models.failover import open_backend
 from labwright.record.errors import UsageError
@@ -74,6 +74,7 @@ def check_components(settings: Settings, *, template: bool = True) -> None:
         read_user_library(settings.paper.bib)
     check_papers(settings.paper.papers)
     open_backend(settings.models)
+    check_author(settings)
     check_budget(settings)
     check_isolation(settings.sandbox)
 

@@ -1,4 +1,4 @@
-"""An author of changes to a repository: it works with tools and hands in a typed result (`models.author`)."""
+"""An author of code: it works with tools and hands in a typed result (`models.author`)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,14 @@ class CoderFact(FrozenModel):
     text: str
 
 
+AuthorTask = Literal["prepare", "parts", "experiment", "arms", "conclusion", "program"]
+
+
 class CoderInputs(FrozenModel):
     """A task of an author; each task is a subclass with the type of its result."""
 
     result: ClassVar[type[HandIn]] = HandIn
-    task: Literal["prepare", "parts", "experiment", "arms", "conclusion"]
+    task: AuthorTask
     frozen: tuple[str, ...] = Field(default=(), description="patterns of files that may not change")
     known: tuple[CoderFact, ...] = Field(default=(), description="what the program knows already")
     surroundings: Annotated[str, EnvironmentField("")] = Field(default="", description="the machine and the limits")

@@ -1,15 +1,16 @@
-"""Write an experiment (`code`). Also defines the inputs about the study, its nodes and their runs that several roles
-share.
+"""Write an experiment (`code`, or `coder` with tools). Also defines the inputs about the study, its nodes and their
+runs that several roles share.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from labwright.models.roles.coder import AuthorTask, CoderInputs, HandIn
 from labwright.models.roles.role import EnvironmentField, Role
 from labwright.record.ablation import Ablation
 from labwright.record.estimands import list_main_arms
@@ -252,21 +253,14 @@ def check_added_arms(inputs: AuthorInputs, added: tuple[str, ...], *, named: boo
         raise SourceTreeError("arms is empty: name the arm that this ablation measures, such as without-<part>")
 
 
-class Program(FrozenModel):
-    """An experiment and its plots as files and edits of the parent's files, or why none is worth running."""
+class ProgramDescription(FrozenModel):
+    """What a program does, or why none is worth running."""
 
     title: str = Field(description="up to ten words")
     plan: str = Field(description="description of the experiment and its purpose, in a few sentences")
     varies: str = Field(
         description="the one thing that distinguishes this node, e.g. 'a wider network' or 'without label smoothing'"
     )
-    files: tuple[WholeFile, ...] = Field(
-        default=(), description="whole files: for a draft all files, otherwise those that are new or rewritten"
-    )
-    edits: tuple[SourceEdit, ...] = Field(
-        default=(), description="changes of the parent's files; files not named stay as they are"
-    )
-    removed: tuple[str, ...] = Field(default=(), description="paths of the parent's files that are no longer needed")
     arms: tuple[str, ...] = Field(
         default=(),
         description="names of arms measured in addition to those of the data plan, such as that of an ablation",
@@ -274,6 +268,35 @@ class Program(FrozenModel):
     nothing_left: str = Field(
         default="", description="only if your task offers it: why nothing is worth trying; then give nothing else"
     )
+
+    def list_added_arms(self, inputs: AuthorInputs) -> tuple[str, ...]:
+        """Return the arms measured in addition to those of the data plan: those of an ablation, or of a node that
+        fixes one.
+        """
+        return list_added_arms(inputs, self.arms)
+
+
+class WrittenProgram(ProgramDescription, HandIn):
+    """What an author hands in: its files are those of its scratch copy."""
+
+
+class ProgramInputs(CodeInputs, CoderInputs):
+    """Inputs of an author that writes a program in a scratch copy of the parent's files."""
+
+    result: ClassVar[type[HandIn]] = WrittenProgram
+    task: AuthorTask = "program"
+
+
+class Program(ProgramDescription):
+    """An experiment and its plots as files and edits of the parent's files."""
+
+    files: tuple[WholeFile, ...] = Field(
+        default=(), description="whole files: for a draft all files, otherwise those that are new or rewritten"
+    )
+    edits: tuple[SourceEdit, ...] = Field(
+        default=(), description="changes of the parent's files; files not named stay as they are"
+    )
+    removed: tuple[str, ...] = Field(default=(), description="paths of the parent's files that are no longer needed")
 
     def apply_to(self, before: Mapping[str, str]) -> dict[str, str]:
         """Apply the answer to the parent's files.
@@ -284,27 +307,28 @@ class Program(FrozenModel):
         check_program(made)
         return made
 
-    def list_added_arms(self, inputs: AuthorInputs) -> tuple[str, ...]:
-        """Return the arms measured in addition to those of the data plan: those of an ablation, or of a node that
-        fixes one.
-        """
-        return list_added_arms(inputs, self.arms)
-
 
 def _check_program(inputs: CodeInputs, program: Program) -> None:
     """Raise `SourceTreeError` if a program is not usable."""
+    before = inputs.parent.files if inputs.parent else {}
+    changed = bool(program.files or program.edits or program.removed)
+    check_written_program(inputs, program, program.apply_to(before) if changed else before, changed=changed)
+
+
+def check_written_program(
+    inputs: CodeInputs, program: ProgramDescription, made: Mapping[str, str], *, changed: bool
+) -> None:
+    """Raise `SourceTreeError` if a program with these files is not usable. `changed`: code was written."""
     if program.nothing_left and inputs.covered:
         return
-    extended = (
-        inputs.kind == "improve" and inputs.parent is not None and collect_reads(inputs.parent.experiment) is not None
-    )
-    changed = program.files or program.edits or program.removed
+    before = inputs.parent.files if inputs.parent else {}
+    extended = inputs.kind == "improve" and collect_reads(before.get(ENTRY_FILE, "")) is not None
     if not changed and (program.nothing_left or not extended):
         raise SourceTreeError(
             "no code was written, and this task requires it: give files, or edits of those shown"
             + (f" (nothing_left says: {program.nothing_left})" if program.nothing_left else "")
         )
-    made = program.apply_to(inputs.parent.files if inputs.parent else {})
+    check_program(made)
     of_cells = collect_reads(made[ENTRY_FILE]) is not None
     planned = inputs.ablation if inputs.stage == "ablation" else None
     if planned is not None and program.arms and planned.name not in program.arms:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from labwright.models.roles.coder import CoderInputs, HandIn
+from labwright.models.roles.coder import AuthorTask, CoderInputs, HandIn
 from labwright.models.roles.repository import ShownFile, Word
 from labwright.models.roles.role import Role
 from labwright.record.schema.frozen_model import FrozenModel
@@ -51,7 +51,7 @@ class ExperimentScript(HandIn):
 
 class ExperimentInputs(CoderInputs):
     result: ClassVar[type[HandIn]] = ExperimentScript
-    task: Literal["prepare", "parts", "experiment", "arms", "conclusion"] = "experiment"
+    task: AuthorTask = "experiment"
 
 
 class WrittenConclusion(HandIn):
@@ -62,7 +62,7 @@ class WrittenConclusion(HandIn):
 
 class ConclusionTaskInputs(CoderInputs):
     result: ClassVar[type[HandIn]] = WrittenConclusion
-    task: Literal["prepare", "parts", "experiment", "arms", "conclusion"] = "conclusion"
+    task: AuthorTask = "conclusion"
 
 
 class ListedValue(FrozenModel):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from labwright.models.roles.coder import CoderInputs, HandIn
+from labwright.models.roles.coder import AuthorTask, CoderInputs, HandIn
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.repository import MetricDirection, RepositoryEdit
 
@@ -48,7 +48,7 @@ class PreparedCommand(HandIn):
 
 class PrepareInputs(CoderInputs):
     result: ClassVar[type[HandIn]] = PreparedCommand
-    task: Literal["prepare", "parts", "experiment", "arms", "conclusion"] = "prepare"
+    task: AuthorTask = "prepare"
 
 
 class PartWay(FrozenModel):
@@ -84,4 +84,4 @@ class ProposedParts(HandIn):
 
 class PartsInputs(CoderInputs):
     result: ClassVar[type[HandIn]] = ProposedParts
-    task: Literal["prepare", "parts", "experiment", "arms", "conclusion"] = "parts"
+    task: AuthorTask = "parts"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
-from labwright.models.roles.coder import CoderInputs, HandIn
+from labwright.models.roles.coder import AuthorTask, CoderInputs, HandIn
 from labwright.models.roles.experiment_code import AuthorInputs, check_added_arms, list_added_arms
 from labwright.models.roles.repository import ShownFile, Word
 from labwright.record.schema.frozen_model import FrozenModel
@@ -82,7 +82,7 @@ class Patches(HandIn):
 
 class PatchingInputs(AuthorInputs, CoderInputs):
     result: ClassVar[type[HandIn]] = Patches
-    task: Literal["prepare", "parts", "experiment", "arms", "conclusion"] = "arms"
+    task: AuthorTask = "arms"
     repository: ShownRepository
     start: str = Field(default="", description="the arm with whose files the scratch copy starts; empty: the baseline")
     made: tuple[ShownArm, ...] = Field(default=(), description="arms of the starting node")

@@ -37,6 +37,8 @@ _GIT_CONFIG_KEYS = (
     "repositoryformatversion filemode bare symlinks ignorecase precomposeunicode logallrefupdates".split()
 )
 """Settings that git itself writes into the configuration of a new repository."""
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""The tree without files, which every repository has."""
 LINKED_FILE_BYTES = 2**20
 """Size in bytes; larger files are linked read-only into each checkout instead of being copied."""
 MAX_HISTORY_BYTES = 200 * 10**6
@@ -95,6 +97,12 @@ class GitMirror:
                     tree = source.write_snapshot(self.folder / "objects", Path(place) / "index")
                 commit = self.commit(tree, commit, "uncommitted changes")
         return self.describe_import(commit, tree)
+
+    def import_files(self, files: Mapping[str, str]) -> str:
+        """Return the tree of text files by path, creating the mirror if necessary."""
+        if not self.folder.exists():
+            os.rename(self._init_part(), self.folder)
+        return self.replace_files(_EMPTY_TREE, files)
 
     def describe_import(self, commit: str, tree: str) -> ImportedTree:
         """Describe what `import_head` imported."""
@@ -319,14 +327,18 @@ class GitMirror:
 
     def _fetch(self, url: str, *words: str) -> None:
         """Fetch from another repository without linking to it, creating the mirror if necessary."""
-        target = self.folder if self.folder.exists() else self.folder.with_name(self.folder.name + ".part")
-        if target != self.folder:
-            shutil.rmtree(target, ignore_errors=True)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            run_git(target.parent, ("init", "--quiet", "--bare", "--template=", str(target)))
+        target = self.folder if self.folder.exists() else self._init_part()
         run_git(target, ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", url, *words))
         if target != self.folder:
             os.rename(target, self.folder)
+
+    def _init_part(self) -> Path:
+        """Create an empty bare repository, which is renamed to the mirror once it is complete."""
+        part = self.folder.with_name(self.folder.name + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.parent.mkdir(parents=True, exist_ok=True)
+        run_git(part.parent, ("init", "--quiet", "--bare", "--template=", str(part)))
+        return part
 
     def _find_faults(self, tree: str) -> tuple[str, ...]:
         faults: list[str] = []

@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from itertools import accumulate, islice, takewhile
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -96,18 +97,20 @@ class ToolResult:
     failed: bool = False
 
 
-class _Arguments(BaseModel):
+class ToolArguments(BaseModel):
+    """Arguments of a tool; the docstrings of the fields describe them to the model."""
+
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class _ListArguments(_Arguments):
+class _ListArguments(ToolArguments):
     path: str = ""
     """Folder, relative to the top of the repository; empty: the top."""
     recursive: bool = False
     """Whether to include the files of subfolders."""
 
 
-class _ReadArguments(_Arguments):
+class _ReadArguments(ToolArguments):
     path: str
     """File, relative to the top of the repository."""
     first: int = Field(default=1, ge=1)
@@ -116,7 +119,7 @@ class _ReadArguments(_Arguments):
     """Number of the last line; null: the end of the file."""
 
 
-class _SearchArguments(_Arguments):
+class _SearchArguments(ToolArguments):
     pattern: str
     """Regular expression (Python), matched line by line."""
     path: str = ""
@@ -125,7 +128,7 @@ class _SearchArguments(_Arguments):
     """Pattern of file names, such as *.py."""
 
 
-class _EditArguments(_Arguments):
+class _EditArguments(ToolArguments):
     path: str
     """File, relative to the top of the repository."""
     old: str = Field(min_length=1)
@@ -134,26 +137,46 @@ class _EditArguments(_Arguments):
     """Text in its place."""
 
 
-class _WriteArguments(_Arguments):
+class _WriteArguments(ToolArguments):
     path: str
     """File, relative to the top of the repository; it and its folders are created if they do not exist."""
     text: str
     """The whole content of the file."""
 
 
-class _RunArguments(_Arguments):
+class _RunArguments(ToolArguments):
     command: str = Field(min_length=1)
     """Shell command, run at the top of the repository."""
     seconds: float = Field(default=60.0, gt=0)
     """Time limit; then the command and everything that it started are killed."""
 
 
-class _RefusedCall(SandboxError):
+class RefusedCall(SandboxError):
     """A call with arguments that are not allowed."""
 
 
-class _CommandFailed(SandboxError):
+class CommandFailed(SandboxError):
     """A command that ended with an error or was killed; the message is its output."""
+
+
+@dataclass(frozen=True)
+class RunTool:
+    """The tool `run`, in place of shell commands: its function gets the current tree and the arguments, and raises
+    `RefusedCall` or `CommandFailed`."""
+
+    arguments: type[ToolArguments]
+    description: str
+    function: Callable[[str, Any], Awaitable[str]]
+
+
+@dataclass(frozen=True)
+class _Shell:
+    """How shell commands run."""
+
+    environment: CommandEnvironment
+    run_command: RunCommand
+    env: Mapping[str, str]
+    max_seconds: float
 
 
 @asynccontextmanager
@@ -176,55 +199,76 @@ async def open_scratch_tree(
     text that the author sees, as `OutputRedactor.redact` does. `max_seconds` bounds one command. Raises
     `RepositoryError`, `OSError`.
     """
-    folder = mirror.folder.parent / "scratch" / name
-    opened = ScratchTree(mirror, tree, environment, run_command, folder, frozen, env or {}, redact, max_seconds)
+    shell = _Shell(environment, run_command, env or {}, max_seconds)
+    async with _open(ScratchTree(mirror, tree, shell, _place(mirror, name), frozen, redact)) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def open_program_tree(mirror: GitMirror, tree: str, run: RunTool, *, name: str) -> AsyncGenerator[ScratchTree]:
+    """The same for the program of an experiment, in which no shell commands run.
+
+    Raises `RepositoryError`, `OSError`.
+    """
+    async with _open(ScratchTree(mirror, tree, run, _place(mirror, name), (), str)) as opened:
+        yield opened
+
+
+def _place(mirror: GitMirror, name: str) -> Path:
+    return mirror.folder.parent / "scratch" / name
+
+
+@asynccontextmanager
+async def _open(opened: ScratchTree) -> AsyncGenerator[ScratchTree]:
     try:
-        await asyncio.to_thread(opened.restore, tree)
+        await asyncio.to_thread(opened.restore, opened.tree)
         yield opened
     finally:
         await asyncio.to_thread(opened.close)
 
 
 class ScratchTree:
-    """Tools over one checkout. Calls are carried out one after the other. Make it with `open_scratch_tree`."""
+    """Tools over one checkout. Calls are carried out one after the other.
+
+    Made by `open_scratch_tree` or `open_program_tree`.
+    """
 
     def __init__(
         self,
         mirror: GitMirror,
         start: str,
-        environment: CommandEnvironment,
-        run_command: RunCommand,
+        runner: _Shell | RunTool,
         folder: Path,
         frozen: Sequence[str],
-        env: Mapping[str, str],
         redact: Callable[[str], str],
-        max_seconds: float,
     ) -> None:
         self.tree = self.start = start
         """Git tree ids: the current tree, and the one that the checkout started from."""
-        self._mirror, self._environment, self._run_command = mirror, environment, run_command
-        self._folder, self._frozen, self._env, self._redact = folder, tuple(frozen), dict(env), redact
-        self._max_seconds = max_seconds
+        self._mirror, self._folder, self._frozen, self._redact = mirror, folder, tuple(frozen), redact
         self._large_files = folder
         self._files: dict[str, TreeFile] = {}
         self._signatures: dict[str, tuple[int, ...]] = {}
         """Path -> times, size and number of the file, as of the current tree."""
         self._lock = asyncio.Lock()
         self._searcher = LimitedProcess(_SEARCH_MEMORY_BYTES, _SEARCH_SECONDS)
-        self._tools: dict[str, tuple[type[_Arguments], str, Callable[[Any], Awaitable[str]]]] = {
+        self._tools: dict[str, tuple[type[ToolArguments], str, Callable[[Any], Awaitable[str]]]] = {
             "list": (_ListArguments, "List the files of a folder with their sizes in bytes.", self._list),
             "read": (_ReadArguments, "Read a text file, or some of its lines.", self._read),
             "search": (_SearchArguments, "Find the lines of text files that match an expression.", self._search),
             "edit": (_EditArguments, "Replace a piece of text in a file.", self._edit),
             "write": (_WriteArguments, "Create a text file, or replace its content.", self._write),
-            "run": (
-                _RunArguments,
-                f"Run a shell command for at most {max_seconds:g} seconds and return what it prints. There is no "
-                "network. Text files of the repository that the command changes or deletes become part of your change; "
-                "files that it creates do not, but stay for later commands.",
-                self._run,
-            ),
         }
+        if isinstance(runner, RunTool):
+            function = runner.function
+            self._tools["run"] = (runner.arguments, runner.description, lambda given: function(self.tree, given))
+        else:
+            self._tools["run"] = (
+                _RunArguments,
+                f"Run a shell command for at most {runner.max_seconds:g} seconds and return what it prints. There is "
+                "no network. Text files of the repository that the command changes or deletes become part of your "
+                "change; files that it creates do not, but stay for later commands.",
+                partial(self._run, runner),
+            )
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -242,10 +286,10 @@ class ScratchTree:
         async with self._lock:
             try:
                 if name not in self._tools:
-                    raise _RefusedCall(f"there is no tool {name!r}: use {', '.join(self._tools)}")
+                    raise RefusedCall(f"there is no tool {name!r}: use {', '.join(self._tools)}")
                 kind, _, function = self._tools[name]
                 text, failed = await function(kind.model_validate(dict(arguments))), False
-            except _CommandFailed as error:
+            except CommandFailed as error:
                 text, failed = str(error), True
             except ValidationError as error:
                 text, failed = _describe_problem(name, error), True
@@ -310,7 +354,7 @@ class ScratchTree:
             with self._open(path, MAX_READ_BYTES) as file:
                 text = decode_text(file.read())
             if text is None:
-                raise _RefusedCall(f"{path} is not a text file")
+                raise RefusedCall(f"{path} is not a text file")
             lines = text.splitlines(keepends=True)
             last = min(given.last or len(lines), len(lines))
             shown = _take_lines(lines[given.first - 1 : last])
@@ -325,7 +369,7 @@ class ScratchTree:
         try:
             re.compile(given.pattern)
         except (re.error, RecursionError, OverflowError) as error:
-            raise _RefusedCall(f"pattern: {error}; write a regular expression of Python") from None
+            raise RefusedCall(f"pattern: {error}; write a regular expression of Python") from None
         return await asyncio.to_thread(
             self._searcher.call,
             _search_files,
@@ -343,7 +387,7 @@ class ScratchTree:
             with self._open(path, MAX_TEXT_BYTES) as file:
                 before = decode_text(file.read())
             if before is None:
-                raise _RefusedCall(f"{path} is not a text file")
+                raise RefusedCall(f"{path} is not a text file")
             self._put(path, apply_edit(before, RepositoryEdit(path=path, old=given.old, new=given.new)))
             line = before[: before.index(given.old)].count("\n") + 1
             return f"{path}: text at line {line} replaced"
@@ -356,33 +400,33 @@ class ScratchTree:
         def write() -> str:
             status = read_status(self._folder, path)
             if status is not None and not stat.S_ISREG(status.st_mode):
-                raise _RefusedCall(f"{path} is a folder, a link or no plain file: choose another path")
+                raise RefusedCall(f"{path} is a folder, a link or no plain file: choose another path")
             self._put(path, given.text)
             return f"{path}: {len(given.text.splitlines())} lines written"
 
         return await asyncio.to_thread(write)
 
-    async def _run(self, given: _RunArguments) -> str:
+    async def _run(self, shell: _Shell, given: _RunArguments) -> str:
         if "\0" in given.command:
-            raise _RefusedCall("command: it contains a character that no command line can contain")
+            raise RefusedCall("command: it contains a character that no command line can contain")
         job = CommandJob(
             "a command of the author",
             self._folder,
             ("bash" if shutil.which("bash") else "sh", "-c", given.command),
-            self._environment,
-            min(given.seconds, self._max_seconds),
-            env=self._env,
+            shell.environment,
+            min(given.seconds, shell.max_seconds),
+            env=shell.env,
             readable=(self._large_files,),
         )
         try:
-            outcome = await self._run_command(job)
+            outcome = await shell.run_command(job)
         finally:
             notes = await asyncio.to_thread(self._take_changes)
         failure = outcome.failure
         ended = "exit code 0" if failure is None else failure.message.partition("\n")[0]
         text = "\n".join(filter(None, [outcome.output.rstrip(), f"[{ended}, {outcome.seconds:.1f} s]", *notes]))
         if failure is not None:
-            raise _CommandFailed(text)
+            raise CommandFailed(text)
         return text
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -390,7 +434,7 @@ class ScratchTree:
     def _check_changeable(self, raw: str) -> str:
         path = _check_path(raw)
         if pattern := next((pattern for pattern in self._frozen if fnmatch(path, pattern)), ""):
-            raise _RefusedCall(f"{path} is frozen ({pattern}) and may not change")
+            raise RefusedCall(f"{path} is frozen ({pattern}) and may not change")
         return path
 
     def _resolve_large_file(self, path: str, status: os.stat_result) -> os.stat_result:
@@ -410,7 +454,7 @@ class ScratchTree:
         """Write a file of the author to the checkout and to the tree."""
         data = replace_unencodable(text).encode()
         if len(data) > MAX_TEXT_BYTES:
-            raise _RefusedCall(f"{path} would have {len(data)} bytes, more than the limit of {MAX_TEXT_BYTES}")
+            raise RefusedCall(f"{path} would have {len(data)} bytes, more than the limit of {MAX_TEXT_BYTES}")
         tree = self._mirror.replace_files(self.tree, {path: data.decode()})
         self._write_plain(path, data)
         self._set_tree(tree)
@@ -536,7 +580,7 @@ def _take_lines(lines: Sequence[str]) -> Sequence[str]:
 def _check_path(raw: str, top: str = "") -> str:
     """Return a path in the repository in its plain form; `top` is the top folder, if it is allowed.
 
-    Raises `_RefusedCall` for a path that leads outside, into `.git`, or has characters that are not printable.
+    Raises `RefusedCall` for a path that leads outside, into `.git`, or has characters that are not printable.
     """
     parts = PurePosixPath(raw).parts
     why = (
@@ -551,7 +595,7 @@ def _check_path(raw: str, top: str = "") -> str:
         else ""
     )
     if why:
-        raise _RefusedCall(f"{raw[:200]!r} {why}")
+        raise RefusedCall(f"{raw[:200]!r} {why}")
     return "/".join(parts) or top
 
 

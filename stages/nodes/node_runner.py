@@ -16,7 +16,7 @@ from typing import cast
 
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from labwright.models.roles.experiment_code import CODE, Program
+from labwright.models.roles.experiment_code import CODE, Program, ProgramDescription
 from labwright.models.roles.figures import PLOT, PlotInputs
 from labwright.models.roles.node_assessment import FEEDBACK
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodeProposed, NodeSuspected
@@ -58,6 +58,7 @@ from labwright.stages.nodes.node_cells import (
 )
 from labwright.stages.nodes.node_plots import draw_plots
 from labwright.stages.nodes.plot_inputs import PlotArrays, list_array_folders
+from labwright.stages.nodes.program_author import let_author_write, wants_author
 from labwright.stages.nodes.repository_program import build_repository_program, read_plot_script
 from labwright.stages.prompt_inputs import (
     build_code_inputs,
@@ -245,12 +246,7 @@ class NodeRunner:
             program, files, added = await build_repository_program(self.context, self.decided, self.client, self.view)
         else:
             await self.wait_for_earlier_drafts()
-            inputs = build_code_inputs(self.context, self.decided)
-            program = await self.client.ask(CODE, inputs)
-            if program.nothing_left and inputs.covered:
-                raise NothingLeftError(program.nothing_left)
-            files = program.apply_to(inputs.parent.files if inputs.parent else {})
-            added = program.list_added_arms(inputs)
+            program, files, added = await self.write_program()
         varies = program.varies
         if self.action.kind == "debug":  # still the same variation, whose constants it may have changed
             varies = "; fixed: ".join(filter(None, (self.parent.varies, varies)))
@@ -268,6 +264,23 @@ class NodeRunner:
                 arms=arms or added,
             )
         )
+
+    async def write_program(self) -> tuple[ProgramDescription, dict[str, str], tuple[str, ...]]:
+        """Return the program that a model writes, its files, and the arms outside the plan: one answer, or the work of
+        an author with tools. Raises `NothingLeftError`, `ModelError`."""
+        inputs = build_code_inputs(self.context, self.decided)
+        if wants_author(self.context, self.decided, self.view):
+            program, files = await let_author_write(
+                self.context, self.decided, self.client, self.view, inputs, self.list_artifacts()
+            )
+        else:
+            program = await self.client.ask(CODE, inputs)
+            files = {}
+        if program.nothing_left and inputs.covered:
+            raise NothingLeftError(program.nothing_left)
+        if isinstance(program, Program):
+            files = program.apply_to(inputs.parent.files if inputs.parent else {})
+        return program, files, program.list_added_arms(inputs)
 
     async def wait_for_earlier_drafts(self) -> None:
         """Wait until the drafts decided before this one are written, so that it can choose another design."""

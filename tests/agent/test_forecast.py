@@ -156,6 +156,19 @@ def test_every_role_is_counted_and_has_its_tokens() -> None:
     assert roles == {name for name, role in ROLES.items() if role.typical_tokens != (0, 0)}
 
 
+@pytest.mark.parametrize(
+    ("author", "depth", "code", "coder"),
+    [("never", 3, 10, 0), ("auto", 3, 10, 24), ("auto", 2, 10, 0), ("always", 3, 0, 240)],
+)
+def test_the_calls_of_authors_are_forecast(author: str, depth: int, code: int, coder: int) -> None:
+    search = {"author": author, "max_debug_depth": depth, "num_drafts": 3, "planned_ablations": 0}
+    limits = {stage: {"nodes": nodes} for stage, nodes in zip(STAGES, (4, 1, 3, 2), strict=True)}
+    others = {"models.name": "openai:some-model", "paper.missing_ablations": 0, "search": {**search, **limits}}
+    found = {one.role: one for one in cast(others).calls}
+    amounts = {role: found[role].most if role in found else 0 for role in ("code", "coder")}
+    assert amounts == {"code": code, "coder": coder}
+
+
 @given(st.integers(1, 40), st.integers(1, 8), st.integers(0, 10), st.integers(1, 16), st.integers(0, 5))
 def test_the_likely_never_exceeds_the_most_and_limits_only_add(
     nodes: int, drafts: int, seeds: int, workers: int, replots: int

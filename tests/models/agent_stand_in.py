@@ -1,6 +1,7 @@
 """Scripted stand-ins for the programs `claude` and `codex`: small executables that print what those print.
 
-`script` is a list of lines to print, of `CallTool` (over MCP, as the programs do) and of an exit code at the end.
+`script` is a list of lines to print, of `call_tool` (over MCP, as the programs do), of `LOOK_UP` (an answer that
+`StandIn.add_answer` noted before) and of an exit code at the end.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ if sys.argv[1:2] == ["debug"]:
     print(open(place + "/catalogue.json").read())
     sys.exit(0)
 runs = len(os.listdir(place + "/runs"))
+asked = sys.stdin.read()
 with open(f"{{place}}/runs/{{runs:03}}", "w") as file:
-    json.dump({{"argv": sys.argv[1:], "stdin": sys.stdin.read(), "env": dict(os.environ), "cwd": os.listdir()}}, file)
+    json.dump({{"argv": sys.argv[1:], "stdin": asked, "env": dict(os.environ), "cwd": os.listdir()}}, file)
 scripts = json.load(open(place + "/scripts.json"))
 words, server = sys.argv[1:], None
 if "--mcp-config" in words:
@@ -46,6 +48,11 @@ for number, step in enumerate(scripts[min(runs, len(scripts) - 1)]):
     if isinstance(step, float):
         subprocess.Popen(["sleep", str(step)], start_new_session=False)
         time.sleep(step)
+    elif step == "look up":
+        notes = [json.load(open(f"{{place}}/answers/{{name}}")) for name in os.listdir(place + "/answers")]
+        fits = [note for note in notes if note["user"] in asked or json.dumps(note["user"])[1:-1] in asked]
+        for event in max(fits, key=lambda note: len(note["user"]))["events"]:
+            print(json.dumps(event), flush=True)
     elif isinstance(step, dict) and "call" in step:
         answer = ask(number + 2, "tools/call", {{"name": step["call"], "arguments": step["arguments"]}})
         with open(place + "/results", "a") as file:
@@ -62,6 +69,7 @@ class StandIn:
         self._place = folder / name
         (self._place / "runs").mkdir(parents=True)
         (self._place / "bin").mkdir()
+        (self._place / "answers").mkdir()
         program = self._place / "bin" / name
         program.write_text(PROGRAM.format(python=sys.executable, place=str(self._place)))
         program.chmod(0o755)
@@ -73,6 +81,16 @@ class StandIn:
     def runs(self) -> list[dict[str, Any]]:
         """Arguments, input and environment of each start."""
         return [json.loads(path.read_text()) for path in sorted((self._place / "runs").iterdir())]
+
+    def add_answer(self, user: str, answer: dict[str, Any]) -> None:
+        """Note what to print when a script looks up the answer to this prompt."""
+        text = json.dumps(answer)
+        printed = [claude_init("StructuredOutput"), claude_result(answer)]
+        if self._place.name == "codex":
+            printed = [codex_message(text), codex_end()]
+        note = self._place / "answers" / f"{len(os.listdir(self._place / 'answers')):03}"
+        note.with_suffix(".part").write_text(json.dumps({"user": user, "events": printed}))
+        note.with_suffix(".part").rename(note)
 
     @property
     def results(self) -> list[str]:
@@ -87,6 +105,9 @@ class StandIn:
 
     def break_catalogue(self) -> None:
         (self._place / "catalogue.json").write_text("error: unrecognized subcommand 'models'")
+
+
+LOOK_UP = "look up"
 
 
 def call_tool(name: str, **arguments: Any) -> dict[str, Any]:

@@ -262,6 +262,7 @@ def test_a_cost_in_usd_is_known_only_by_configured_prices(tmp_path: Path, monkey
     [
         ("limit reached|1900000000", datetime.fromtimestamp(1900000000, UTC)),
         ("resets 3pm (UTC)", datetime(2026, 11, 29, 15, tzinfo=UTC)),
+        ("try again at 11:55 AM (UTC)", datetime(2026, 11, 29, 11, 55, tzinfo=UTC)),
         ("resets 11:30am (UTC)", datetime(2026, 11, 30, 11, 30, tzinfo=UTC)),
         ("resets Dec 3, 12am (UTC)", datetime(2026, 12, 3, tzinfo=UTC)),
         ("resets Jan 2, 3pm (Europe/Berlin)", datetime(2027, 1, 2, 14, tzinfo=UTC)),
@@ -315,6 +316,16 @@ def test_an_author_of_codex_reports_its_usage_at_the_end(tmp_path: Path, monkeyp
     answers = [one for one in log.events if isinstance(one, CallAnswered)]
     assert [one.usage.input_tokens for one in answers] == [0, 10]
     assert 'mcp_servers.scientist.default_tools_approval_mode="approve"' in program.runs[0]["argv"]
+
+
+def test_after_its_hand_in_an_author_can_call_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = StandIn(
+        "claude", tmp_path, monkeypatch, claude_author(call_tool("hand_in", **HAND_IN), call_tool("list"))
+    )
+    tools, began = Tools(), time.monotonic()
+    assert author("cli:claude", tools, MemoryLog()).result is not None
+    assert tools.calls == [] and "not done: you handed in" in program.results[1]
+    assert time.monotonic() - began < 50, "it does not wait for a call that nobody carries out"
 
 
 def test_a_killed_author_goes_on_from_the_transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

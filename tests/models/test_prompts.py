@@ -24,6 +24,7 @@ from labwright.models.roles.experiment_code import (
     NodeInFlight,
     NodeLine,
     OmittedNodes,
+    ProgramInputs,
     RequiredMeasurements,
 )
 from labwright.models.roles.figures import (
@@ -173,6 +174,21 @@ def test_the_system_part_of_code_is_constant_over_a_run() -> None:
         for stage, kind, _ in KINDS
     }
     assert len(systems) == 1
+
+
+def test_an_author_of_a_program_has_the_task_and_rules_of_an_answer_and_its_own_form() -> None:
+    prompt = render(roles.CODER, ProgramInputs(**dict(CODE)))
+    answer = render(roles.CODE, CODE)
+    rules = answer.system.partition("# The module `lab`")[2].partition("# Fields of your answer")[0]
+    assert rules in prompt.system and answer.user.strip() in prompt.user
+    assert "`edits`, each with" not in prompt.system and "# Fields of `hand_in`" in prompt.system
+    assert (
+        f"Your scratch copy has the files of {CODE.parent.id}" in prompt.user
+        if CODE.parent
+        else "is empty" in prompt.user
+    )
+    other = ProgramInputs(**dict(CODE.model_copy(update={"node_seconds": 1.0, "goal": "Another.", "steps": 3})))
+    assert render(roles.CODER, other).system == prompt.system, "constant over a run"
 
 
 def test_code_is_told_whether_it_has_a_network() -> None:
