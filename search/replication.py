@@ -31,13 +31,14 @@ from labwright.record.claims.hypothesis_tests import (
     read_replicate_values,
 )
 from labwright.record.claims.looks import build_look_sizes
-from labwright.record.claims.planned_seeds import MAX_UNITS, compute_divergence_n, compute_planned_seeds
+from labwright.record.claims.planned_seeds import MAX_UNITS, compute_divergence_n, compute_planned_seeds, predict_seeds
 from labwright.record.estimands import EstimandError, MissingCell, has_extreme, list_registered_cells
 from labwright.record.events.search_events import ConfirmationLocked
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import LOOK_TASKS, ExpandTree, RunTask, VisibleDecisions, build_summary_task
 from labwright.record.schema.nodes import PLANNING_STAGES, STAGES, Node, StageName
+from labwright.search.design_forecast import read_spreads
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot, find_locking_stage
 from labwright.search.tuning import FINALIST_SEED_OFFSET
@@ -113,9 +114,10 @@ def next_pilot_run(view: StageSnapshot, settings: SearchSettings) -> ExpandTree 
 def list_planning_seeds(view: StageSnapshot, stage: StageName, settings: SearchSettings) -> Sequence[int]:
     """Return the seeds of replicates that are used to plan the number of fresh seeds.
 
-    None where a limit ended the stage: time is so short that the fresh seeds need all of it, whatever their spread.
+    None where a limit ended tuning: time is so short that the fresh seeds need all of it, whatever their spread. The
+    preliminary stage has them only if they are requested, by the pilots of a portfolio: then a limit does not matter.
     """
-    if stage in view.limited_stages:
+    if stage in view.limited_stages and stage != "preliminary":
         return ()
     first = view.seed + FINALIST_SEED_OFFSET
     return range(first, first + settings.count_seeds(stage))
@@ -173,9 +175,7 @@ def count_most_seeds(settings: SearchSettings) -> int:
 
 
 def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionForecast:
-    """Forecast the seeds and time that the run's claim needs, from its replicates so far; their values do not
-    matter.
-    """
+    """Forecast the seeds and time that the run's claims need, from its replicates so far; only their spread matters."""
     plan, stage = state.search.data_plan, state.search.stage
     asked = [one for one in plan.hypotheses if one.confirmatory] if plan is not None else []
     if not asked or stage is None:
@@ -188,12 +188,26 @@ def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionFore
     why = (
         "" if found else "its replicates did not measure its hypotheses" if runs else "no replicate of a prototype ran"
     )
+    seconds = fmean(runs) if runs else 0.0
+    hourly = min(MAX_UNITS, int(3600 / seconds)) if seconds else 0
+    spreads, widths = read_spreads(state) if found and hourly > 1 else {}, dict[str, float]()
+    for one in asked:
+        for effect in one.effects:
+            if (sd := spreads.get((one.id, effect.estimand))) is not None:
+                width = predict_seeds(effect, hourly, sd, SIGNIFICANCE_LEVEL / len(asked)).half_width / effect.smallest
+                widths[one.id] = max(width, widths.get(one.id, 0.0))
     return DecisionForecast(
         name="",
         wanted=found,
         hypotheses=len(asked),
+        half_widths=widths,
+        matters=tuple(
+            f"{one.name}: if supported, {one.outcomes.supported} If refuted, {one.outcomes.refuted}"
+            for one in asked
+            if one.outcomes is not None
+        ),
         why=why,
-        seconds=fmean(runs) if runs else 0.0,
+        seconds=seconds,
         seeds=count_most_seeds(settings),
     )
 

@@ -28,6 +28,7 @@ from labwright.record.campaign import (
     DecisionForecast,
     EntryQueued,
     IdeasFound,
+    PilotTimedOut,
     RunEnded,
     RunLaunched,
     StudiesSelected,
@@ -144,16 +145,57 @@ def test_a_share_is_an_equal_part_of_what_is_left_and_comes_back() -> None:
     assert state.compute_allowance("b", 30.0).seconds == 60.0
 
 
-def test_what_goes_on_decides_most_an_hour_and_no_value_counts() -> None:
-    quick = DecisionForecast(name="quick", wanted={"h": 10}, hypotheses=1, seeds=20, seconds=60)
-    slow = DecisionForecast(name="slow", wanted={"h": 8}, hypotheses=1, seeds=20, seconds=600)
-    half = DecisionForecast(name="half", wanted={"h": 10, "g": 80}, hypotheses=2, seeds=20, seconds=60)
-    never = DecisionForecast(name="never", wanted={"h": 400}, hypotheses=1, seeds=20, seconds=1)
-    blind = DecisionForecast(name="blind", hypotheses=1, seeds=20, seconds=1, why="nothing ran")
-    found = select_studies([blind, never, half, slow, quick], 2)
+QUICK = DecisionForecast(name="quick", wanted={"h": 10}, hypotheses=1, seeds=20, seconds=60)
+SLOW = DecisionForecast(name="slow", wanted={"h": 8}, hypotheses=1, seeds=20, seconds=600)
+HALF = DecisionForecast(name="half", wanted={"h": 10, "g": 80}, hypotheses=2, seeds=20, seconds=60)
+NEVER = DecisionForecast(name="never", wanted={"h": 400}, hypotheses=1, seeds=20, seconds=1)
+BLIND = DecisionForecast(name="blind", hypotheses=1, seeds=20, seconds=1, why="no replicate of a prototype ran")
+
+
+def test_the_studies_that_continue_decide_most_per_hour_and_no_value_counts() -> None:
+    found = select_studies([BLIND, NEVER, HALF, SLOW, QUICK], 2)
     assert [one.name for one in found.order] == ["quick", "half", "slow", "never", "blind"]
     assert found.names == ("quick", "half")
-    assert not any("value" in name or "score" in name for name in DecisionForecast.model_fields)
+    assert found.reasons == {
+        "slow": "rank 3 of 5 by expected decided claims per hour; 2 may continue",
+        "never": "no claim can be decided: h needs 400 seeds, at most 20 are allowed",
+        "blind": "no replicate of a prototype ran",
+    }
+    assert QUICK.decided_per_hour == pytest.approx(0.8 * 6), "power times claims: ten seeds of a minute"
+    changed = [one.model_copy(update={"surprises": ("it is refuted",)}) for one in (SLOW, QUICK)]
+    assert select_studies(changed, 1).names == ("quick",), "what a pilot's values show plays no part"
+
+
+def test_studies_that_continue_fit_into_the_hours_that_are_left() -> None:
+    found = select_studies([HALF, SLOW, QUICK], 3, hours=1.5)
+    assert found.names == ("quick", "half") and sum(one.hours for one in (QUICK, HALF)) < 1.5
+    assert found.reasons == {"slow": "its claims need 1.33 compute hours, and 1.17 are left for fresh seeds"}
+    assert select_studies([HALF, SLOW, QUICK], 3).names == ("quick", "half", "slow")
+    assert select_studies([NEVER, BLIND], 2).names == (), "hours that decide nothing are not spent"
+
+
+def test_a_pilot_is_planned_for_its_study_and_stopped_at_its_limit() -> None:
+    terms = CampaignTerms(parallel=2, slots=2, seconds=1000.0, keep=2, pilot_seconds=100.0)
+    state = CampaignState([(0.0, CampaignStarted(terms=terms, version="0"))])
+    for name in "abcd":
+        state.apply(EntryQueued(name=name), 0.0)
+    share = state.compute_allowance("a", 0.0)
+    assert (share.seconds, share.pilot_seconds) == (900.0, 100.0), "two rounds of pilots, then one of studies"
+    state.apply(RunLaunched(name="a", share=share), 0.0)
+    state.apply(RunEnded(name="a", code=130, asked=True, seconds=40.0), 40.0)
+    assert state.entries["a"].status == "interrupted"
+    assert state.compute_allowance("a", 40.0).pilot_seconds == 60.0, "a stop costs nothing of the pilot"
+    for name in "abcd":
+        state.apply(RunLaunched(name=name, share=state.compute_allowance(name, 50.0)), 50.0)
+    state.apply(PilotTimedOut(name="a"), 110.0)
+    assert state.entries["a"].pilot_over and state.entries["a"].status == "running"
+    for name in "abcd":
+        state.apply(RunEnded(name=name, code=130, prospect=DecisionForecast(name=name), seconds=100.0), 120.0)
+    state.apply(select_studies([QUICK.model_copy(update={"name": name}) for name in "abcd"], 2), 120.0)
+    assert [one.name for one in state.waiting_entries] == ["a", "b"] and state.places_left == 0
+    share = state.compute_allowance("a", 120.0)
+    assert (share.seconds, share.pilot_seconds) == (880.0, None)
+    assert state.entries["c"].status_reason == "rank 3 of 4 by expected decided claims per hour; 2 may continue"
 
 
 # --- runs that do what runs do ----------------------------------------------------------------------------------------
