@@ -244,8 +244,8 @@ class CampaignRuns:
     folder: Path
     program: tuple[str, ...] = (sys.executable, "-m", "labwright")
     """The command that runs `scientist`."""
-    pilots: bool = False
-    """Whether runs stop after their pilot until it is decided which of them continue."""
+    kept: int = 0
+    """In a portfolio, the number of runs that may continue after their pilot; 0: runs have no pilot."""
 
     def build_command(self, entry: CampaignEntry, share: RunAllowance) -> list[str]:
         run, limits = self.folder / RUNS_FOLDER / entry.name, share_options(share)
@@ -262,13 +262,8 @@ class CampaignRuns:
                 *self._config_options(entry),
                 *limits,
             ]
-        if self.pilots:
-            pilot = {"until": PILOT_STAGE, f"search.{PILOT_STAGE}.num_seeds": NUM_PLANNING_SEEDS}
-            if share.pilot_seconds is not None:
-                prototypes = max(1.0, PROTOTYPE_SHARE * (share.pilot_seconds + entry.seconds))
-                pilot[f"search.{PILOT_STAGE}.time_limit"] = f"{prototypes:.0f}"
-            for name, value in pilot.items():
-                limits += ["--set", f"{name}={'null' if entry.chosen else value}"]
+        for name, value in self._list_portfolio_settings(entry, share).items():
+            limits += ["--set", f"{name}={'null' if value is None else value}"]
         if not is_run(run):
             idea = self.folder / IDEAS_FOLDER / f"{entry.name}.json"
             idea = idea if idea.is_file() else idea.with_suffix(".md")  # a proposal, read by the run's model
@@ -289,6 +284,20 @@ class CampaignRuns:
         if share.seconds is not None:  # a run's limit counts all of its time, an allowance only the future
             limits += ["--set", f"time_limit={read_state(run).active_seconds + share.seconds:.0f}"]
         return [*self.program, "resume", str(run), *limits]
+
+    def _list_portfolio_settings(self, entry: CampaignEntry, share: RunAllowance) -> Mapping[str, object]:
+        """Return the settings of a pilot, or those with which its study continues; none without a portfolio."""
+        if not self.kept:
+            return {}
+        seconds = None if share.pilot_seconds is None else PROTOTYPE_SHARE * (entry.seconds + share.pilot_seconds)
+        pilot = {
+            "until": PILOT_STAGE,
+            f"search.{PILOT_STAGE}.num_seeds": NUM_PLANNING_SEEDS,
+            f"search.{PILOT_STAGE}.time_limit": seconds and f"{max(1.0, seconds):.0f}",
+        }
+        if not entry.chosen:
+            return pilot
+        return {**dict.fromkeys(pilot), "search.family": read_campaign(self.folder).confirmed_claims}
 
     def _config_options(self, entry: CampaignEntry) -> list[str]:
         own = self.folder / IDEAS_FOLDER / f"{entry.name}.yaml"
@@ -316,14 +325,16 @@ class CampaignRuns:
         )
         if code == 130 and returned == 2:  # refused before it was resumed
             code, why = 2, read_last_line(self.folder, entry.name)
-        ended = (code == 130 and state.phase == "tuning") or (code in (None, 130) and entry.pilot_over)
+        over = (code == 130 and state.phase == "tuning") or (code in (None, 130) and entry.pilot_over)
         return RunEnded(
             name=entry.name,
             code=code,
             why=why,
             spent=compute_spent(state, subjects),
             seconds=state.active_seconds,
-            prospect=forecast_decisions(state, entry.name) if self.pilots and not entry.chosen and ended else None,
+            prospect=forecast_decisions(state, entry.name, self.kept)
+            if self.kept and not entry.chosen and over
+            else None,
         )
 
     def _read_ideas_found(self, entry: CampaignEntry, returned: int | None) -> RunEnded | IdeasFound:
@@ -389,10 +400,13 @@ def compute_spent(state: RunState, subjects: Cost | None = None) -> SpendingCaps
     )
 
 
-def forecast_decisions(state: RunState, name: str) -> DecisionForecast:
-    """Forecast, from a pilot, the seeds and hours needed to decide the run's hypotheses."""
+def forecast_decisions(state: RunState, name: str, studies: int) -> DecisionForecast:
+    """Forecast, from a pilot, the seeds and hours needed to decide the run's hypotheses, if this many studies with as
+    many claims are confirmed together."""
     assert state.started is not None
-    return forecast_decision(state, override_settings(state.started.settings, state.overrides).search).model_copy(
+    search, plan = override_settings(state.started.settings, state.overrides).search, state.search.data_plan
+    claims = sum(one.confirmatory for one in plan.hypotheses) if plan is not None else 0
+    return forecast_decision(state, search.model_copy(update={"family": studies * claims})).model_copy(
         update={"name": name, "surprises": tuple(one.quote for one in list_surprises(state))}
     )
 

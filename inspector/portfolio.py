@@ -9,7 +9,7 @@ from labwright.inspector.safe_text import format_duration
 from labwright.record.campaign import CampaignEntry, is_campaign, rank_forecast, read_campaign
 from labwright.record.table import Table
 
-SHORT_COLUMNS = 8
+SHORT_COLUMNS = 7
 """Columns without the long texts, for the terminal."""
 PORTFOLIO_COLUMNS = (
     "idea",

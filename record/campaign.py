@@ -347,6 +347,12 @@ class CampaignState:
         keep = self.terms.keep if self.terms is not None else None
         return max(0, (keep or 0) - sum(one.chosen for one in self.entries.values()))
 
+    @property
+    def confirmed_claims(self) -> int:
+        """Number of claims of the studies of a portfolio that continue."""
+        chosen = [one.prospect for one in self.entries.values() if one.chosen]
+        return sum(one.hypotheses for one in chosen if one is not None)
+
     def is_pilot(self, entry: CampaignEntry) -> bool:
         """Return whether an entry is a run of a portfolio that was not selected to continue."""
         return self.terms is not None and self.terms.keep is not None and not entry.ideas and not entry.chosen

@@ -133,9 +133,9 @@ def find_pilot_replicates(view: StageSnapshot) -> tuple[Node, ...]:
     )
 
 
-def compute_wanted_seeds(view: StageSnapshot) -> dict[str, int]:
+def compute_wanted_seeds(view: StageSnapshot, family: int) -> dict[str, int]:
     """Return, by confirmatory hypothesis, the number of fresh seeds needed to decide it, from the pilot's spread on
-    validation data.
+    validation data. `family`: `SearchSettings.family`.
 
     Hypotheses whose cells the pilot did not measure are left out.
     """
@@ -144,10 +144,10 @@ def compute_wanted_seeds(view: StageSnapshot) -> dict[str, int]:
     runs = [
         read_replicate_values(one) for one in find_pilot_replicates(view) if one.status == "good" and not one.suspect
     ]
-    found: dict[str, int] = {}
+    level, found = SIGNIFICANCE_LEVEL / max(1, len(asked), family), dict[str, int]()
     for one in asked:
         for effect in one.effects:
-            by_seed, level = one.model_copy(update={"unit": "seeds"}), SIGNIFICANCE_LEVEL / len(asked)
+            by_seed = one.model_copy(update={"unit": "seeds"})
             try:
                 values = compute_unit_values(plan, by_seed, effect, runs).values
                 loss = compute_worst_loss(plan, by_seed, effect, runs)
@@ -166,7 +166,7 @@ def count_fresh_seeds(view: StageSnapshot, settings: SearchSettings) -> int:
     first = settings.count_seeds("agenda")
     if not first or view.run_limit_reason:
         return first
-    return min(count_most_seeds(settings), max((first, *compute_wanted_seeds(view).values())))
+    return min(count_most_seeds(settings), max((first, *compute_wanted_seeds(view, settings.family).values())))
 
 
 def count_most_seeds(settings: SearchSettings) -> int:
@@ -184,17 +184,18 @@ def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionFore
         state, stage, VisibleDecisions(also=tuple(sorted(state.finished_decisions))), settings=settings
     )
     runs = [one.attempts[-1].seconds for one in find_pilot_replicates(view) if one.status == "good" and one.attempts]
-    found = compute_wanted_seeds(view)
+    found = compute_wanted_seeds(view, settings.family)
     why = (
         "" if found else "its replicates did not measure its hypotheses" if runs else "no replicate of a prototype ran"
     )
     seconds = fmean(runs) if runs else 0.0
     hourly = min(MAX_UNITS, int(3600 / seconds)) if seconds else 0
+    level = SIGNIFICANCE_LEVEL / max(len(asked), settings.family)
     spreads, widths = read_spreads(state) if found and hourly > 1 else {}, dict[str, float]()
     for one in asked:
         for effect in one.effects:
             if (sd := spreads.get((one.id, effect.estimand))) is not None:
-                width = predict_seeds(effect, hourly, sd, SIGNIFICANCE_LEVEL / len(asked)).half_width / effect.smallest
+                width = predict_seeds(effect, hourly, sd, level).half_width / effect.smallest
                 widths[one.id] = max(width, widths.get(one.id, 0.0))
     return DecisionForecast(
         name="",
@@ -236,7 +237,7 @@ def build_lock(
         or (state.search.current_lock is not None and state.search.current_lock.winner == best)
     ):
         return None
-    node, asked, n = state.nodes[best], compute_wanted_seeds(view), count_fresh_seeds(view, settings)
+    node, asked, n = state.nodes[best], compute_wanted_seeds(view, settings.family), count_fresh_seeds(view, settings)
     tested = any(one.confirmatory for one in view.plan.hypotheses) and n > 0
     if tested and not asked and affordable < inf and view.limited_stages.intersection(PLANNING_STAGES):
         n = count_most_seeds(settings)  # no planning seeds ran

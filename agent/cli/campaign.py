@@ -199,7 +199,7 @@ def run_in_folder(folder: Path, *, json: bool = False) -> int:
             _print_event(event)
 
     state = campaign.CampaignRunner(
-        folder, CampaignRuns(folder, pilots=terms is not None and terms.keep is not None), listener=report
+        folder, CampaignRuns(folder, kept=(terms is not None and terms.keep) or 0), listener=report
     ).run()
     show_campaign(folder, json=json)
     standings = {one.status for one in state.entries.values()}

@@ -37,7 +37,7 @@ def test_it_stops_after_the_stage_with_its_replicates_and_goes_on(
     assert len(replicates) == 3 and all(one.is_finished for one in replicates)
     assert state.search.stages["preliminary"].summary is not None
     assert not [one for one in state.nodes.values() if one.stage == "tuning"]
-    found = forecast_decisions(state, "run")
+    found = forecast_decisions(state, "run", 1)
     assert (
         found.hypotheses == sum(one.confirmatory for one in state.search.data_plan.hypotheses)
         if state.search.data_plan
