@@ -1,39 +1,20 @@
 """What a study leaves to a next one: its surprises, and the verdicts that are open.
 
-Each finding names a key of the record and quotes the record in a sentence that this module writes, so that an idea that
-follows a study can be checked against it (`find_reason_fault`).
+Each finding names a key of the record and quotes the record in a sentence that this module writes, so that the reasons
+of an idea that follows a study can be checked (`FollowedStudy.find_finding`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from pydantic import Field
+from collections.abc import Iterator
 
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.sentences import describe_need, describe_support, describe_units
+from labwright.record.ideation import StudyFinding
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import find_reference_wins
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
-
-
-class StudyFinding(FrozenModel):
-    """A result of a study that a next study could follow. `quote` is a sentence about the record."""
-
-    key: str = Field(min_length=1, description="what the record calls it: `hypothesis/drop`, `ablation/no-decay`")
-    verdict: str = Field(min_length=1, description="its verdict, as the record has it")
-    quote: str = ""
-
-
-class IdeaReason(FrozenModel):
-    """A reason for an idea that follows a study: a finding of its record, and why it leads to the idea."""
-
-    key: str = Field(min_length=1, max_length=200, description="key of a finding in the list, copied")
-    verdict: str = Field(min_length=1, max_length=40, description="verdict of that finding, copied")
-    why: str = Field(min_length=1, max_length=1000, description="how this finding leads to the idea's question")
-    quote: str = Field(default="", description="inserted by the program")
 
 
 def list_surprises(state: RunState) -> tuple[StudyFinding, ...]:
@@ -42,14 +23,7 @@ def list_surprises(state: RunState) -> tuple[StudyFinding, ...]:
 
     Before the confirmation, the verdicts are previews on validation data.
     """
-    found: list[StudyFinding] = []
-    for one in decide_hypotheses(state):
-        if one.verdict == "refuted":
-            found.append(_describe_verdict(one))
-        rival, sign = one.hypothesis.rival, one.rival_sign
-        if rival is not None and one.rival is not None and sign is not None and one.has_effect and sign == rival.theirs:
-            said = f"`{rival.estimand}` is {sign}{_format_estimate(one.rival)}, as the rival explanation says"
-            found.append(StudyFinding(key=f"{one.key}/rival", verdict=sign, quote=f"{said}: {rival.statement}"))
+    found = [finding for one in decide_hypotheses(state) for finding in find_surprises(one)]
     for each in collect_ablation_results(state):
         if each.surprise is not None:
             control = f"its control {each.ablation.name}: {each.outcome}"
@@ -74,20 +48,21 @@ def list_surprises(state: RunState) -> tuple[StudyFinding, ...]:
 
 def list_open_verdicts(state: RunState) -> tuple[StudyFinding, ...]:
     """Return the hypotheses whose verdict is open, and the alternative forms in which a supported one does not hold."""
-    return tuple(found for one in decide_hypotheses(state) for found in _iterate_open(one))
+    return tuple(found for one in decide_hypotheses(state) for found in find_open_verdicts(one))
 
 
-def find_reason_fault(reason: IdeaReason, findings: Sequence[StudyFinding]) -> str | None:
-    """Return why a reason does not agree with the record, or None."""
-    known = {one.key: one.verdict for one in findings}
-    if reason.key not in known:
-        return f"the record has no finding {reason.key!r}: use one of {', '.join(known)}"
-    if reason.verdict != known[reason.key]:
-        return f"the verdict of {reason.key} is {known[reason.key]!r}, not {reason.verdict!r}"
-    return None
+def find_surprises(one: HypothesisDecision) -> Iterator[StudyFinding]:
+    """Yield the surprises of a hypothesis: that it is refuted, and that its rival explanation is right."""
+    if one.verdict == "refuted":
+        yield _describe_verdict(one)
+    rival, sign = one.hypothesis.rival, one.rival_sign
+    if rival is not None and one.rival is not None and sign is not None and one.has_effect and sign == rival.theirs:
+        said = f"`{rival.estimand}` is {sign}{_format_estimate(one.rival)}, as the rival explanation says"
+        yield StudyFinding(key=f"{one.key}/rival", verdict=sign, quote=f"{said}: {rival.statement}")
 
 
-def _iterate_open(one: HypothesisDecision) -> Iterator[StudyFinding]:
+def find_open_verdicts(one: HypothesisDecision) -> Iterator[StudyFinding]:
+    """Yield what a hypothesis leaves open: its verdict or, if it is supported, other forms of the question."""
     if one.verdict == "open":
         yield _describe_verdict(one)
     if one.verdict == "supported":
