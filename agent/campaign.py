@@ -312,6 +312,9 @@ class CampaignRuns:
                 name=entry.name,
                 code=returned if returned is not None and returned >= 0 else None,
                 why=read_last_line(self.folder, entry.name),
+                prospect=DecisionForecast(name=entry.name, why="its pilot ended before its record began")
+                if entry.pilot_over
+                else None,
             )
         try:
             state = read_state(run)

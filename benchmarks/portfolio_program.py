@@ -92,7 +92,7 @@ def main(words: list[str]) -> int:
         folder = Path(words[1])
         name = folder.name
     began = time.monotonic()
-    seconds = virtual_time.run(record_study(command, name, folder, given.get("--idea", ""), changes))
+    seconds = virtual_time.run(record_study(name, folder, given if command == "run" else {}, changes))
     try:
         time.sleep(max(0.0, began + seconds - time.monotonic()))
     except KeyboardInterrupt:
@@ -100,18 +100,19 @@ def main(words: list[str]) -> int:
     return 130 if changes.get("until") else 0
 
 
-async def record_study(command: str, name: str, folder: Path, idea: str, changes: dict[str, Any]) -> float:
-    """Record a study, or its pilot, and return the virtual seconds that it took."""
+async def record_study(name: str, folder: Path, given: dict[str, str], changes: dict[str, Any]) -> float:
+    """Record a study, or its pilot, and return the virtual seconds that it took. `given`: options of a new run."""
     loop, path = asyncio.get_running_loop(), folder / "events.jsonl"
-    base = max(time.time(), read_events(path)[-1][1] if command == "resume" else 0.0)
+    base = max(time.time(), 0.0 if given else read_events(path)[-1][1])
     log = EventLog(path, clock=lambda: base + loop.time(), monotonic_clock=loop.time)
     study = STUDIES[name]
-    if command == "run":
-        search = SETTINGS.model_copy(update={"num_workers": study.slots})
-        settings = compose_settings(environment={}).model_copy(update={"search": search})
+    if given:
+        settings = compose_settings(config=Path(given["--config"]), environment={})
+        search = SETTINGS.model_copy(update={"num_workers": study.slots, "family": settings.search.family})
+        settings = settings.model_copy(update={"search": search})
         log.append(
             RunStarted(
-                idea=read_idea(Path(idea)),
+                idea=read_idea(Path(given["--idea"])),
                 settings=override_settings(settings.model_dump(mode="json"), changes).model_dump(mode="json"),
                 seed=0,
                 version="0",

@@ -191,13 +191,17 @@ def is_false(name: str) -> bool:
 
 
 def measure_campaign(folder: Path, *, seconds: float | None, keep: int | None) -> dict[str, Any]:
-    """Run the twelve ideas as a campaign of two runs at a time, and compare its verdicts with the truth."""
+    """Run the twelve ideas as a campaign of two runs at a time, and compare its verdicts with the truth.
+
+    Without a choice, all studies decide at the level of one family, as those of a portfolio do.
+    """
     folder.mkdir(parents=True)
     ideas = [{"Name": name, "Title": name, "Experiments": ["one"]} for name in STUDIES]
     (folder / "ideas.json").write_text(json.dumps(ideas))
     place = folder / "campaign"
     terms = CampaignTerms(parallel=2, slots=2, seconds=seconds, keep=keep, pilot_seconds=15.0 if keep else None)
-    create_campaign(list(read_campaign_ideas([folder / "ideas.json"])), compose_settings(environment={}), terms, place)
+    settings = compose_settings(flags={"search.family": 0 if keep else len(STUDIES)}, environment={})
+    create_campaign(list(read_campaign_ideas([folder / "ideas.json"])), settings, terms, place)
     state = CampaignRunner(
         place,
         CampaignRuns(place, (sys.executable, "-m", "benchmarks.portfolio_program"), kept=keep or 0),

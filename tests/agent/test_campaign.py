@@ -17,6 +17,7 @@ import pytest
 
 from labwright.agent.campaign import CampaignItem, CampaignRunner, CampaignRuns, create_campaign, read_campaign_ideas
 from labwright.agent.cli import main
+from labwright.agent.cli.campaign import write_portfolio
 from labwright.agent.settings import compose_settings
 from labwright.record.campaign import (
     MAX_RUN_RETRIES,
@@ -66,10 +67,11 @@ def campaign_of(place: Path, titles: dict[str, str], *, usd: float | None = 6.0,
     return folder
 
 
-def worked(folder: Path, **more: Any) -> CampaignState:
+def worked(folder: Path, program: tuple[str, ...] = PROGRAM, **more: Any) -> CampaignState:
+    terms = read_campaign(folder).terms
     return CampaignRunner(
         folder,
-        CampaignRuns(folder, PROGRAM),
+        CampaignRuns(folder, program, kept=(terms is not None and terms.keep) or 0),
         poll_seconds=0.02,
         backoff_seconds=0.02,
         environment=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -293,6 +295,67 @@ def test_stop_and_queue_while_it_works(tmp_path: Path, capsys: pytest.CaptureFix
     assert {one["name"]: one["state"] for one in lines} == dict.fromkeys(("a", "b", "late"), "released")
 
 
+# --- portfolios -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_portfolio_that_is_killed_twice_confirms_its_best_study_and_keeps_the_reasons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("true-1", "null-3", "noisy-1")
+    folder = campaign_of(tmp_path, {name: name for name in names}, usd=None, keep=1, pilot_seconds=60.0)
+    call = f"worked(Path({str(folder)!r}), (sys.executable, '-m', 'benchmarks.portfolio_program'))"
+    program = f"import sys\nfrom pathlib import Path\nfrom tests.agent.test_campaign import worked\n{call}"
+
+    def is_due(state: CampaignState, is_chosen: bool) -> bool:
+        return bool(state.running_entries) and (state.chosen is not None) == is_chosen
+
+    for is_chosen in (False, True):
+        process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+        until = time.monotonic() + 300
+        while time.monotonic() < until and not is_due(read_campaign(folder), is_chosen):
+            time.sleep(0.05)
+        process.kill()
+        process.wait()
+        for lock in (folder / "locks").iterdir():
+            if (pid := lock.read_text()).isdigit() and Path(f"/proc/{pid}").exists():
+                os.kill(int(pid), signal.SIGKILL)
+    state = worked(folder, (sys.executable, "-m", "benchmarks.portfolio_program"))
+    assert {name: one.status for name, one in state.entries.items()} == {
+        "true-1": "done",
+        "null-3": "set aside",
+        "noisy-1": "set aside",
+    }
+    assert state.entries["null-3"].set_aside.startswith("rank 2 of 3 by expected decided claims per hour")
+    assert state.entries["noisy-1"].set_aside.startswith("no claim can be decided: h needs")
+    assert sum("chosen" in line for line in (folder / "campaign.jsonl").read_text().splitlines()) == 1
+    pilots, run = read_state(folder / "runs" / "noisy-1"), read_state(folder / "runs" / "true-1")
+    assert not pilots.search.test_measurements, "no test data are scored for what is set aside"
+    assert run.search.current_lock is not None and run.search.looks
+    used = {node.seed for node in run.nodes.values() if node.stage == "preliminary"}
+    assert len(used) == 4 and not used.intersection(run.search.looks[-1].seeds), "seeds of a pilot confirm nothing"
+    write_portfolio(folder)
+    assert main(["status", str(folder)]) == 0
+    shown, table = capsys.readouterr().out, (folder / "portfolio.md").read_text()
+    assert "continued" in shown and "set aside" in shown
+    row = next(line for line in table.splitlines() if line.startswith("| true-1"))
+    assert "| continued | 1 of 1 |" in row and "h supported |" in row
+    assert (
+        state.entries["noisy-1"].set_aside in table
+        and state.entries["noisy-1"].set_aside in (folder / "portfolio.csv").read_text()
+    )
+
+
+@pytest.mark.slow
+def test_a_pilot_that_reaches_its_limit_is_stopped_and_compared(tmp_path: Path) -> None:
+    folder = campaign_of(tmp_path, {"a": "busy run", "b": "busy run"}, keep=1, pilot_seconds=5.0)
+    state = worked(folder)
+    assert [one.pilot_over for one in state.entries.values()] == [True, True]
+    reasons = {"there is no plan", "its pilot ended before its record began"}
+    assert {one.set_aside for one in state.entries.values()} <= reasons, "nothing is decided"
+    assert state.ended is not None and not state.ended.why and state.places_left == 1
+
+
 # --- the record -------------------------------------------------------------------------------------------------------
 
 
@@ -371,6 +434,10 @@ def test_nothing_to_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "empty has no *.json with ideas" in refused(capsys, "campaign", "empty", "--out", "c")
     assert "none.json does not exist" in refused(capsys, "campaign", "none.json", "--out", "c")
     assert "nothing to run: give idea files or --topic" in refused(capsys, "campaign", "--out", "c")
+    assert "--pilot 'soon' is not a time" in refused(capsys, "campaign", "one.json", "--out", "c", "--pilot", "soon")
+    assert "take the whole time limit" in refused(
+        capsys, "campaign", "one.json", "two.json", "--out", "c", "--pilot", "1h", "--time-limit", "1h"
+    )
     (place / "empty" / "broken.json").write_text("{")
     assert "none of the 1 ideas can be run" in refused(capsys, "campaign", "empty", "--out", "c")
 

@@ -17,6 +17,7 @@ from labwright.record.claims.open_questions import find_open_verdicts, find_surp
 from labwright.record.events.paper_events import IdeationStarted
 from labwright.record.ideation import IdeaReason, StudyFinding
 from labwright.record.log_reader import read_state
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.hypotheses import Effect, HypothesisDecision, RivalExplanation
 from labwright.record.schema.idea import read_idea
 from tests.agent.test_cli_bad_input import refused
@@ -131,6 +132,10 @@ def test_a_run_that_leaves_nothing_is_not_followed(
 ) -> None:
     state = read_state(recorded_run())
     empty = replace(state, search=replace(state.search, data_plan=None))
-    monkeypatch.setattr("labwright.agent.cli.ideate.read_run_state", lambda folder: empty)
+
+    def read_empty(folder: Path) -> RunState:
+        return empty
+
+    monkeypatch.setattr("labwright.agent.cli.ideate.read_run_state", read_empty)
     assert "has neither a surprise nor an open verdict" in refused(capsys, "follow", str(RECORDED))
     assert "must be between 1 and 10" in refused(capsys, "follow", str(RECORDED), "--rounds", "0")
