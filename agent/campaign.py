@@ -499,14 +499,17 @@ class CampaignRunner:
             file.unlink()
 
     def _end_pilots(self) -> None:
-        """Ask pilots that have reached their time limit to stop."""
+        """Ask pilots that have reached their time limit to stop, and kill those that do not."""
         for one in self.state.running_entries:
             limit = one.share.pilot_seconds if one.share is not None else None
-            if limit is None or one.launched_at is None or one.pilot_over:
+            if limit is None or one.launched_at is None:
                 continue
-            if self._log.read_clock() - one.launched_at >= limit:
+            over = self._log.read_clock() - one.launched_at - limit
+            if over >= 0 and not one.pilot_over:
                 self._append(PilotTimedOut(name=one.name))
                 self._send_signal(one, signal.SIGINT)
+            elif over >= STOP_GRACE_SECONDS:
+                self._send_signal(one, signal.SIGKILL)
 
     def _choose_continuing(self) -> None:
         """Once every pilot has ended, select which runs continue."""

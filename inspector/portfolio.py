@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from labwright.inspector.safe_text import format_duration
+from labwright.inspector.safe_text import format_duration, to_plain
 from labwright.record.campaign import CampaignEntry, is_campaign, rank_forecast, read_campaign
 from labwright.record.table import Table
 
@@ -66,7 +66,7 @@ def _list_cells(one: CampaignEntry) -> tuple[object, ...]:
         format_duration(3600 * found.hours) if decidable else None,
         f"{found.decided_per_hour:.3g}" if decidable else None,
         f"{max(found.half_widths.values()):.2g}" if found.half_widths else None,
-        one.set_aside,
-        " ".join(found.matters),
-        "; ".join(found.surprises),
+        to_plain(one.set_aside),
+        to_plain(" ".join(found.matters)),
+        to_plain("; ".join(found.surprises)),
     )
