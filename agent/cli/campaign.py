@@ -256,7 +256,7 @@ def show_campaign(folder: Path, *, json: bool = False) -> int:
 
 def write_portfolio(folder: Path) -> None:
     """Write the table of a portfolio, with the verdicts so far, as `portfolio.md` and `portfolio.csv`."""
-    verdicts = {one.name: _format_verdicts(one) for one in build_report(folder).lines if one.state != "set aside"}
+    verdicts = {one.name: _format_verdicts(one) for one in build_report(folder).lines}
     if (table := build_portfolio_table(folder, verdicts)) is not None:
         write_file(folder / "portfolio.md", f"# {table.title}\n\n{table.to_markdown()}\n")
         write_file(folder / "portfolio.csv", table.to_csv())
@@ -323,7 +323,7 @@ def _build_row(
                     hypothesis=each.hypothesis.id, verdict=each.verdict, level=each.level, confirmed=each.confirmed
                 )
                 for each in decided.get(one.name, ())
-                if each.hypothesis.confirmatory
+                if each.hypothesis.confirmatory and (each.confirmed or not one.set_aside)
             ),
         }
     )
@@ -334,8 +334,7 @@ def _format_report(found: CampaignReport) -> Iterator[Text | Table]:
         (
             one.name,
             one.state,
-            (one.state != "set aside" and _format_verdicts(one))
-            or shorten(one.why or format_forecast(one.prospect), 60),
+            _format_verdicts(one) or shorten(one.why or format_forecast(one.prospect), 60),
             "-" if one.judge is None else f"{one.judge:g}",
             format_dollars(one.cost.usd, one.cost.unpriced),
             format_duration(one.hours * 3600),

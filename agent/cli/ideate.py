@@ -157,7 +157,6 @@ def build_follow_task(args: Follow) -> IdeaTask:
     check_rounds(args.rounds)
     state = read_run_state(open_run_folder(args.run))
     findings = (*list_surprises(state), *list_open_verdicts(state))
-    findings = tuple({one.key: one for one in reversed(findings)}.values())[::-1]
     if state.started is None or not findings:
         raise UsageError(f"{args.run} has neither a surprise nor an open verdict: there is nothing to follow")
     study = FollowedStudy(run=args.run.stem, idea=state.started.idea, findings=findings)
