@@ -307,20 +307,22 @@ class CampaignRuns:
         if entry.ideas:
             return self._read_ideas_found(entry, returned)
         run = self.folder / RUNS_FOLDER / entry.name
+        unknown = (
+            DecisionForecast(name=entry.name, why="its pilot has no readable record") if entry.pilot_over else None
+        )
         if not is_run(run):
             return RunEnded(
                 name=entry.name,
                 code=returned if returned is not None and returned >= 0 else None,
                 why=read_last_line(self.folder, entry.name),
-                prospect=DecisionForecast(name=entry.name, why="its pilot ended before its record began")
-                if entry.pilot_over
-                else None,
+                prospect=unknown,
             )
         try:
             state = read_state(run)
             subjects = read_exchanges(run).spent
         except RecordError as error:  # cost unknown: assume the whole allowance
-            return RunEnded(name=entry.name, why=str(error), spent=entry.share.caps if entry.share else {})
+            spent = entry.share.caps if entry.share else {}
+            return RunEnded(name=entry.name, why=str(error), spent=spent, prospect=unknown)
         code, why = (
             (None, "the process was killed or crashed")
             if state.process_end is None

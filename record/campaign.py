@@ -224,7 +224,7 @@ class CampaignEntry(FrozenModel):
     set_aside: str = Field(default="", description="the reason why it does not continue after its pilot")
     chosen: bool = False
     prospect: DecisionForecast | None = Field(default=None, description="forecast of its pilot")
-    pilot_over: bool = Field(default=False, description="whether its pilot reached its time limit")
+    pilot_over: bool = Field(default=False, description="whether its pilot in progress reached its time limit")
     spent: SpendingCaps = Field(default_factory=dict)
     seconds: float = Field(default=0.0, description="active time of the run, without the process in progress")
     launched_at: float | None = None
@@ -315,7 +315,7 @@ class CampaignState:
                 for one in event.order:
                     chosen = one.name in event.names
                     why = "" if chosen else event.reasons.get(one.name, "not among the best")
-                    self._update_entry(one.name, chosen=chosen, set_aside=why)
+                    self._update_entry(one.name, chosen=chosen, set_aside=why, pilot_over=False)
             case CampaignEnded():
                 self.ended = event
 

@@ -178,8 +178,9 @@ def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionFore
     """Forecast the seeds and time that the run's claims need, from its replicates so far; only their spread matters."""
     plan, stage = state.search.data_plan, state.search.stage
     asked = [one for one in plan.hypotheses if one.confirmatory] if plan is not None else []
-    if not asked or stage is None:
-        return DecisionForecast(name="", why="its plan has no confirmatory hypothesis" if stage else "there is no plan")
+    if plan is None or not asked or stage is None:
+        fault = "there is no plan" if plan is None else "its plan has no confirmatory hypothesis"
+        return DecisionForecast(name="", why=fault if not asked else "its search is over")
     view = build_snapshot(
         state, stage, VisibleDecisions(also=tuple(sorted(state.finished_decisions))), settings=settings
     )

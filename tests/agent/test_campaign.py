@@ -197,6 +197,10 @@ def test_a_pilot_is_planned_for_its_study_and_stopped_at_its_limit() -> None:
     assert [one.name for one in state.waiting_entries] == ["a", "b"] and state.places_left == 0
     share = state.compute_allowance("a", 120.0)
     assert (share.seconds, share.pilot_seconds) == (880.0, None)
+    assert not state.entries["a"].pilot_over
+    state.apply(RunLaunched(name="a", share=share), 130.0)
+    state.apply(RunEnded(name="a"), 140.0)
+    assert state.entries["a"].tries == 1, "a study that dies is no pilot that was stopped"
     assert state.entries["c"].status_reason == "rank 3 of 4 by expected decided claims per hour; 2 may continue"
 
 
@@ -350,8 +354,8 @@ def test_a_portfolio_that_is_killed_twice_confirms_its_best_study_and_keeps_the_
 def test_a_pilot_that_reaches_its_limit_is_stopped_and_compared(tmp_path: Path) -> None:
     folder = campaign_of(tmp_path, {"a": "busy run", "b": "busy run"}, keep=1, pilot_seconds=5.0)
     state = worked(folder)
-    assert [one.pilot_over for one in state.entries.values()] == [True, True]
-    reasons = {"there is no plan", "its pilot ended before its record began"}
+    assert (folder / "campaign.jsonl").read_text().count('"pilot_over"') == 2
+    reasons = {"there is no plan", "its pilot has no readable record"}
     assert {one.set_aside for one in state.entries.values()} <= reasons, "nothing is decided"
     assert state.ended is not None and not state.ended.why and state.places_left == 1
 
