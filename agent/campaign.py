@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from math import inf
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -43,6 +44,7 @@ from labwright.record.campaign import (
     EntryQueued,
     EntryRefused,
     IdeasFound,
+    PilotTimedOut,
     RunAllowance,
     RunEnded,
     RunLaunched,
@@ -52,6 +54,7 @@ from labwright.record.campaign import (
     read_campaign,
     select_studies,
 )
+from labwright.record.claims.open_questions import list_surprises
 from labwright.record.errors import UsageError
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.llm_calls import read_exchanges
@@ -63,6 +66,7 @@ from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import Cost
 from labwright.record.schema.idea import Idea, IdeaError, read_ideas
 from labwright.record.whole_numbers import parse_whole_number
+from labwright.search.design_forecast import CONFIRMATION_SHARE
 from labwright.search.replication import forecast_decision
 from labwright.search.settings import NUM_PLANNING_SEEDS
 from labwright.stages.ideation.idea_import import is_text_path, read_text
@@ -80,8 +84,10 @@ CONFIG_FILE, TOPICS_FOLDER, LOGS_FOLDER, LOCKS_FOLDER, QUEUE_FOLDER, STOP_FILE =
     "queue",
     "stop",
 )
-STAGE_BEFORE_CHOICE = "preliminary"
-"""The stage after which the runs to keep are selected."""
+PILOT_STAGE = "preliminary"
+"""The last stage of a pilot."""
+PROTOTYPE_SHARE = 0.6
+"""Share of a pilot's time in which prototypes may start; the rest is for replicates of the best one."""
 CampaignListener = Callable[[CampaignEvent], None]
 
 # --- queue ----------------------------------------------------------------------------------------------------------
@@ -238,8 +244,8 @@ class CampaignRuns:
     folder: Path
     program: tuple[str, ...] = (sys.executable, "-m", "labwright")
     """The command that runs `scientist`."""
-    stops_before_choice: bool = False
-    """Whether runs stop after their preliminary stage until it is decided which of them continue."""
+    kept: int = 0
+    """In a portfolio, the number of runs that may continue after their pilot; 0: runs have no pilot."""
 
     def build_command(self, entry: CampaignEntry, share: RunAllowance) -> list[str]:
         run, limits = self.folder / RUNS_FOLDER / entry.name, share_options(share)
@@ -256,12 +262,8 @@ class CampaignRuns:
                 *self._config_options(entry),
                 *limits,
             ]
-        stops = self.stops_before_choice and not entry.chosen
-        for name, value in (
-            ("until", STAGE_BEFORE_CHOICE),
-            (f"search.{STAGE_BEFORE_CHOICE}.num_seeds", NUM_PLANNING_SEEDS),  # whose spread decides the choice
-        ):
-            limits += ["--set", f"{name}={value if stops else 'null'}"]
+        for name, value in self._list_portfolio_settings(entry, share).items():
+            limits += ["--set", f"{name}={'null' if value is None else value}"]
         if not is_run(run):
             idea = self.folder / IDEAS_FOLDER / f"{entry.name}.json"
             idea = idea if idea.is_file() else idea.with_suffix(".md")  # a proposal, read by the run's model
@@ -283,6 +285,20 @@ class CampaignRuns:
             limits += ["--set", f"time_limit={read_state(run).active_seconds + share.seconds:.0f}"]
         return [*self.program, "resume", str(run), *limits]
 
+    def _list_portfolio_settings(self, entry: CampaignEntry, share: RunAllowance) -> Mapping[str, object]:
+        """Return the settings of a pilot, or those with which its study continues; none without a portfolio."""
+        if not self.kept:
+            return {}
+        seconds = None if share.pilot_seconds is None else PROTOTYPE_SHARE * (entry.seconds + share.pilot_seconds)
+        pilot = {
+            "until": PILOT_STAGE,
+            f"search.{PILOT_STAGE}.num_seeds": NUM_PLANNING_SEEDS,
+            f"search.{PILOT_STAGE}.time_limit": seconds and f"{max(1.0, seconds):.0f}",
+        }
+        if not entry.chosen:
+            return pilot
+        return {**dict.fromkeys(pilot), "search.family": read_campaign(self.folder).confirmed_claims}
+
     def _config_options(self, entry: CampaignEntry) -> list[str]:
         own = self.folder / IDEAS_FOLDER / f"{entry.name}.yaml"
         return ["--config", str(own if own.is_file() else self.folder / CONFIG_FILE)]
@@ -291,17 +307,22 @@ class CampaignRuns:
         if entry.ideas:
             return self._read_ideas_found(entry, returned)
         run = self.folder / RUNS_FOLDER / entry.name
+        unknown = (
+            DecisionForecast(name=entry.name, why="its pilot has no readable record") if entry.pilot_over else None
+        )
         if not is_run(run):
             return RunEnded(
                 name=entry.name,
                 code=returned if returned is not None and returned >= 0 else None,
                 why=read_last_line(self.folder, entry.name),
+                prospect=unknown,
             )
         try:
             state = read_state(run)
             subjects = read_exchanges(run).spent
         except RecordError as error:  # cost unknown: assume the whole allowance
-            return RunEnded(name=entry.name, why=str(error), spent=entry.share.caps if entry.share else {})
+            spent = entry.share.caps if entry.share else {}
+            return RunEnded(name=entry.name, why=str(error), spent=spent, prospect=unknown)
         code, why = (
             (None, "the process was killed or crashed")
             if state.process_end is None
@@ -309,13 +330,16 @@ class CampaignRuns:
         )
         if code == 130 and returned == 2:  # refused before it was resumed
             code, why = 2, read_last_line(self.folder, entry.name)
-        paused = code == 130 and state.phase == "tuning" and self.stops_before_choice and not entry.chosen
+        over = (code == 130 and state.phase == "tuning") or (code in (None, 130) and entry.pilot_over)
         return RunEnded(
             name=entry.name,
             code=code,
             why=why,
             spent=compute_spent(state, subjects),
-            prospect=forecast_decisions(state, entry.name) if paused else None,
+            seconds=state.active_seconds,
+            prospect=forecast_decisions(state, entry.name, self.kept)
+            if self.kept and not entry.chosen and over
+            else None,
         )
 
     def _read_ideas_found(self, entry: CampaignEntry, returned: int | None) -> RunEnded | IdeasFound:
@@ -381,11 +405,14 @@ def compute_spent(state: RunState, subjects: Cost | None = None) -> SpendingCaps
     )
 
 
-def forecast_decisions(state: RunState, name: str) -> DecisionForecast:
-    """Forecast, from the preliminary stage, the seeds and hours needed to decide the run's hypotheses."""
+def forecast_decisions(state: RunState, name: str, studies: int) -> DecisionForecast:
+    """Forecast, from a pilot, the seeds and hours needed to decide the run's hypotheses, if this many studies with as
+    many claims are confirmed together."""
     assert state.started is not None
-    return forecast_decision(state, override_settings(state.started.settings, state.overrides).search).model_copy(
-        update={"name": name}
+    search, plan = override_settings(state.started.settings, state.overrides).search, state.search.data_plan
+    claims = sum(one.confirmatory for one in plan.hypotheses) if plan is not None else 0
+    return forecast_decision(state, search.model_copy(update={"family": studies * claims})).model_copy(
+        update={"name": name, "surprises": tuple(one.quote for one in list_surprises(state))}
     )
 
 
@@ -445,6 +472,7 @@ class CampaignRunner:
         for one in self.state.running_entries:
             self._record_end(one)
         if self._stopped_at is None:
+            self._end_pilots()
             self._choose_continuing()
             while self._launch_next():
                 pass
@@ -472,29 +500,36 @@ class CampaignRunner:
                     self.listener(EntryQueued(name=one.name))
             file.unlink()
 
+    def _end_pilots(self) -> None:
+        """Ask pilots that have reached their time limit to stop, and kill those that do not."""
+        for one in self.state.running_entries:
+            limit = one.share.pilot_seconds if one.share is not None else None
+            if limit is None or one.launched_at is None:
+                continue
+            over = self._log.read_clock() - one.launched_at - limit
+            if over >= 0 and not one.pilot_over:
+                self._append(PilotTimedOut(name=one.name))
+                self._send_signal(one, signal.SIGINT)
+            elif over >= STOP_GRACE_SECONDS:
+                self._send_signal(one, signal.SIGKILL)
+
     def _choose_continuing(self) -> None:
-        """Once every idea has finished its preliminary stage, select which ones continue."""
+        """Once every pilot has ended, select which runs continue."""
         terms, rest = self.state.terms, [one for one in self.state.entries.values() if one.status == "to be chosen"]
-        if (
-            terms is not None
-            and terms.keep is not None
-            and rest
-            and not self.state.running_entries
-            and not self.state.waiting_entries
-        ):
-            self._append(
-                select_studies(
-                    [one.end.prospect for one in rest if one.end is not None and one.end.prospect is not None],
-                    terms.keep,
-                )
-            )
+        if terms is None or not rest or self.state.running_entries or self.state.waiting_entries:
+            return
+        left = self.state.compute_seconds_left(self._log.read_clock())
+        hours = inf if left is None else CONFIRMATION_SHARE * left * terms.slots / 3600
+        prospects = [one.end.prospect for one in rest if one.end is not None and one.end.prospect is not None]
+        self._append(select_studies(prospects, self.state.places_left, hours=hours))
 
     def _launch_next(self) -> bool:
         """Start the next job if there is room; return whether one was started."""
         terms, now = self.state.terms, time.monotonic()
+        rank = {} if self.state.chosen is None else {name: k for k, name in enumerate(self.state.chosen.names)}
         ready = [
             one
-            for one in self._waiting_entries
+            for one in sorted(self._waiting_entries, key=lambda one: rank.get(one.name, len(rank)))
             if now >= self._ended_at.get(one.name, 0.0) + self.backoff_seconds * one.tries or not one.tries
         ]
         if terms is None or not ready or len(self.state.running_entries) >= terms.parallel or not self._has_time_left:
@@ -552,7 +587,9 @@ class CampaignRunner:
         event = self.jobs.read_end(one, process.returncode if process is not None else None)
         if isinstance(event, RunEnded):
             # jobs stopped on request, or together with an earlier process, did not fail by themselves
-            requested = event.code in (None, 130) and (self._stopped_at is not None or process is None)
+            requested = event.code in (None, 130) and (
+                self._stopped_at is not None or process is None or one.pilot_over
+            )
             event = event.model_copy(update={"asked": requested})
             self._ended_at[one.name] = time.monotonic()
         self._append(event)
@@ -567,9 +604,12 @@ class CampaignRunner:
 
     def _handle_signal(self, number: int) -> None:
         for one in self.state.running_entries:
-            if (pid := self._find_pid(one.name)) is not None and pid > 0:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
+            self._send_signal(one, number)
+
+    def _send_signal(self, one: CampaignEntry, number: int) -> None:
+        if (pid := self._find_pid(one.name)) is not None and pid > 0:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def _signal_processes(self) -> None:
         self._handle_signal(signal.SIGKILL)

@@ -26,7 +26,7 @@ from labwright.record.errors import UsageError
 from labwright.record.event_log import EventListener, EventLog
 from labwright.record.events.paper_events import IdeaProposed, IdeationStarted
 from labwright.record.events.search_events import TaskDone
-from labwright.record.ideation import AvailableResources
+from labwright.record.ideation import AvailableResources, FollowedStudy
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.lock import acquire_lock, is_unused
 from labwright.record.log_reader import is_study, read_events
@@ -59,6 +59,7 @@ class IdeaTask:
     rounds: int
     steps: tuple[WriteUpStep, ...]
     context: Path | None = None
+    study: FollowedStudy | None = None
 
 
 def ideate(
@@ -123,6 +124,7 @@ async def _record_start(order: IdeaTask, settings: Settings, log: EventLog) -> N
                 topic=order.topic,
                 sha256=order.sha256,
                 means=means,
+                study=order.study,
                 rounds=order.rounds,
                 version=version("labwright"),
                 model=settings.models.model_names,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from math import exp, log, sqrt
 from typing import Any, Literal
@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_conclusive
-from labwright.record.event_log import MemoryLog
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_look_conclusive
+from labwright.record.event_log import Recorder
 from labwright.record.events.search_events import (
     AttemptExecuted,
     CellExecuted,
@@ -238,12 +238,13 @@ def find_draws(study: Study) -> Draws:
 
 
 class StudyWorld(SearchWorld):
-    """What the programs of a study measure. A fresh seed takes one second."""
+    """What the programs of a study measure. A fresh seed takes `seed_seconds`."""
 
+    seed_seconds = 1.0
     is_trial = False
     """Whether the node that is measured tries settings."""
 
-    def __init__(self, log: MemoryLog, study: Study, *, is_biased: bool) -> None:
+    def __init__(self, log: Recorder, study: Study, *, is_biased: bool) -> None:
         super().__init__(log)
         self.study, self.draws, self.plan, self.is_biased = study, find_draws(study), build_plan(study), is_biased
         self.code: dict[str, str] = {}
@@ -285,7 +286,8 @@ class StudyWorld(SearchWorld):
     def sum_seconds(self, action: ExpandTree) -> float:
         """Return the time of a node; cells that the same code has measured are reused."""
         code = self.find_code(action)
-        return sum((code, cell) not in self.measured for cell in self.list_cells(action)) / self.study.arms
+        cells = sum((code, cell) not in self.measured for cell in self.list_cells(action))
+        return cells * self.seed_seconds / self.study.arms
 
     def compute_cell_value(self, cell: Cell) -> float:
         """Return the validation value of a cell."""
@@ -317,7 +319,7 @@ class StudyWorld(SearchWorld):
             )
             for cell in cells
         }
-        seconds, each = self.sum_seconds(action), 1 / self.study.arms
+        seconds, each = self.sum_seconds(action), self.seed_seconds / self.study.arms
         lines = tuple(CellOutcomeLine(cell=cell, outcome="measured", seconds=each) for cell in cells)
         self.code[node] = name = self.find_code(action) or node
         self.measured |= {(name, cell) for cell in cells}
@@ -386,9 +388,7 @@ class StudyWorld(SearchWorld):
         taken = LookTaken(
             look=look, seeds=tuple(node.seed for node in nodes), resampled=(self.study.spread_of_examples,)
         )
-        conclusive = is_conclusive(
-            decide_hypotheses(replace(state, search=replace(state.search, looks=[*state.search.looks, taken])))
-        )
+        conclusive = is_look_conclusive(state, taken, self.settings.family)
         limit = explain_sampling_end(
             lock, look, self.settings, affordable=self.count_affordable_seeds(lock.looks[look])
         )

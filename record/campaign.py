@@ -12,11 +12,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from labwright.record.claims.estimates import TARGET_TEST_POWER
 from labwright.record.errors import UsageError
 from labwright.record.events.run_events import CampaignMembership
 from labwright.record.line_store import LineStore, RecordError, StoredRow, read_stored_rows
@@ -44,8 +46,12 @@ class CampaignTerms(FrozenModel):
         default=None, description="wall-clock limit of the campaign, counted while a process is working on it"
     )
     keep: int | None = Field(
-        default=None, ge=1, description="number of runs that continue after the preliminary stage; None: all"
+        default=None,
+        ge=1,
+        description="in a portfolio, the maximum number of runs that continue after their pilot; None: every run is "
+        "carried out without a pilot",
     )
+    pilot_seconds: float | None = Field(default=None, gt=0, description="time limit of a pilot; None: none")
 
 
 class RunAllowance(FrozenModel):
@@ -53,12 +59,11 @@ class RunAllowance(FrozenModel):
 
     caps: SpendingCaps = Field(default_factory=dict)
     seconds: float | None = None
+    pilot_seconds: float | None = Field(default=None, description="of a pilot, the time after which it is stopped")
 
 
 class DecisionForecast(FrozenModel):
-    """An estimate of how soon a study could decide its claim, based only on the spread and run times in the preliminary
-    stage.
-    """
+    """An estimate of how soon a study could decide its claims, based only on the spread and run times of its pilot."""
 
     name: str
     wanted: dict[str, int] = Field(
@@ -67,6 +72,17 @@ class DecisionForecast(FrozenModel):
     hypotheses: int = Field(default=0, description="number of confirmatory hypotheses in the plan")
     seeds: int = Field(default=0, description="maximum number of seeds")
     seconds: float = Field(default=0.0, description="compute time of one seed: all cells of the program")
+    half_widths: dict[str, float] = Field(
+        default_factory=dict,
+        description="confirmatory hypothesis -> expected half-width of its interval after one compute hour of fresh "
+        "seeds, in smallest effects; left out if fewer than two seeds take an hour",
+    )
+    matters: tuple[str, ...] = Field(
+        default=(), description="what a colleague would learn from each claim, as the plan registers it"
+    )
+    surprises: tuple[str, ...] = Field(
+        default=(), description="what the pilot's values showed against the plan; no part of the choice"
+    )
     why: str = Field(default="", description="reason why there is no forecast")
 
     @property
@@ -80,9 +96,17 @@ class DecisionForecast(FrozenModel):
         return max((n for n in self.wanted.values() if n <= self.seeds), default=self.seeds) * self.seconds / 3600
 
     @property
-    def decided_share_per_hour(self) -> float:
-        """Share of the claim decided by one compute hour."""
-        return self.decided_count / self.hypotheses / self.hours if self.hypotheses and self.hours else 0.0
+    def decided_per_hour(self) -> float:
+        """Expected number of claims that one compute hour decides; each is planned with a power of 80 %."""
+        return TARGET_TEST_POWER * self.decided_count / self.hours if self.hours else 0.0
+
+    @property
+    def undecided_reason(self) -> str:
+        """The reason why no claim can be decided; empty if one can."""
+        if self.decided_count:
+            return ""
+        needs = ", ".join(f"{name} needs {n} seeds" for name, n in self.wanted.items())
+        return self.why or f"no claim can be decided: {needs}, at most {self.seeds} are allowed"
 
 
 # --- events ---------------------------------------------------------------------------------------------------------
@@ -124,14 +148,22 @@ class RunLaunched(FrozenModel):
     share: RunAllowance
 
 
+class PilotTimedOut(FrozenModel):
+    """A pilot reached its time limit and is asked to stop; it is compared with what it measured."""
+
+    type: Literal["pilot_over"] = "pilot_over"
+    name: str
+
+
 class RunEnded(FrozenModel):
-    """`code`: exit code of `scientist run`; None if it was killed or died. `spent`: total so far."""
+    """`code`: exit code of `scientist run`; None if it was killed or died. `spent`, `seconds`: totals so far."""
 
     type: Literal["ended"] = "ended"
     name: str
     code: int | None = None
     why: str = ""
     spent: SpendingCaps = Field(default_factory=dict)
+    seconds: float = Field(default=0.0, description="active time of the run")
     asked: bool = Field(default=False, description="whether it was asked to stop, which does not count as a failure")
     prospect: DecisionForecast | None = Field(default=None, description="forecast for a run that waits for selection")
 
@@ -146,11 +178,12 @@ class IdeasFound(FrozenModel):
 
 
 class StudiesSelected(FrozenModel):
-    """The runs that continue after the preliminary stage, best first; the others are set aside."""
+    """The runs that continue after their pilot, best first; the others are set aside."""
 
     type: Literal["chosen"] = "chosen"
     names: tuple[str, ...]
     order: tuple[DecisionForecast, ...] = Field(description="all compared runs, best first")
+    reasons: dict[str, str] = Field(default_factory=dict, description="run that is set aside -> the reason")
 
 
 class CampaignEnded(FrozenModel):
@@ -164,6 +197,7 @@ CampaignEvent = (
     | EntryQueued
     | EntryRefused
     | RunLaunched
+    | PilotTimedOut
     | RunEnded
     | IdeasFound
     | StudiesSelected
@@ -187,9 +221,13 @@ class CampaignEntry(FrozenModel):
     tries: int = Field(default=0, description="failures since the campaign was last resumed")
     refused: str = ""
     over: bool = Field(default=False, description="for a topic: whether its ideas were generated")
-    set_aside: bool = False
+    set_aside: str = Field(default="", description="the reason why it does not continue after its pilot")
     chosen: bool = False
+    prospect: DecisionForecast | None = Field(default=None, description="forecast of its pilot")
+    pilot_over: bool = Field(default=False, description="whether its pilot in progress reached its time limit")
     spent: SpendingCaps = Field(default_factory=dict)
+    seconds: float = Field(default=0.0, description="active time of the run, without the process in progress")
+    launched_at: float | None = None
 
     @property
     def status(self) -> EntryStatus:
@@ -214,7 +252,7 @@ class CampaignEntry(FrozenModel):
 
     @property
     def status_reason(self) -> str:
-        return self.refused or (self.end.why if self.end is not None else "")
+        return self.refused or self.set_aside or (self.end.why if self.end is not None else "")
 
 
 class CampaignState:
@@ -236,7 +274,7 @@ class CampaignState:
 
     def apply(self, event: CampaignEvent, at: float) -> None:
         if (
-            isinstance(event, RunLaunched | RunEnded | IdeasFound | StudiesSelected | CampaignEnded)
+            isinstance(event, RunLaunched | PilotTimedOut | RunEnded | IdeasFound | StudiesSelected | CampaignEnded)
             and self._last is not None
         ):
             self.active_seconds += max(0.0, at - self._last)
@@ -254,7 +292,9 @@ class CampaignState:
             case EntryRefused():
                 self._update_entry(event.name, refused=event.why)
             case RunLaunched():
-                self._update_entry(event.name, share=event.share)
+                self._update_entry(event.name, share=event.share, launched_at=at)
+            case PilotTimedOut():
+                self._update_entry(event.name, pilot_over=True)
             case RunEnded():
                 failed = event.code in (None, 1, 130) and not event.asked and event.prospect is None
                 self._update_entry(
@@ -262,6 +302,8 @@ class CampaignState:
                     share=None,
                     end=event,
                     spent=self._raise_spent(event.name, event.spent),
+                    seconds=max(self.entries[event.name].seconds, event.seconds),
+                    prospect=event.prospect or self.entries[event.name].prospect,
                     tries=self.entries[event.name].tries + failed,
                 )
             case IdeasFound():
@@ -271,7 +313,9 @@ class CampaignState:
             case StudiesSelected():
                 self.chosen = event
                 for one in event.order:
-                    self._update_entry(one.name, chosen=one.name in event.names, set_aside=one.name not in event.names)
+                    chosen = one.name in event.names
+                    why = "" if chosen else event.reasons.get(one.name, "not among the best")
+                    self._update_entry(one.name, chosen=chosen, set_aside=why, pilot_over=False)
             case CampaignEnded():
                 self.ended = event
 
@@ -297,6 +341,22 @@ class CampaignState:
         """The ideas, without the topics from which they were generated."""
         return [one for one in self.entries.values() if not one.ideas]
 
+    @property
+    def places_left(self) -> int:
+        """Number of further runs of a portfolio that may continue after their pilot."""
+        keep = self.terms.keep if self.terms is not None else None
+        return max(0, (keep or 0) - sum(one.chosen for one in self.entries.values()))
+
+    @property
+    def confirmed_claims(self) -> int:
+        """Number of claims of the studies of a portfolio that continue."""
+        chosen = [one.prospect for one in self.entries.values() if one.chosen]
+        return sum(one.hypotheses for one in chosen if one is not None)
+
+    def is_pilot(self, entry: CampaignEntry) -> bool:
+        """Return whether an entry is a run of a portfolio that was not selected to continue."""
+        return self.terms is not None and self.terms.keep is not None and not entry.ideas and not entry.chosen
+
     def count_committed(self, kind: str) -> float:
         """Return the amount of a resource that is spent or reserved for runs in progress."""
         return sum(
@@ -314,7 +374,8 @@ class CampaignState:
     def compute_allowance(self, name: str, now: float) -> RunAllowance:
         """Return the limits of a run that starts now: an equal share of the remainder, counting every idea of a topic.
 
-        The time share is the time left divided by the number of rounds in which the waiting runs can start.
+        The time share is the time left divided by the number of rounds in which the waiting runs can start. A pilot is
+        planned for the time that its study gets if it continues, but stopped at the limit of pilots.
         """
         assert self.terms is not None
         one, parts = self.entries[name], sum(max(1, entry.ideas) for entry in self.waiting_entries)
@@ -323,8 +384,15 @@ class CampaignState:
             for what, cap in self.terms.caps.items()
         }
         left = self.compute_seconds_left(now)
-        turns = -(-parts // self.terms.parallel)
-        return RunAllowance(caps=caps, seconds=None if left is None else left / turns)
+        turns, limit = -(-parts // self.terms.parallel), self.terms.pilot_seconds
+        seconds = None if left is None else left / turns
+        if limit is None or not self.is_pilot(one):
+            return RunAllowance(caps=caps, seconds=seconds)
+        pilot = max(1.0, limit - one.seconds)
+        if left is not None:
+            later = max(0.0, left - turns * limit) / -(-max(1, self.places_left) // self.terms.parallel)
+            seconds, pilot = min(left, pilot + later), min(left, pilot)
+        return RunAllowance(caps=caps, seconds=seconds, pilot_seconds=pilot)
 
 
 def is_campaign(folder: Path) -> bool:
@@ -391,18 +459,39 @@ def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
 # --- selection ------------------------------------------------------------------------------------------------------
 
 
-def select_studies(prospects: Iterable[DecisionForecast], keep: int) -> StudiesSelected:
-    """Select the studies that continue: those that decide the most of their claim per compute hour, then those that
-    need the fewest seeds.
+def select_studies(prospects: Iterable[DecisionForecast], keep: int, *, hours: float = inf) -> StudiesSelected:
+    """Select the studies that continue: in the order of expected decided claims per compute hour, then of the fewest
+    seeds, at most `keep` that fit together into `hours` of fresh seeds.
 
-    Measured values do not matter; only their spread and the run time do.
+    Measured values do not matter; only their spread and the run time do. The seeds and test data that confirm a study
+    are others than those of its pilot, so the choice does not change the level of its tests, and only the claims of
+    the selected studies are in the family of Holm's correction (`hypothesis_tests.decide_across_runs`).
+
+    Sources: Cox 1975, "A note on data-splitting for the evaluation of significance levels"; Dantzig 1957,
+    "Discrete-variable extremum problems" (the greedy order by value per cost).
     """
+    order = tuple(sorted(prospects, key=rank_forecast))
+    names, reasons, left = list[str](), dict[str, str](), hours
+    for number, one in enumerate(order, 1):
+        if not one.decided_count:
+            reasons[one.name] = one.undecided_reason
+        elif len(names) >= keep:
+            reasons[one.name] = (
+                f"rank {number} of {len(order)} by expected decided claims per hour; {keep} may continue"
+            )
+        elif one.hours > left:
+            reasons[one.name] = (
+                f"its claims need {one.hours:.3g} compute hours, and {left:.3g} are left for fresh seeds"
+            )
+        else:
+            names.append(one.name)
+            left -= one.hours
+    return StudiesSelected(names=tuple(names), order=order, reasons=reasons)
 
-    def rank(one: DecisionForecast) -> tuple[float, float, str]:
-        return -one.decided_share_per_hour, max(one.wanted.values(), default=float("inf")), one.name
 
-    order = tuple(sorted(prospects, key=rank))
-    return StudiesSelected(names=tuple(one.name for one in order[:keep]), order=order)
+def rank_forecast(one: DecisionForecast) -> tuple[float, float, str]:
+    """Return the sort key of a forecast; the best comes first."""
+    return -one.decided_per_hour, max(one.wanted.values(), default=inf), one.name
 
 
 def keep_limited(values: Mapping[str, float | None]) -> SpendingCaps:

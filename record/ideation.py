@@ -138,6 +138,54 @@ class ClosestWork(FrozenModel):
     quote: str = Field(default="", description="quote from its abstract, verified to occur there")
 
 
+class StudyFinding(FrozenModel):
+    """A result of a study that a next study could follow (`record.claims.open_questions`)."""
+
+    key: str = Field(min_length=1, description="what the record calls it: `hypothesis/drop`, `ablation/no-decay`")
+    verdict: str = Field(min_length=1, description="its verdict in the record")
+    quote: str = Field(description="a sentence about it, written by the program from the record")
+
+
+class IdeaReason(FrozenModel):
+    """A reason for an idea that follows a study."""
+
+    key: str = Field(min_length=1, max_length=200, description="key of a finding of the study, copied")
+    verdict: str = Field(min_length=1, max_length=40, description="verdict of this finding, copied")
+    why: str = Field(min_length=1, max_length=1000, description="how this finding leads to the idea")
+
+
+class FollowedStudy(FrozenModel):
+    """A study that an idea follows, with the findings that may lead to the idea."""
+
+    run: str = Field(description="name of its folder")
+    idea: Idea
+    findings: tuple[StudyFinding, ...] = Field(min_length=1)
+
+    def find_finding(self, reason: IdeaReason) -> StudyFinding:
+        """Return the finding that a reason names. Raises `ValueError` if the record does not agree with the reason."""
+        found = next((one for one in self.findings if one.key == reason.key), None)
+        if found is None:
+            known = ", ".join(one.key for one in self.findings)
+            raise ValueError(f"reasons: the record has no finding {reason.key!r}: use one of {known}")
+        if reason.verdict != found.verdict:
+            raise ValueError(f"reasons: the verdict of {reason.key} is {found.verdict!r}, not {reason.verdict!r}")
+        return found
+
+
+class IdeaOrigin(FrozenModel):
+    """The study that an idea follows, and the reasons, each with the finding of the record that it names."""
+
+    run: str
+    reasons: tuple[tuple[StudyFinding, str], ...] = Field(description="(finding, why it leads to the idea)")
+
+    def to_json(self) -> dict[str, Any]:
+        reasons = [
+            {"Key": found.key, "Verdict": found.verdict, "Quote": found.quote, "Why": why}
+            for found, why in self.reasons
+        ]
+        return {"Run": self.run, "Reasons": reasons}
+
+
 class FinalIdea(FrozenModel):
     """An idea with all its checks."""
 
@@ -149,6 +197,9 @@ class FinalIdea(FrozenModel):
     estimate: ResourceEstimate
     fit: Feasibility
     remarks: tuple[str, ...] = Field(default=(), description="remaining problems, and text removed by rules")
+    origin: IdeaOrigin | None = Field(
+        default=None, exclude_if=lambda value: value is None, description="the study that it follows"
+    )
 
     def to_json(self) -> dict[str, Any]:
         """Return AI-Scientist-v2's keys unchanged, followed by additional keys that other readers ignore."""
@@ -173,4 +224,5 @@ class FinalIdea(FrozenModel):
             "Closest Papers": closest,
             "Feasibility": {"Fits": self.fit.fits, "Why": list(self.fit.why), **self.estimate.model_dump(mode="json")},
             "Remarks": list(self.remarks),
+            **({"Follows": self.origin.to_json()} if self.origin is not None else {}),
         }

@@ -96,7 +96,9 @@ def plan_hours(
     if view.lock is not None:
         wanted, remaining = max(view.lock.n, len(list_confirming_seeds(view))), count_remaining_seeds(view)
     else:
-        known = bool(compute_wanted_seeds(view)) or not any(one.confirmatory for one in view.plan.hypotheses)
+        known = bool(compute_wanted_seeds(view, settings.family)) or not any(
+            one.confirmatory for one in view.plan.hypotheses
+        )
         wanted = count_fresh_seeds(view, settings) if known else count_most_seeds(settings)
         wanted = remaining = int(min(wanted, most))
     return Hours(

@@ -31,13 +31,14 @@ from labwright.record.claims.hypothesis_tests import (
     read_replicate_values,
 )
 from labwright.record.claims.looks import build_look_sizes
-from labwright.record.claims.planned_seeds import MAX_UNITS, compute_divergence_n, compute_planned_seeds
+from labwright.record.claims.planned_seeds import MAX_UNITS, compute_divergence_n, compute_planned_seeds, predict_seeds
 from labwright.record.estimands import EstimandError, MissingCell, has_extreme, list_registered_cells
 from labwright.record.events.search_events import ConfirmationLocked
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import LOOK_TASKS, ExpandTree, RunTask, VisibleDecisions, build_summary_task
 from labwright.record.schema.nodes import PLANNING_STAGES, STAGES, Node, StageName
+from labwright.search.design_forecast import read_spreads
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot, find_locking_stage
 from labwright.search.tuning import FINALIST_SEED_OFFSET
@@ -113,9 +114,10 @@ def next_pilot_run(view: StageSnapshot, settings: SearchSettings) -> ExpandTree 
 def list_planning_seeds(view: StageSnapshot, stage: StageName, settings: SearchSettings) -> Sequence[int]:
     """Return the seeds of replicates that are used to plan the number of fresh seeds.
 
-    None where a limit ended the stage: time is so short that the fresh seeds need all of it, whatever their spread.
+    None where a limit ended tuning: time is so short that the fresh seeds need all of it, whatever their spread. The
+    preliminary stage has them only if they are requested, by the pilots of a portfolio: then a limit does not matter.
     """
-    if stage in view.limited_stages:
+    if stage in view.limited_stages and stage != "preliminary":
         return ()
     first = view.seed + FINALIST_SEED_OFFSET
     return range(first, first + settings.count_seeds(stage))
@@ -131,9 +133,9 @@ def find_pilot_replicates(view: StageSnapshot) -> tuple[Node, ...]:
     )
 
 
-def compute_wanted_seeds(view: StageSnapshot) -> dict[str, int]:
+def compute_wanted_seeds(view: StageSnapshot, family: int) -> dict[str, int]:
     """Return, by confirmatory hypothesis, the number of fresh seeds needed to decide it, from the pilot's spread on
-    validation data.
+    validation data. `family`: `SearchSettings.family`.
 
     Hypotheses whose cells the pilot did not measure are left out.
     """
@@ -142,10 +144,10 @@ def compute_wanted_seeds(view: StageSnapshot) -> dict[str, int]:
     runs = [
         read_replicate_values(one) for one in find_pilot_replicates(view) if one.status == "good" and not one.suspect
     ]
-    found: dict[str, int] = {}
+    level, found = SIGNIFICANCE_LEVEL / max(1, len(asked), family), dict[str, int]()
     for one in asked:
         for effect in one.effects:
-            by_seed, level = one.model_copy(update={"unit": "seeds"}), SIGNIFICANCE_LEVEL / len(asked)
+            by_seed = one.model_copy(update={"unit": "seeds"})
             try:
                 values = compute_unit_values(plan, by_seed, effect, runs).values
                 loss = compute_worst_loss(plan, by_seed, effect, runs)
@@ -164,7 +166,7 @@ def count_fresh_seeds(view: StageSnapshot, settings: SearchSettings) -> int:
     first = settings.count_seeds("agenda")
     if not first or view.run_limit_reason:
         return first
-    return min(count_most_seeds(settings), max((first, *compute_wanted_seeds(view).values())))
+    return min(count_most_seeds(settings), max((first, *compute_wanted_seeds(view, settings.family).values())))
 
 
 def count_most_seeds(settings: SearchSettings) -> int:
@@ -173,27 +175,41 @@ def count_most_seeds(settings: SearchSettings) -> int:
 
 
 def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionForecast:
-    """Forecast the seeds and time that the run's claim needs, from its replicates so far; their values do not
-    matter.
-    """
+    """Forecast the seeds and time that the run's claims need, from its replicates so far; only their spread matters."""
     plan, stage = state.search.data_plan, state.search.stage
     asked = [one for one in plan.hypotheses if one.confirmatory] if plan is not None else []
-    if not asked or stage is None:
-        return DecisionForecast(name="", why="its plan has no confirmatory hypothesis" if stage else "there is no plan")
+    if plan is None or not asked or stage is None:
+        fault = "there is no plan" if plan is None else "its plan has no confirmatory hypothesis"
+        return DecisionForecast(name="", why=fault if not asked else "its search is over")
     view = build_snapshot(
         state, stage, VisibleDecisions(also=tuple(sorted(state.finished_decisions))), settings=settings
     )
     runs = [one.attempts[-1].seconds for one in find_pilot_replicates(view) if one.status == "good" and one.attempts]
-    found = compute_wanted_seeds(view)
+    found = compute_wanted_seeds(view, settings.family)
     why = (
         "" if found else "its replicates did not measure its hypotheses" if runs else "no replicate of a prototype ran"
     )
+    seconds = fmean(runs) if runs else 0.0
+    hourly = min(MAX_UNITS, int(3600 / seconds)) if seconds else 0
+    level = SIGNIFICANCE_LEVEL / max(len(asked), settings.family)
+    spreads, widths = read_spreads(state) if found and hourly > 1 else {}, dict[str, float]()
+    for one in asked:
+        for effect in one.effects:
+            if (sd := spreads.get((one.id, effect.estimand))) is not None:
+                width = predict_seeds(effect, hourly, sd, level).half_width / effect.smallest
+                widths[one.id] = max(width, widths.get(one.id, 0.0))
     return DecisionForecast(
         name="",
         wanted=found,
         hypotheses=len(asked),
+        half_widths=widths,
+        matters=tuple(
+            f"{one.name}: if supported, {one.outcomes.supported} If refuted, {one.outcomes.refuted}"
+            for one in asked
+            if one.outcomes is not None
+        ),
         why=why,
-        seconds=fmean(runs) if runs else 0.0,
+        seconds=seconds,
         seeds=count_most_seeds(settings),
     )
 
@@ -222,7 +238,7 @@ def build_lock(
         or (state.search.current_lock is not None and state.search.current_lock.winner == best)
     ):
         return None
-    node, asked, n = state.nodes[best], compute_wanted_seeds(view), count_fresh_seeds(view, settings)
+    node, asked, n = state.nodes[best], compute_wanted_seeds(view, settings.family), count_fresh_seeds(view, settings)
     tested = any(one.confirmatory for one in view.plan.hypotheses) and n > 0
     if tested and not asked and affordable < inf and view.limited_stages.intersection(PLANNING_STAGES):
         n = count_most_seeds(settings)  # no planning seeds ran

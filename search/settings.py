@@ -82,6 +82,12 @@ class SearchSettings(FrozenModel):
         "requires more "
         "than agenda.num_seeds and there is time for them",
     )
+    family: int = Field(
+        default=0,
+        ge=0,
+        description="number of claims that are confirmed together with those of other studies, so that fresh seeds "
+        "decide at the level of this family; set by a portfolio; 0: the plan's own claims",
+    )
     planned_ablations: int = Field(
         default=5,
         ge=0,

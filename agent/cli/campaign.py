@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from math import ceil
 from pathlib import Path
 from typing import Literal
 
@@ -37,7 +38,8 @@ from labwright.agent.cli.preflight import (
     install_packages,
 )
 from labwright.agent.repository_setup import check_code
-from labwright.agent.settings import Settings, compose_settings
+from labwright.agent.settings import Settings, compose_settings, parse_duration
+from labwright.inspector.portfolio import build_portfolio_table, shorten_table
 from labwright.inspector.safe_text import format_dollars, format_duration, shorten
 from labwright.record.campaign import (
     RUNS_FOLDER,
@@ -67,6 +69,13 @@ from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.table import Table
+
+PILOT_SECONDS = 3600.0
+"""Time limit of a pilot in a campaign without a time limit, and the maximum with one."""
+PILOT_SHARE = 0.3
+"""Share of the campaign's time for all pilots together."""
+KEPT_SHARE = 1 / 4
+"""Share of the ideas that continue at most, if no number is given."""
 
 
 class CampaignVerdict(FrozenModel):
@@ -116,7 +125,9 @@ def run_campaign(args: Campaign) -> int:
     check_writable(args.out, "--out")
     check_disk_space(settings, args.out)
     check_slots(settings)
-    terms = build_terms(settings, parallel=args.parallel, keep=args.keep)
+    terms = build_terms(settings, parallel=args.parallel)
+    if args.portfolio or args.keep or args.pilot:
+        terms = add_portfolio(terms, sum(max(1, one.idea_count) for one in found if not one.why), args.keep, args.pilot)
     install_packages(settings.sandbox)
     create_campaign(found, settings, terms, args.out)
     return run_in_folder(args.out, json=args.json)
@@ -136,11 +147,7 @@ def read_topics(places: Sequence[Path], ideas: int) -> Iterator[CampaignItem]:
 
 
 def build_terms(
-    settings: Settings,
-    *,
-    parallel: int | None,
-    keep: int | None = None,
-    item_count: Literal["ideas", "tasks"] = "ideas",
+    settings: Settings, *, parallel: int | None, item_count: Literal["ideas", "tasks"] = "ideas"
 ) -> CampaignTerms:
     """Convert the settings of a single run to the terms of a campaign: caps, time limit if set, and slots."""
     fit = count_slots(settings)
@@ -151,9 +158,29 @@ def build_terms(
         parallel=parallel or slots,
         slots=slots,
         caps=keep_limited(settings.budget.model_dump()),
-        keep=keep,
         seconds=settings.time_limit if limited else None,
     )
+
+
+def add_portfolio(terms: CampaignTerms, ideas: int, keep: int | None, pilot: str | None) -> CampaignTerms:
+    """Return the terms of a portfolio of this many ideas: how many may continue, and how long pilots take.
+
+    Raises `UsageError`.
+    """
+    rounds = -(-ideas // terms.parallel)
+    if pilot is None:
+        limit = PILOT_SECONDS if terms.seconds is None else min(PILOT_SECONDS, PILOT_SHARE * terms.seconds / rounds)
+    else:
+        limit = parse_duration(pilot)
+        if not isinstance(limit, float) or limit <= 0:
+            raise UsageError(f"--pilot {pilot!r} is not a time: give one such as 1h, 30m or 90s")
+        if terms.seconds is not None and limit * rounds >= terms.seconds:
+            raise UsageError(
+                f"--pilot {pilot}: pilots of {ideas} ideas, {terms.parallel} at a time, take the whole time limit: "
+                "shorten them, or raise --time-limit"
+            )
+    kept = keep or ceil(KEPT_SHARE * ideas)
+    return terms.model_copy(update={"keep": kept, "pilot_seconds": limit})
 
 
 def run_in_folder(folder: Path, *, json: bool = False) -> int:
@@ -164,10 +191,15 @@ def run_in_folder(folder: Path, *, json: bool = False) -> int:
         raise UsageError(
             f"{folder} belongs to a benchmark: continue with the command that started it (scientist bench)"
         )
+
+    def report(event: CampaignEvent) -> None:
+        if isinstance(event, StudiesSelected | CampaignEnded):
+            write_portfolio(folder)
+        if not json:
+            _print_event(event)
+
     state = campaign.CampaignRunner(
-        folder,
-        CampaignRuns(folder, stops_before_choice=terms is not None and terms.keep is not None),
-        listener=(lambda _: None) if json else _print_event,
+        folder, CampaignRuns(folder, kept=(terms is not None and terms.keep) or 0), listener=report
     ).run()
     show_campaign(folder, json=json)
     standings = {one.status for one in state.entries.values()}
@@ -193,11 +225,11 @@ def _print_event(event: CampaignEvent) -> None:
                 [format_line(f"{event.name}: ended ({ended})" + (f": {shorten(event.why, 200)}" if event.why else ""))]
             )
         case RunEnded():
-            print_lines([format_line(f"{event.name}: preliminary stage done, {format_forecast(event.prospect)}")])
+            print_lines([format_line(f"{event.name}: pilot done, {format_forecast(event.prospect)}")])
         case StudiesSelected():
-            print_lines(
-                [format_line(f"selected by hypotheses decided per compute hour: {', '.join(event.names)}", "bold")]
-            )
+            best = f"selected by expected decided claims per compute hour: {', '.join(event.names) or 'none'}"
+            print_lines([format_line(best, "bold")])
+            print_lines(format_line(f"{name}: set aside: {why}") for name, why in event.reasons.items())
         case CampaignEnded() if event.why:
             print_lines([format_line(event.why)])
         case _:
@@ -205,8 +237,8 @@ def _print_event(event: CampaignEvent) -> None:
 
 
 def format_forecast(one: DecisionForecast | None) -> str:
-    if one is None or one.why:
-        return one.why if one is not None else ""
+    if one is None or not one.decided_count:
+        return one.undecided_reason if one is not None else ""
     asks = ", ".join(f"{name} {n} seeds" for name, n in one.wanted.items())
     return f"{one.decided_count} of {one.hypotheses} claims in {format_duration(3600 * one.hours)} compute ({asks})"
 
@@ -216,8 +248,18 @@ def format_forecast(one: DecisionForecast | None) -> str:
 
 def show_campaign(folder: Path, *, json: bool = False) -> int:
     found = build_report(folder)
-    print_result(found, _format_report(found), json=json)
+    portfolio = build_portfolio_table(folder)
+    lines = (*_format_report(found), *([shorten_table(portfolio)] if portfolio is not None else []))
+    print_result(found, lines, json=json)
     return DONE
+
+
+def write_portfolio(folder: Path) -> None:
+    """Write the table of a portfolio, with the verdicts so far, as `portfolio.md` and `portfolio.csv`."""
+    verdicts = {one.name: _format_verdicts(one) for one in build_report(folder).lines}
+    if (table := build_portfolio_table(folder, verdicts)) is not None:
+        write_file(folder / "portfolio.md", f"# {table.title}\n\n{table.to_markdown()}\n")
+        write_file(folder / "portfolio.csv", table.to_csv())
 
 
 def build_report(folder: Path) -> CampaignReport:
@@ -264,7 +306,7 @@ def _build_row(
         name=one.name,
         title=one.title,
         why=one.status_reason,
-        prospect=one.end.prospect if one.end is not None else None,
+        prospect=one.prospect,
         state=ended if one.status == "done" else one.status,
     )
     if run is None:
@@ -281,7 +323,7 @@ def _build_row(
                     hypothesis=each.hypothesis.id, verdict=each.verdict, level=each.level, confirmed=each.confirmed
                 )
                 for each in decided.get(one.name, ())
-                if each.hypothesis.confirmatory
+                if each.hypothesis.confirmatory and (each.confirmed or not one.set_aside)
             ),
         }
     )

@@ -130,12 +130,23 @@ class Campaign(
     ] = None
     count: Annotated[int, Option("-n", "--count", help="With --topic: number of ideas per topic.")] = 1
     parallel: Annotated[int | None, Option(min=1, help="Number of concurrent runs; default: --workers.")] = None
-    keep: Annotated[
-        int | None,
+    portfolio: Annotated[
+        bool,
         Option(
-            min=1,
-            help="Keep only the N most promising runs after the preliminary stage (ranked by hypotheses decided per "
-            "compute hour).",
+            "--portfolio",
+            help="First run a cheap pilot of every idea; only those with the most expected decided claims per compute "
+            "hour continue.",
+        ),
+    ] = False
+    keep: Annotated[
+        int | None, Option(min=1, help="Portfolio in which at most N ideas continue; default: a quarter of the ideas.")
+    ] = None
+    pilot: Annotated[
+        str | None,
+        Option(
+            metavar="TIME",
+            help="Portfolio with this time limit of a pilot; default: 1h, and at most three tenths of --time-limit for "
+            "all pilots.",
         ),
     ] = None
     config: ConfigOption = None

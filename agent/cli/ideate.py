@@ -13,17 +13,21 @@ from rich.text import Text
 
 from labwright.agent.cli.errors import DONE, INTERRUPTED, LIMITED, print_to_stderr, saving_traceback
 from labwright.agent.cli.output import format_line, print_lines
-from labwright.agent.cli.paper_commands import Ideate
+from labwright.agent.cli.paper_commands import Follow, Ideate
 from labwright.agent.cli.preflight import removing_new_folder_on_refusal
+from labwright.agent.cli.status import read_run_state
 from labwright.agent.ideation import IdeaTask, ideate
 from labwright.agent.settings import compose_settings
 from labwright.inspector.event_text import describe_event
 from labwright.models.errors import BudgetSpent
+from labwright.record.claims.open_questions import list_open_verdicts, list_surprises
 from labwright.record.errors import UsageError
 from labwright.record.events.paper_events import IdeaProposed
+from labwright.record.ideation import FollowedStudy
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.log_reader import RecordError, read_events
 from labwright.record.reducers.event_fold import fold_events
+from labwright.record.zips import open_run_folder
 from labwright.stages.ideation.ideation_steps import WriteUpStep, build_idea_work, list_outcomes
 from labwright.stages.user_documents import check_folder
 
@@ -34,7 +38,15 @@ STEPS: tuple[WriteUpStep, ...] = ("idea", "literature", "proposal")
 
 
 def run_ideation(args: Ideate) -> int:
-    order = build_task(args)
+    return propose_ideas(build_task(args), args)
+
+
+def follow_study(args: Follow) -> int:
+    return propose_ideas(build_follow_task(args), args)
+
+
+def propose_ideas(order: IdeaTask, args: Ideate | Follow) -> int:
+    """Propose the ideas of a task and print them."""
     settings = compose_settings(config=args.config, flags=args.flags)
     folder = args.out or choose_folder(args.runs, order)
     tell: Callable[[Iterable[Text]], None] = (lambda lines: None) if args.json else print_lines
@@ -95,6 +107,7 @@ def format_idea(number: int, one: IdeaProposed) -> Iterator[Text]:
     for text in (
         idea.idea.short_hypothesis,
         idea.novelty_statement,
+        *(f"because of {one.key} ({one.verdict}): {why}" for one, why in (idea.origin.reasons if idea.origin else ())),
         *(
             f"related: {close.work.title} ({close.work.year or 'year unknown'}): {close.difference}"
             for close in idea.closest
@@ -112,8 +125,7 @@ def build_task(args: Ideate) -> IdeaTask:
     """Build the task from the command line. Raises `UsageError`."""
     if not 1 <= args.count <= MAX_IDEAS:
         raise UsageError(f"-n {args.count}: must be between 1 and {MAX_IDEAS} ideas")
-    if not 1 <= args.rounds <= 10:
-        raise UsageError(f"--rounds {args.rounds}: must be between 1 and 10; each round includes a literature search")
+    check_rounds(args.rounds)
     text, digest = read_topic(args.topic)
     if args.context is not None:
         check_folder(args.context)
@@ -131,6 +143,32 @@ def build_task(args: Ideate) -> IdeaTask:
         rounds=args.rounds,
         steps=steps,
         context=args.context,
+    )
+
+
+def check_rounds(rounds: int) -> None:
+    """Raise `UsageError` if there are too few or too many rounds."""
+    if not 1 <= rounds <= 10:
+        raise UsageError(f"--rounds {rounds}: must be between 1 and 10; each round includes a literature search")
+
+
+def build_follow_task(args: Follow) -> IdeaTask:
+    """Build the task of following a study: its surprises, then its open verdicts. Raises `UsageError`."""
+    check_rounds(args.rounds)
+    state = read_run_state(open_run_folder(args.run))
+    findings = (*list_surprises(state), *list_open_verdicts(state))
+    if state.started is None or not findings:
+        raise UsageError(f"{args.run} has neither a surprise nor an open verdict: there is nothing to follow")
+    study = FollowedStudy(run=args.run.stem, idea=state.started.idea, findings=findings)
+    topic = f"# The study after: {study.idea.title}\n\nAnswer a question that this study leaves.\n"
+    return IdeaTask(
+        topic=topic,
+        sha256=hashlib.sha256(study.model_dump_json().encode()).hexdigest(),
+        name=f"follow-{study.run}",
+        count=1,
+        rounds=args.rounds,
+        steps=STEPS[:1],
+        study=study,
     )
 
 

@@ -136,6 +136,23 @@ class Ideate(
     json: JsonOption = False
 
 
+class Follow(
+    CliCommand,
+    to=app,
+    work="agent.cli.ideate:follow_study",
+    settings=(*MODEL_SETTINGS, "gpus", "time_limit", "budget_usd", "budget_tokens", "data"),
+):
+    """Propose the next idea from a study's surprises and open verdicts. Each reason names a finding of the record,
+    which the program checks."""
+
+    run: RunArgument
+    rounds: Annotated[int, Option(help="Maximum rounds of reflection.")] = 3
+    out: Annotated[Path | None, Option(help="Output folder; default: a folder in --runs named by time and run.")] = None
+    runs: Annotated[Path, Option(help="Without --out: where the output folder is created.")] = Path("runs")
+    config: ConfigOption = None
+    json: JsonOption = False
+
+
 class BibCheck(CliCommand, to=bib, work="agent.cli.bib:check_bib", settings=("assignments",), name="check"):
     """Verify a bibliography against public catalogues. Compares title, authors and year; exits 5 if an entry must not
     be cited."""

@@ -8,6 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from html import escape
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from labwright.inspector.headline import overall_score
+from labwright.inspector.portfolio import build_portfolio_table
 from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, open_within, read_blocks
 from labwright.inspector.web.forms import NODE_VERBS, parse_command, parse_fields, send_request
 from labwright.inspector.web.fragments import Fragment, RunFragments, encode_update, group_by_parent
@@ -28,6 +30,7 @@ from labwright.inspector.web.page_renderer import WEB_FOLDER, PageRenderer, requ
 from labwright.inspector.web.paper_pages import PaperHandlers
 from labwright.inspector.web.run_cache import MAX_RUNS_CACHED, CachedRun, RunCollection, RunListEntry, get_or_make
 from labwright.inspector.web.run_views import EstimateRemaining, RunViewHandlers
+from labwright.record.errors import UsageError
 from labwright.record.schema.nodes import STUDY_STAGES
 
 STATIC_TYPES = {"inspector.js": "text/javascript", "inspector.css": "text/css", "icon.svg": "image/svg+xml"}
@@ -127,6 +130,7 @@ class Handlers:
             sort=sort,
             down=down,
             pieces=[self.render_run_line(line) for line in lines],
+            portfolio=_render_portfolio(self.runs.place.parent),
         )
 
     def render_error(self, request: Request, error: Exception) -> Response:
@@ -286,6 +290,15 @@ class Handlers:
 
 def _sort_last(value: float | None) -> float:
     return -inf if value is None else value
+
+
+def _render_portfolio(folder: Path) -> str:
+    """Render the portfolio of a campaign's folder; empty if there is none."""
+    try:
+        table = build_portfolio_table(folder)
+    except UsageError as error:
+        return escape(str(error))
+    return table.to_html() if table is not None else ""
 
 
 def _run_address(run: str) -> str:

@@ -13,6 +13,8 @@ from labwright.models.roles.ideation import (
     ClosestPick,
     DigestAnswer,
     DigestInputs,
+    FollowUpDraft,
+    FollowUpReflection,
     IdeaDraft,
     IdeaFromText,
     IdeaFromTextInputs,
@@ -26,7 +28,14 @@ from labwright.models.roles.ideation import (
     RelatedWorkInputs,
     WorkNote,
 )
-from labwright.record.ideation import AvailableResources, DocumentStatement, RequiredDataset, ResourceEstimate
+from labwright.record.ideation import (
+    AvailableResources,
+    DocumentStatement,
+    FollowedStudy,
+    IdeaReason,
+    RequiredDataset,
+    ResourceEstimate,
+)
 from labwright.record.schema.idea import Idea
 
 ESTIMATED_EXECUTIONS = 90
@@ -45,11 +54,40 @@ def answer_idea(inputs: IdeaInputs) -> IdeaDraft:
             f"the offline model has no idea for this topic; it knows only: {study}. Configure a model "
             "for any other topic, e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
         )
+    if inputs.study is not None:
+        return _follow_study(inputs.study, study, inputs.means)
     words = " ".join(line[0] for line in study.keywords)
     return IdeaDraft(
         idea=_build_idea_text(study, inputs.means),
         estimate=_estimate_cost(study, inputs.means),
         queries=(study.title, words),
+    )
+
+
+def _follow_study(followed: FollowedStudy, study: OfflineStudy, means: AvailableResources) -> FollowUpDraft:
+    """Return an idea that measures what the first finding of a study leaves, with a reason for each finding."""
+    base, first = _to_idea_text(followed.idea), followed.findings[0]
+    name = first.key.rsplit("/", 1)[-1]
+    return FollowUpDraft(
+        idea=base.model_copy(
+            update={
+                "name": f"{base.name[:50]}_next",
+                "title": f"{base.title[:250]}: what {name} leaves",
+                "experiments": (f"Measure this again with more seeds: {first.quote[:1200]}", *base.experiments[:11]),
+                "datasets": tuple(one for one in base.datasets if one in means.datasets)
+                or _list_datasets(study, means),
+            }
+        ),
+        estimate=_estimate_cost(study, means),
+        queries=(study.title, " ".join(line[0] for line in study.keywords)),
+        reasons=tuple(
+            IdeaReason(
+                key=one.key,
+                verdict=one.verdict,
+                why=f"It is {one.verdict}; the experiments measure it again with more seeds.",
+            )
+            for one in followed.findings[:6]
+        ),
     )
 
 
@@ -122,13 +160,16 @@ def answer_idea_reflect(inputs: IdeaReflectInputs) -> IdeaReflection:
         if any(one.answered for one in inputs.searches)
         else "No source answered, so nothing could be looked up."
     )
-    return IdeaReflection(
+    answer = IdeaReflection(
         thoughts="The offline model keeps the studies of its catalogue as they are.",
         closest=picks,
         idea=draft.model_copy(update={"related_work": said}),
         estimate=inputs.draft.estimate,
         done=True,
     )
+    if inputs.study is None:
+        return answer
+    return FollowUpReflection(**dict(answer), reasons=inputs.reasons)
 
 
 def _first_words(text: str) -> str:

@@ -16,7 +16,9 @@ from labwright.record.ideation import (
     ClosestWork,
     DocumentStatement,
     Feasibility,
+    FollowedStudy,
     FoundPaper,
+    IdeaReason,
     LiteratureSearch,
     ResourceEstimate,
 )
@@ -61,13 +63,17 @@ class IdeaDraft(FrozenModel):
 class IdeaInputs(FrozenModel):
     topic: str
     means: AvailableResources
+    study: FollowedStudy | None = Field(default=None, description="the study that the idea follows, if any")
     number: int = Field(default=1, ge=1, description="number of this idea of the topic")
     earlier: tuple[Idea, ...] = Field(default=(), description="final ideas, which must not be repeated")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their locations")
     complaints: tuple[str, ...] = ()
 
 
-IDEA = Role("idea", IdeaInputs, IdeaDraft, temperature=1.0)
+class FollowUpDraft(IdeaDraft):
+    """A drafted idea that follows a study, with its reasons."""
+
+    reasons: tuple[IdeaReason, ...] = Field(min_length=1, max_length=6)
 
 
 class ClosestPick(FrozenModel):
@@ -90,6 +96,8 @@ class IdeaReflectInputs(FrozenModel):
     means: AvailableResources
     draft: IdeaDraft
     fit: Feasibility = Field(description="feasibility of the draft's estimate, computed by a program")
+    study: FollowedStudy | None = Field(default=None, description="the study that the idea follows, if any")
+    reasons: tuple[IdeaReason, ...] = Field(default=(), description="the draft's reasons, if it follows a study")
     searches: tuple[LiteratureSearch, ...] = Field(
         min_length=1, description="searches and their results; the works are in `works`"
     )
@@ -113,7 +121,35 @@ class IdeaReflection(FrozenModel):
     done: bool = Field(description="whether another round would change nothing important")
 
 
-IDEA_REFLECT = Role("idea_reflect", IdeaReflectInputs, IdeaReflection, temperature=0.7)
+class FollowUpReflection(IdeaReflection):
+    """The whole idea that follows a study, with its reasons."""
+
+    reasons: tuple[IdeaReason, ...] = Field(min_length=1, max_length=6)
+
+
+def _check_reasons(inputs: IdeaInputs | IdeaReflectInputs, answer: IdeaDraft | IdeaReflection) -> None:
+    """Check the reasons of a follow-up against the record. Raises `ValueError`."""
+    if inputs.study is not None and isinstance(answer, FollowUpDraft | FollowUpReflection):
+        for reason in answer.reasons:
+            inputs.study.find_finding(reason)
+
+
+IDEA = Role(
+    "idea",
+    IdeaInputs,
+    IdeaDraft,
+    temperature=1.0,
+    choose_output=lambda inputs: IdeaDraft if inputs.study is None else FollowUpDraft,
+    check=_check_reasons,
+)
+IDEA_REFLECT = Role(
+    "idea_reflect",
+    IdeaReflectInputs,
+    IdeaReflection,
+    temperature=0.7,
+    choose_output=lambda inputs: IdeaReflection if inputs.study is None else FollowUpReflection,
+    check=_check_reasons,
+)
 
 
 class RelatedWorkInputs(FrozenModel):

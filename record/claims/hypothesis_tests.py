@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import inf, nan
 from statistics import fmean, stdev
 from types import MappingProxyType
@@ -66,6 +67,7 @@ from labwright.record.estimands import (
     list_conditions_read,
     split_quotient,
 )
+from labwright.record.events.search_events import LookTaken
 from labwright.record.float_compare import differs_beyond_rounding
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan, Measurement, MetricSpec, ResampledInterval
@@ -284,6 +286,23 @@ def compute_joint_levels(alone: Mapping[str, Sequence[HypothesisDecision]]) -> d
     for (name, chain), level in zip(chains, compute_holm_levels(largest), strict=True):
         levels.setdefault(name, {}).update({one.id: level for one in chain})
     return levels
+
+
+def build_family_levels(plan: DataPlan, family: int) -> dict[str, float]:
+    """Return the level of each confirmatory hypothesis of a plan whose claims are confirmed with those of other
+    studies, `family` claims in all; empty if there are no others.
+
+    It is Bonferroni's level, which no level of Holm's correction over these claims falls below.
+    """
+    own = [one.id for one in plan.hypotheses if one.confirmatory]
+    return dict.fromkeys(own, SIGNIFICANCE_LEVEL / family) if family > len(own) else {}
+
+
+def is_look_conclusive(state: RunState, taken: LookTaken, family: int) -> bool:
+    """Return whether sampling may end after a look that is not recorded yet; `family` as in `build_family_levels`."""
+    assert state.search.data_plan is not None
+    after = replace(state, search=replace(state.search, looks=[*state.search.looks, taken]))
+    return is_conclusive(decide_hypotheses(after, build_family_levels(state.search.data_plan, family)))
 
 
 def list_chains(hypotheses: Sequence[Hypothesis]) -> list[tuple[Hypothesis, ...]]:

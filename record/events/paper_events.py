@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from labwright.record.ideation import AvailableResources, DocumentDigest, FinalIdea, LiteratureSearch
+from labwright.record.ideation import AvailableResources, DocumentDigest, FinalIdea, FollowedStudy, LiteratureSearch
 from labwright.record.schema.claims import SentenceReading, SetupReading
 from labwright.record.schema.figures import FigureReview, FinalFigure, PaperFigureReview
 from labwright.record.schema.frozen_model import FrozenModel
@@ -55,6 +55,9 @@ class IdeationStarted(FrozenModel):
     topic: str
     sha256: str = Field(description="sha256 of the topic file")
     means: AvailableResources
+    study: FollowedStudy | None = Field(
+        default=None, exclude_if=lambda value: value is None, description="the study that the ideas follow"
+    )
     rounds: int = Field(description="maximum number of reflections on an idea")
     version: str
     model: str

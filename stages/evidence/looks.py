@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_conclusive
+from labwright.record.claims.hypothesis_tests import is_look_conclusive
 from labwright.record.events.search_events import LookTaken, SealedTestScored
 from labwright.record.result_folders import ResultFolder, list_result_folders
 from labwright.record.schema.data_plan import Measurement
@@ -64,9 +63,7 @@ async def take_look(context: RunContext, look: int) -> None:
         seeds=tuple(node.seed for node in nodes),
         resampled=await to_thread(lambda: tuple(resample_effects(state, context.folder, nodes))),
     )
-    conclusive = is_conclusive(
-        decide_hypotheses(replace(state, search=replace(state.search, looks=[*state.search.looks, taken])))
-    )
+    conclusive = is_look_conclusive(state, taken, context.search.family)
     ends = "every claim is decided or precise enough" if conclusive else explain_end_of_sampling(context, look)
     context.recorder.append(taken.model_copy(update={"conclusive": conclusive, "ends": ends or ""}))
 

@@ -15,6 +15,8 @@ from labwright.models.roles.ideation import (
     IDEA,
     IDEA_REFLECT,
     ClosestPick,
+    FollowUpDraft,
+    FollowUpReflection,
     IdeaDraft,
     IdeaInputs,
     IdeaReflectInputs,
@@ -23,7 +25,15 @@ from labwright.models.roles.ideation import (
 )
 from labwright.record.event_log import Recorder
 from labwright.record.events.paper_events import IdeaProposed, LiteratureSearched
-from labwright.record.ideation import AvailableResources, ClosestWork, FinalIdea, FoundPaper, LiteratureSearch
+from labwright.record.ideation import (
+    AvailableResources,
+    ClosestWork,
+    FinalIdea,
+    FollowedStudy,
+    FoundPaper,
+    IdeaOrigin,
+    LiteratureSearch,
+)
 from labwright.record.schema.idea import Idea
 from labwright.review.judge.quotes import quote_is_in
 from labwright.stages.ideation import idea_checks
@@ -44,6 +54,7 @@ class IdeationTopic:
     means: AvailableResources
     rounds: int
     context: tuple[str, ...] = ()
+    study: FollowedStudy | None = None
 
 
 @dataclass
@@ -68,6 +79,7 @@ class IdeaDrafter:
                 IdeaInputs(
                     topic=self.topic.text,
                     means=self.topic.means,
+                    study=self.topic.study,
                     number=self.number,
                     earlier=self.earlier,
                     context=self.topic.context,
@@ -87,6 +99,7 @@ class IdeaDrafter:
     async def _reflect(self, draft: IdeaDraft) -> IdeaReflection:
         """Return the draft after all reflection rounds; each round searches first."""
         now, closest, alike, reflected = draft, tuple[ClosestPick, ...](), "", None
+        reasons = draft.reasons if isinstance(draft, FollowUpDraft) else ()
         for number in range(1, self.topic.rounds + 1):
             await self._search(now.queries)
             complaints = (
@@ -101,6 +114,8 @@ class IdeaDrafter:
                     means=self.topic.means,
                     draft=now,
                     fit=idea_checks.check_fit(now.estimate, self.topic.means),
+                    study=self.topic.study,
+                    reasons=reasons,
                     searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches),
                     works=self._works,
                     closest=closest,
@@ -111,6 +126,7 @@ class IdeaDrafter:
                 ),
             )
             closest, alike = reflected.closest, reflected.alike
+            reasons = reflected.reasons if isinstance(reflected, FollowUpReflection) else ()
             now = IdeaDraft(
                 idea=reflected.idea, estimate=reflected.estimate, queries=reflected.queries or draft.queries
             )
@@ -192,7 +208,16 @@ class IdeaDrafter:
             estimate=reflected.estimate,
             fit=idea_checks.check_fit(reflected.estimate, self.topic.means),
             remarks=tuple(remarks),
+            origin=self._find_origin(reflected),
         )
+
+    def _find_origin(self, reflected: IdeaReflection) -> IdeaOrigin | None:
+        """Return the study that the idea follows, with the findings that its reasons name."""
+        study = self.topic.study
+        if study is None or not isinstance(reflected, FollowUpReflection):
+            return None
+        reasons = tuple((study.find_finding(one), one.why) for one in reflected.reasons)
+        return IdeaOrigin(run=study.run, reasons=reasons)
 
 
 def find_pick_faults(picks: Sequence[ClosestPick], works: Sequence[FoundPaper]) -> tuple[str, ...]:

@@ -91,6 +91,7 @@ def read_topic(state: RunState) -> IdeationTopic:
         means=ideation.means,
         rounds=ideation.rounds,
         context=format_statements(state.paper.context),
+        study=ideation.study,
     )
 
 
@@ -258,6 +259,11 @@ def format_idea(idea: FinalIdea) -> str:
         "Novelty": idea.novelty_statement,
         "Closest papers": _format_list(f"{_format_work(close.work)}: {close.difference}" for close in idea.closest),
         "Feasibility": f"By its estimate, it {fits}. Total: {idea.estimate.hours:g} h. {idea.estimate.reason}",
+        "Follows": _format_list(
+            f"{found.quote} (`{found.key}` of {idea.origin.run}). {why}" for found, why in idea.origin.reasons
+        )
+        if idea.origin is not None
+        else "",
         "Remarks": _format_list(idea.remarks),
     }
     return _format_markdown(text.title, parts)

@@ -37,13 +37,12 @@ def test_it_stops_after_the_stage_with_its_replicates_and_goes_on(
     assert len(replicates) == 3 and all(one.is_finished for one in replicates)
     assert state.search.stages["preliminary"].summary is not None
     assert not [one for one in state.nodes.values() if one.stage == "tuning"]
-    found = forecast_decisions(state, "run")
-    assert (
-        found.hypotheses == sum(one.confirmatory for one in state.search.data_plan.hypotheses)
-        if state.search.data_plan
-        else 0
-    )
-    assert found.seconds == 10.0, "of a replicate, as the executor says"
+    found, plan = forecast_decisions(state, "run", 1), state.search.data_plan
+    assert plan is not None
+    asked = [one for one in plan.hypotheses if one.confirmatory]
+    assert found.hypotheses == len(asked) and found.seconds == 10.0, "of a replicate, as the executor says"
+    assert found.wanted.keys() == found.half_widths.keys() == {one.id for one in asked}
+    assert len(found.matters) == sum(one.outcomes is not None for one in asked)
     ran = list(world.ran)
     assert world.resume("--set", "until=null") == 0
     assert not set(ran) & set(world.ran[len(ran) :]), "nothing runs again"

@@ -14,6 +14,7 @@ from benchmarks.decisions import Case, RuleCase, simulate, simulate_crossed, sim
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
+    build_family_levels,
     classify_claim,
     classify_direction,
     compute_holm_levels,
@@ -543,3 +544,16 @@ def test_a_rival_is_near_zero_only_where_zero_is_in_its_interval(values: Sequenc
         )
     )
     assert found.rival_sign == sign
+
+
+def test_a_study_of_a_family_decides_at_a_level_that_holms_correction_never_falls_below() -> None:
+    one = hypothesis(DIFFERENCE)
+    assert build_family_levels(plan(one), 1) == {}, "its own correction is enough"
+    assert build_family_levels(plan(one), 4) == {one.id: SIGNIFICANCE_LEVEL / 4}
+    runs = runs_of([(0.9 + k / 50, 0.8) for k in range(3)])
+    [alone] = decide_from_runs(plan(one), runs, confirmed=True)
+    assert alone.p is not None and SIGNIFICANCE_LEVEL / 9 < alone.p < SIGNIFICANCE_LEVEL
+    [strict] = decide_from_runs(plan(one), runs, confirmed=True, levels=build_family_levels(plan(one), 9))
+    assert (alone.verdict, strict.verdict) == ("supported", "open")
+    others = {f"s{k}": (alone,) for k in range(9)}
+    assert min(levels[one.id] for levels in compute_joint_levels(others).values()) >= strict.level

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from random import Random
 
-from labwright.record.event_log import MemoryLog
+from labwright.record.event_log import MemoryLog, Recorder
 from labwright.record.events.run_events import RunStarted
 from labwright.record.events.search_events import (
     AttemptExecuted,
@@ -105,7 +105,7 @@ class SearchWorld:
     run_seconds = math.inf
 
     def __init__(
-        self, log: MemoryLog, *, buggy: float = 0.3, delay: Callable[[int], float] = lambda k: 0.0, seconds: float = 1.0
+        self, log: Recorder, *, buggy: float = 0.3, delay: Callable[[int], float] = lambda k: 0.0, seconds: float = 1.0
     ) -> None:
         self.log, self.buggy, self.delay, self.seconds = log, buggy, delay, seconds
         self.running: set[str] = set()
@@ -255,7 +255,7 @@ class SearchWorld:
 
 
 async def run_search(
-    log: MemoryLog,
+    log: Recorder,
     world: SearchWorld,
     given: SearchSettings,
     stages: tuple[StageName, ...] = STAGES,

@@ -15,6 +15,8 @@ from labwright.models.prompt_renderer import render
 from labwright.models.roles import ROLES
 from labwright.models.roles.ideation import (
     DigestAnswer,
+    FollowUpDraft,
+    FollowUpReflection,
     IdeaDraft,
     IdeaFromText,
     IdeaFromTextInputs,
@@ -24,11 +26,11 @@ from labwright.models.roles.ideation import (
     RelatedWork,
 )
 from labwright.review.judge.quotes import quote_is_in
-from tests.models.ideation_examples import INPUTS, MEANS, WORK
+from tests.models.ideation_examples import INPUTS, MEANS, STUDY, WORK
 
 ANSWERS: dict[str, type[BaseModel]] = {
     "idea": IdeaDraft,
-    "idea_reflect": IdeaReflection,
+    "idea_reflect": FollowUpReflection,
     "related_work": RelatedWork,
     "proposal": Proposal,
     "idea_of": IdeaFromText,
@@ -68,3 +70,12 @@ def test_its_closest_papers_rest_on_their_abstracts() -> None:
     answer = ask("idea_reflect", INPUTS["idea_reflect"])
     assert isinstance(answer, IdeaReflection)
     assert quote_is_in(answer.closest[0].quote, WORK.abstract)
+
+
+def test_a_study_is_followed_with_a_reason_for_each_of_its_findings() -> None:
+    inputs = KNOWN.model_copy(update={"study": STUDY})
+    draft = ask("idea", inputs)
+    assert isinstance(draft, FollowUpDraft)
+    assert [(one.key, one.verdict) for one in draft.reasons] == [(one.key, one.verdict) for one in STUDY.findings]
+    assert STUDY.findings[0].quote in draft.idea.experiments[0]
+    ROLES["idea"].check_answer(inputs, draft)
