@@ -29,7 +29,7 @@ QUERY_TIMEOUT_SECONDS = 120.0
 """Timeout for the interpreter's answer, in seconds."""
 
 _QUERY_CODE = """
-import json, platform, site, sys
+import importlib.metadata, json, platform, site, sys
 from importlib.metadata import distributions
 user = site.getusersitepackages() if site.ENABLE_USER_SITE else ""
 print(json.dumps({
@@ -37,6 +37,7 @@ print(json.dumps({
     "prefixes": sorted({sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}),
     "user_site": user if user in sys.path else "",
     "packages": sorted({(one.metadata["Name"], one.version) for one in distributions()}, key=str),
+    "modules": getattr(importlib.metadata, "packages_distributions", dict)(),
 }))
 """
 _QUERY_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONUSERBASE")
@@ -52,6 +53,8 @@ class InterpreterInfo:
     """Folders that it needs to run, except /usr."""
     packages: dict[str, str]
     """Distribution name -> version."""
+    modules: dict[str, list[str]]
+    """Top-level module -> names of the distributions that have it; empty before Python 3.10."""
 
 
 @functools.cache
@@ -92,7 +95,13 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
         if not program.is_symlink():
             break
         program = program.parent / os.readlink(program)
-    return InterpreterInfo(answer["version"], answer["platform"], select_exposable(trees), dict(answer["packages"]))
+    return InterpreterInfo(
+        answer["version"],
+        answer["platform"],
+        select_exposable(trees),
+        dict(answer["packages"]),
+        dict(answer["modules"]),
+    )
 
 
 def check_interpreter(python: str) -> None:

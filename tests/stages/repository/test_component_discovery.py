@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from labwright.stages.repository.component_discovery import ComponentInventory, discover_components
 
 from labwright.record.schema.repository import RepositoryCommand
 from labwright.sandbox.repository import trace
 from labwright.sandbox.repository.git_mirror import apply_edit
-from labwright.stages.repository.component_discovery import ComponentInventory, discover_components
 from tests.repositories import FILES
 
 pytestmark = pytest.mark.slow
