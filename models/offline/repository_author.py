@@ -31,6 +31,14 @@ from labwright.record.schema.repository import build_edit
 _KEPT_CALLS = 6
 """Calls that are not used to read files: hand-ins, the last of which may be refused."""
 _MAX_PARTS, _MAX_IDENTITIES, _MAX_PLACES = 40, 2, 20
+_FOUND = (
+    "Read without a language model: switches, functions whose result has the shape of an argument, and alternatives of "
+    "one caller. Terms of a loss, schedules, strengths and layers of libraries are missing."
+)
+_FOUND_NOTHING = (
+    "the offline model found no part: no switch, no function whose result has the shape of an argument, and no "
+    "alternatives of one caller; a language model (--model) also finds other parts"
+)
 _HEAD = re.compile(r".*, lines (\d+) to (\d+) of (\d+):\n")
 """The first line of what `read` returns."""
 
@@ -118,8 +126,8 @@ def _has_arrays(kind: str) -> bool:
 
 
 def _read_kind(kind: str) -> str:
-    """Return `array`, `list` or `dict` of the kind of a value."""
-    return re.split(r"\W", kind, maxsplit=1)[0]
+    """Return the kind of a value without the lengths of lists."""
+    return re.sub(r"\bof \d+", "of", kind)
 
 
 def _get_path(place: str) -> str:
@@ -158,10 +166,7 @@ class _PartReader:
         sources = tuple(one.place for one in self._functions if _makes_data(one))[:_MAX_PLACES]
         metric = inputs.metric_places or tuple(f"{one.path}:<module>" for one in self._functions[:1]) or ("<module>",)
         return ProposedParts(
-            reasons=(
-                "Read without a language model: switches, functions whose result has the shape of an argument, and "
-                "alternatives of one caller. Terms of a loss, schedules, strengths and layers of libraries are missing."
-            ),
+            reasons=_FOUND if parts else _FOUND_NOTHING,
             parts=tuple(parts.values())[:_MAX_PARTS],
             whole=self._find_whole(used),
             data=sources or metric,
@@ -254,4 +259,4 @@ def _leave_out_refused(refused: ToolExchange) -> dict[str, Any]:
         kept = [way for number, way in enumerate(part["ways"], 1) if (part["name"], number) not in ways]
         if kept:
             parts.append({**part, "ways": kept})
-    return {**before, "parts": parts}
+    return {**before, "parts": parts, "reasons": before["reasons"] if parts else _FOUND_NOTHING}

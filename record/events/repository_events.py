@@ -115,7 +115,7 @@ class AblationsConcluded(FrozenModel):
 
     type: Literal["ablations_settled"] = "ablations_settled"
     results: tuple[PartResult, ...]
-    top: tuple[str, ...] = Field(description="the most important parts, in order")
+    top: tuple[str, ...] = Field(description="the most important parts by fresh seeds, in order")
     runs: int
     agreement: float | None = Field(
         default=None, description="Kendall's tau between the ranks by proxy and full command"

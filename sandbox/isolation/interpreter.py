@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -102,6 +102,17 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
         dict(answer["packages"]),
         dict(answer["modules"]),
     )
+
+
+def format_environment(python: str, added: Mapping[str, str] | None = None, lock_sha256: str = "") -> str:
+    """Format the Python version, platform and all packages of an interpreter, one per line, and the packages installed
+    beside it, from the lock of the run if its hash is given."""
+    found = inspect_interpreter(python)
+    lines = sorted((f"{name}=={version}" for name, version in found.packages.items()), key=str.lower)
+    if added:
+        lines.append(f"installed for the run{f', by packages.lock (sha256 {lock_sha256})' if lock_sha256 else ''}:")
+        lines += [f"{name}=={version}" for name, version in added.items()]
+    return "\n".join((f"python {found.version}", found.platform, *lines, ""))
 
 
 def check_interpreter(python: str) -> None:

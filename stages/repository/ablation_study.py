@@ -657,7 +657,7 @@ class RepositoryAblation:
         confirmed = sum(row.fresh and "+" not in row.part for row in rows)
         return AblationsConcluded(
             results=tuple(rows),
-            top=tuple(row.part for row in best if row.fresh and row.called != "no measurable difference"),
+            top=tuple(row.part for row in best if row.fresh),
             runs=self._runs_spent,
             agreement=agreement,
             stopped=self.context.state.limit_reason

@@ -6,6 +6,7 @@ These are facts, not choices: nothing is left out because of its name, and nothi
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -77,11 +78,14 @@ def list_switches(code: CodeIndex, command: RepositoryCommand) -> tuple[SwitchFa
         for one in list_options(command.argv, code)
         if one.off_args and not any(flag in command.argv for flag in one.flags)
     ]
-    for key in _list_keys(code, command):
+    keys = _list_keys(code, command)
+    counts = Counter(key.last for key in keys)
+    for key in keys:
         is_set = any(word.startswith(f"{key.name}=") for word in command.argv)
         if key.value is True and not is_set and (way := _build_switch(key, code, command)) is not None:
-            found.append(SwitchFact(name=key.last, path=key.path, symbol=key.name, way=way))
-    return tuple({one.name: one for one in reversed(found)}.values())[::-1]
+            name = key.last if counts[key.last] == 1 else key.name
+            found.append(SwitchFact(name=name, path=key.path, symbol=key.name, way=way))
+    return tuple(found)
 
 
 def _list_keys(code: CodeIndex, command: RepositoryCommand) -> list[ConfigKey]:
