@@ -105,8 +105,12 @@ def create_branch(origin: BranchOrigin, changes: BranchChanges, root: Path) -> N
                 )
         write_file(draft / "config.yaml", settings_to_yaml(changes.settings))
         installed, python = origin.cut.state.search.installed_packages, changes.settings.sandbox.python
-        packages = (installed.packages, installed.sha256) if installed is not None else ()
-        write_file(folder.environment, format_environment(python, *packages))
+        write_file(
+            folder.environment,
+            format_environment(python, installed.packages, installed.sha256)
+            if installed is not None
+            else format_environment(python),
+        )
         now = max(time.time(), origin.rows[-1][0])
         added = [
             (now, event.model_dump_json()) for event in _build_first_events(origin, changes, folder, name=root.name)

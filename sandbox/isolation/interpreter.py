@@ -29,7 +29,7 @@ QUERY_TIMEOUT_SECONDS = 120.0
 """Timeout for the interpreter's answer, in seconds."""
 
 _QUERY_CODE = """
-import importlib.metadata, json, platform, site, sys
+import json, platform, site, sys
 from importlib.metadata import distributions
 user = site.getusersitepackages() if site.ENABLE_USER_SITE else ""
 print(json.dumps({
@@ -37,7 +37,6 @@ print(json.dumps({
     "prefixes": sorted({sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}),
     "user_site": user if user in sys.path else "",
     "packages": sorted({(one.metadata["Name"], one.version) for one in distributions()}, key=str),
-    "modules": getattr(importlib.metadata, "packages_distributions", dict)(),
 }))
 """
 _QUERY_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONUSERBASE")
@@ -53,8 +52,6 @@ class InterpreterInfo:
     """Folders that it needs to run, except /usr."""
     packages: dict[str, str]
     """Distribution name -> version."""
-    modules: dict[str, list[str]]
-    """Top-level module -> names of the distributions that have it; empty before Python 3.10."""
 
 
 @functools.cache
@@ -95,13 +92,18 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
         if not program.is_symlink():
             break
         program = program.parent / os.readlink(program)
-    return InterpreterInfo(
-        answer["version"],
-        answer["platform"],
-        select_exposable(trees),
-        dict(answer["packages"]),
-        dict(answer["modules"]),
+    return InterpreterInfo(answer["version"], answer["platform"], select_exposable(trees), dict(answer["packages"]))
+
+
+@functools.cache
+def list_distributions(python: str) -> dict[str, list[str]]:
+    """Map the top-level modules of an interpreter to the distributions that have them; empty before Python 3.10."""
+    code = "import importlib.metadata as found, json; print(json.dumps(found.packages_distributions()))"
+    environment = {name: os.environ[name] for name in _QUERY_VARIABLES if name in os.environ}
+    ran = subprocess.run(
+        [python, "-c", code], capture_output=True, timeout=QUERY_TIMEOUT_SECONDS, check=False, env=environment, cwd="/"
     )
+    return json.loads(ran.stdout) if ran.returncode == 0 else {}
 
 
 def format_environment(python: str, added: Mapping[str, str] | None = None, lock_sha256: str = "") -> str:

@@ -33,7 +33,7 @@ from labwright.record.schema.repository import (
 )
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.isolation.interpreter import inspect_interpreter, list_distributions
 from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.scratch_tree import MAX_COMMAND_SECONDS, open_scratch_tree
 from labwright.sandbox.repository.trace import CallTrace
@@ -115,8 +115,9 @@ def format_limits(context: RunContext) -> str:
 
 def format_machine(context: RunContext, setup: CommandSetup, code: CodeIndex) -> str:
     """Describe the device, Python, the packages that the repository imports, and what it requires but does not get."""
-    runs = inspect_interpreter(setup.environment.command_environment.python)
-    packages = {**find_imported(runs.packages, runs.modules, code), **setup.environment.packages}
+    python = setup.environment.command_environment.python
+    runs = inspect_interpreter(python)
+    packages = {**find_imported(runs.packages, list_distributions(python), code), **setup.environment.packages}
     lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in setup.environment.deviations]
     return (
         f"Device: {context.sandbox.device}. Python {runs.version}. Packages that the repository imports: "

@@ -64,7 +64,11 @@ def propose(*edits: tuple[str, str], words: tuple[str, ...] = (), **fields: Any)
         edits=tuple(RepositoryEdit(path="model.py", old=old, new=new) for old, new in edits),
     )
     part = ProposedPart(name="scale", path="model.py", symbol="scale", why="scales", prior=0.5, ways=(way,))
-    known = {"data": ("model.py:simulate",), "targets": ("model.py:label",), "metric": ("model.py:accuracy",)}
+    known: dict[str, Any] = {
+        "data": ("model.py:simulate",),
+        "targets": ("model.py:label",),
+        "metric": ("model.py:accuracy",),
+    }
     return ProposedParts(reasons="r", parts=(part,), **{**known, **fields})
 
 

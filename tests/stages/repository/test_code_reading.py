@@ -93,7 +93,8 @@ def test_entries_of_many_kinds(files: dict[str, str], argv: tuple[str, ...]) -> 
 
 def test_commands_of_documents_come_first_and_no_script_because_of_its_name() -> None:
     entry = "if __name__ == '__main__':\n    pass\n"
-    found = dict.fromkeys(("run_all.py", "plot.py", "examples/agent.py"), entry)
+    paths: list[str] = ["run_all.py", "plot.py", "examples/agent.py"]
+    found = dict.fromkeys(paths, entry)
     assert [one.argv[-1] for one in list_candidates(found)] == ["plot.py", "run_all.py", "examples/agent.py"]
     found["README.md"] = "\n\n    python examples/agent.py --n 3\n"
     assert [one.argv[1] for one in list_candidates(found)] == ["examples/agent.py", "plot.py", "run_all.py"]
