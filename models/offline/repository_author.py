@@ -198,7 +198,7 @@ class _PartReader:
         ranked = [
             (len(below & places), -len(below), one)
             for one in self._functions
-            if one.place not in places and _has_arrays(one.result) and not self._is_update(one)
+            if one.place not in places and _has_arrays(one.result) and not _makes_data(one) and not self._is_update(one)
             for below in [self._list_below(one)]
         ]
         order = [one for count, _, one in sorted(ranked, key=lambda each: each[:2], reverse=True) if count]
@@ -255,6 +255,8 @@ def _leave_out_refused(refused: ToolExchange) -> dict[str, Any]:
     """Return what was handed in without the ways of which the refusal complains; without any part if it names none."""
     ways = {(name, int(number)) for name, number in re.findall(r"^(.+), way (\d+): ", refused.result, re.MULTILINE)}
     before, parts = refused.call.arguments, list[dict[str, Any]]()
+    if re.search("^whole: ", refused.result, re.MULTILINE):
+        return {**before, "whole": None}
     for part in before["parts"] if ways else ():
         kept = [way for number, way in enumerate(part["ways"], 1) if (part["name"], number) not in ways]
         if kept:

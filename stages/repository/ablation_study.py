@@ -180,7 +180,7 @@ class RepositoryAblation:
             return
         await gather_all([self._run(self._search_baseline, seed) for seed in self.seeds])
         await self._measure_all_parts()
-        self._joint_set = await self._find_joint_set()
+        self._joint_set = await self._find_joint_set(found)
         await self._separate_top(found)
         await self._confirm(found)
         await self._measure_unknown(found)
@@ -536,11 +536,13 @@ class RepositoryAblation:
 
     # --- components that mask each other ------------------------------------------------------------------------------
 
-    async def _find_joint_set(self) -> tuple[str, ...]:
+    async def _find_joint_set(self, found: PartsFound) -> tuple[str, ...]:
         """Return the smallest set of components that matters only jointly; empty if there is none.
 
-        Components that only set a strength are excluded: programs break when all strengths are zero.
+        Components that only set a strength are excluded: programs break when all strengths are zero. The runs that
+        confirm the most important components are not used for the search.
         """
+        most = found.budget - CONFIRM_SEEDS * (1 + len(self._select_to_confirm(found)))
         sigma = self._sigma
         arms = [one for one in self._list_ranked() if not self._part_states[one.name].is_strength]
         names = find_near_zero(arms, sigma, self.top) if isfinite(sigma) else []
@@ -550,21 +552,22 @@ class RepositoryAblation:
         try:
             subset = next(search)
             while True:
-                joint = await self._measure_joint_effect(subset)
+                joint = await self._measure_joint_effect(subset, most)
                 subset = search.send(joint is not None and exceeds_sum(self._list_singles(subset), joint, sigma=sigma))
         except StopIteration as ended:
             least: tuple[str, ...] = ended.value
-        if len(least) < 2 or (joint := await self._measure_joint_effect(least)) is None:
+        if len(least) < 2 or (joint := await self._measure_joint_effect(least, most)) is None:
             return ()
         return least if exceeds_sum(self._list_singles(least), joint, sigma=sigma) else ()
 
     def _list_singles(self, names: Iterable[str]) -> list[float]:
         return [self._to_arm(self._part_states[name]).mean_effect for name in names]
 
-    async def _measure_joint_effect(self, names: Sequence[str]) -> float | None:
-        """Return the effect of ablating several components together, at the first seed."""
+    async def _measure_joint_effect(self, names: Sequence[str], most: int) -> float | None:
+        """Return the effect of ablating several components together, at the first seed; None if it is not known and
+        `most` runs of the study were spent."""
         arm, baseline = self._find_arm(names), self._first_baseline
-        if arm is None or baseline is None:
+        if arm is None or baseline is None or (self._runs_spent >= most and not self.runs.list_nodes(arm)):
             return None
         value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
         return compute_effect(self.setup.command.direction, [baseline], [value]).mean

@@ -236,6 +236,7 @@ def test_the_offline_model_leaves_out_what_is_refused(tmp_path: Path) -> None:
     call = ToolCall(tool="hand_in", arguments=made.model_dump(mode="json"))
     for why, names, count in (
         ("bend, way 2: no\ntilt, way 1: no", {"bend", "centre", "twist", "shift", "wobble"}, 6),
+        ("whole: no", {one.name for one in made.parts}, 8),
         ("train.py: no such place", set[str](), 0),
     ):
         again = answer_coder(inputs, Conversation((HAND_IN,), (ToolExchange(call, why),)))
