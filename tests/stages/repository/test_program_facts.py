@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from labwright.models.roles.coder import CoderInputs
 from labwright.models.roles.repository import PartsInputs, ProposedParts
 from labwright.record.schema.repository import RepositoryCommand
 from labwright.sandbox.repository import trace
+from labwright.sandbox.repository.command import CommandEnvironment
+from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.scratch_tree import ToolSpec
 from labwright.stages.repository.authors import apply_edits, find_part_faults
 from labwright.stages.repository.code_index import index_code
@@ -310,3 +313,10 @@ def test_keys_that_are_true_are_switches_where_they_can_be_set() -> None:
     assert apply_edits(by_file[0].way.edits, files)["conf.json"].startswith('{\n "gate": false,')
     by_word = list_switches(code, RepositoryCommand(argv=("python", "run.py", "seed=1"), metric="m.json:a"))
     assert {one.way.words for one in by_word} == {("gate=false",), ("mix.twice=false",), ("twice=false",)}
+
+
+def test_the_environment_of_a_repository_lists_what_was_installed_for_it() -> None:
+    command = CommandEnvironment(sys.executable)
+    plain = RepositoryEnvironment(command, "interpreter", "3.11", {}, (), {})
+    lines = replace(plain, packages={"tiny": "1.0"}).text.splitlines()
+    assert lines[-2:] == ["installed for the run:", "tiny==1.0"] and lines[:-2] == plain.text.splitlines()
