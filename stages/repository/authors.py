@@ -211,8 +211,10 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
         return "\n".join(wrong[:MAX_COMPLAINTS]) + more
 
     made = await let_author_work(context, "parts", setup, inputs, ProposedParts, check)
-    if made.result is None or not made.result.parts:
-        return PartProposal(why=made.ended if made.result is None else made.result.reasons)
+    if made.result is None:
+        return PartProposal(why=f"the author named no parts: {made.ended}")
+    if not made.result.parts:
+        return PartProposal(why=made.result.reasons)
     left = [one.partition(":") for one in made.result.left_out]
     rest = {
         name.strip(): UnexaminedPart(name=name.strip(), kind="author", why=why.strip() or "no part of the method")
