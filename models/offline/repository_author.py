@@ -32,7 +32,7 @@ _KEPT_CALLS = 6
 """Calls that are not used to read files: hand-ins, the last of which may be refused."""
 _MAX_PARTS, _MAX_IDENTITIES, _MAX_PLACES = 40, 2, 20
 _FOUND = (
-    "Read without a language model: switches, functions whose result has the shape of an argument, and alternatives of "
+    "without a language model: switches, functions whose result has the shape of an argument, and alternatives of "
     "one caller. Terms of a loss, schedules, strengths and layers of libraries are missing."
 )
 _FOUND_NOTHING = (
@@ -164,7 +164,8 @@ class _PartReader:
                 why = "it returns arrays computed from its arguments"
                 parts[name] = ProposedPart(name=name, path=one.path, symbol=one.symbol, why=why, prior=0.5, ways=ways)
         sources = tuple(one.place for one in self._functions if _makes_data(one))[:_MAX_PLACES]
-        metric = inputs.metric_places or tuple(f"{one.path}:<module>" for one in self._functions[:1]) or ("<module>",)
+        files = (f"{one.path}:<module>" for one in (*self._functions, *inputs.switches))
+        metric = inputs.metric_places or (next(files, "<module>"),)
         return ProposedParts(
             reasons=_FOUND if parts else _FOUND_NOTHING,
             parts=tuple(parts.values())[:_MAX_PARTS],

@@ -97,6 +97,7 @@ class PartsFound(FrozenModel):
     rest: tuple[UnexaminedPart, ...] = ()
     floors: tuple[RepositoryMutation, ...] = Field(default=(), description="edits that disable the whole model")
     budget: int = Field(description="maximum number of runs in total, including the baseline")
+    why: str = Field(default="", description="how the author chose the parts, or why there are none")
 
 
 class MutationTried(FrozenModel):

@@ -238,6 +238,8 @@ def _render_results(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
             f"{ablation.results.agreement:.2f} "
         )
         yield "(Kendall's tau)."
+    if ablation.parts.why:
+        yield f"\nHow parts were chosen: {' '.join(ablation.parts.why.split())}"
     if ablation.results.stopped:
         yield f"\n{ablation.results.stopped}."
     yield from _render_not_examined(ablation)

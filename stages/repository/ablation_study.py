@@ -157,8 +157,6 @@ class RepositoryAblation:
         self._trace = CallTrace()
         self._floor_task: asyncio.Task[float | None] | None = None
         self._joint_set: tuple[str, ...] = ()
-        self._no_parts = ""
-        """Why an author named no parts."""
 
     @property
     def _ablation(self) -> AblationState:
@@ -175,7 +173,7 @@ class RepositoryAblation:
         if (found := await self._find_parts()) is None:
             return
         if not found.parts:
-            why = self._no_parts or "no part was found that a run can do without"
+            why = f"the budget of {found.budget} runs leaves none for parts" if found.rest else found.why
             self._conclude(AblationsConcluded(results=(), top=(), runs=self._runs_spent, stopped=why))
             return
         await gather_all([self._run(self._search_baseline, seed) for seed in self.seeds])
@@ -202,7 +200,6 @@ class RepositoryAblation:
         known, budget = self._ablation.parts, self.context.ablation.budget_runs
         if known is None or budget not in (None, known.budget):
             found = await propose_parts(self.context, self.setup, self._trace, self._describe_budget())
-            self._no_parts = found.why
             known = self._limit_to_budget(found, budget)
             self.context.recorder.append(known)
         self._part_states = {part.name: _PartState(part) for part in known.parts}
@@ -242,6 +239,7 @@ class RepositoryAblation:
             rest=(*found.rest, *left),
             floors=found.floors,
             budget=budget,
+            why=found.why,
         )
 
     # --- one run per component ----------------------------------------------------------------------------------------

@@ -56,7 +56,8 @@ MAX_COMPLAINTS = 8
 
 @dataclass(frozen=True)
 class PartProposal:
-    """The parts that an author named, what it left out, ways to take out the whole model, and why there is no part."""
+    """The parts that an author named, what it left out, ways to take out the whole model, and its reasons; without
+    parts, why there is none."""
 
     parts: tuple[RepositoryPart, ...] = ()
     rest: tuple[UnexaminedPart, ...] = ()
@@ -213,8 +214,6 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
     made = await let_author_work(context, "parts", setup, inputs, ProposedParts, check)
     if made.result is None:
         return PartProposal(why=f"the author named no parts: {made.ended}")
-    if not made.result.parts:
-        return PartProposal(why=made.result.reasons)
     left = [one.partition(":") for one in made.result.left_out]
     rest = {
         name.strip(): UnexaminedPart(name=name.strip(), kind="author", why=why.strip() or "no part of the method")
@@ -226,6 +225,7 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
         parts=parts,
         rest=tuple(one for name, one in rest.items() if name not in {part.name for part in parts}),
         floors=(_build_mutation(whole),) if whole is not None else (),
+        why=made.result.reasons,
     )
 
 

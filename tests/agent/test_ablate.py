@@ -58,7 +58,9 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
     assert results["centre"]["called"] in ("no measurable difference", "no effect")
     assert not any("banner" in part for run in found["runs"] for part in run["parts"])
     assert len(found["runs"]) <= 6 + 5 * (2 + 2) + 18
-    assert "| tilt | tilt returns zeros | tinyfit/features.py:4 | 5 |" in (out / "report.md").read_text()
+    report = (out / "report.md").read_text()
+    assert "| tilt | tilt returns zeros | tinyfit/features.py:4 | 5 |" in report
+    assert "How parts were chosen: without a language model" in report and "Terms of a loss" in report
     key = "diff/my_repository/test.r2/baseline~without-tilt.mean"
     value = next(line for line in (out / "results.tex").read_text().splitlines() if key in line).rpartition("{")[2][:-1]
     assert rf"\result{{{key}}}" in (out / "section.tex").read_text()
