@@ -20,7 +20,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from labwright.agent.environment import format_environment
 from labwright.agent.repository_setup import open_mirror
 from labwright.agent.run import settings_to_yaml
 from labwright.agent.settings import Settings
@@ -33,6 +32,7 @@ from labwright.record.log_reader import RecordError, parse_events, read_rows
 from labwright.record.retention import find_deletions
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.sandbox.datasets import read_materialised
+from labwright.sandbox.isolation.interpreter import format_environment
 from labwright.stages.nodes.user_code import UserProgram, build_first_choice
 from labwright.stages.paper import template
 
@@ -104,9 +104,12 @@ def create_branch(origin: BranchOrigin, changes: BranchChanges, root: Path) -> N
                     "recorded one: the branch would use other data"
                 )
         write_file(draft / "config.yaml", settings_to_yaml(changes.settings))
+        installed, python = origin.cut.state.search.installed_packages, changes.settings.sandbox.python
         write_file(
-            draft / "environment.txt",
-            format_environment(changes.settings.sandbox.python, origin.cut.state.search.installed_packages),
+            folder.environment,
+            format_environment(python, installed.packages, installed.sha256)
+            if installed is not None
+            else format_environment(python),
         )
         now = max(time.time(), origin.rows[-1][0])
         added = [

@@ -11,7 +11,6 @@ from pathlib import Path
 from labwright.record.machine import ComputeRate, Machine
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import ResourceNeeds
-from labwright.record.schema.packages import InstalledPackages
 from labwright.sandbox.errors import GpuError
 from labwright.sandbox.gpu_leases import open_gpu_leases
 from labwright.sandbox.gpus import GpuDevice, read_cuda_visible_devices
@@ -38,22 +37,6 @@ def list_packages(python: str) -> tuple[str, ...]:
     """List the packages available to experiments, as `name version`."""
     found = {name.lower(): version for name, version in inspect_interpreter(python).packages.items()}
     return tuple(f"{name} {found[name]}" for name in REPORTED_PACKAGES if name in found)
-
-
-def format_environment(python: str, installed: InstalledPackages | None = None) -> str:
-    """Format the Python version, platform and all packages of the experiments' interpreter, one per line, and the
-    packages installed for the run."""
-    found = inspect_interpreter(python)
-    lines = sorted((f"{name}=={version}" for name, version in found.packages.items()), key=str.lower)
-    more = (
-        [
-            f"installed for the run, by packages.lock (sha256 {installed.sha256}):",
-            *(f"{name}=={version}" for name, version in installed.packages.items()),
-        ]
-        if installed is not None
-        else []
-    )
-    return "\n".join((f"python {found.version}", found.platform, *lines, *more, ""))
 
 
 def describe_machine(settings: SandboxSettings) -> Machine:

@@ -33,6 +33,7 @@ from labwright.sandbox.repository.predictions import check_truth
 from labwright.stages.repository import ablation_report
 from labwright.stages.repository.code_index import index_code
 from labwright.stages.repository.command_discovery import find_missing_script
+from labwright.stages.repository.program_facts import find_lines, find_metric_lines
 from labwright.stages.repository.question import build_answer_files
 from labwright.stages.repository.study_planning import find_repository_faults
 from labwright.stages.run_context import StudiedRepository
@@ -234,8 +235,7 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
     """Find the lines where the repository, as changed by the arm of a claim, writes a number; the arm's patch precedes
     them. Empty if nothing is found.
 
-    Searches Python code for the metric's last key or its file's name as a string; for `stdout:`, for the text of the
-    expression before its number. The lines are those of the tree that ran.
+    The lines are those of the tree that ran (`stages.repository.program_facts.find_metric_lines`).
     """
     split, _, rest = key.partition("/")
     conditions = rest.split("/")[2].partition(".")[0].split("~") if rest.count("/") >= 2 else [""]
@@ -250,11 +250,7 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
     if node is None or (code := parse_program(source)) is None:
         return ()
     mirror, made = open_mirror(RunFolder(run)), parse_arm_code(source, arm)
-    texts = {
-        path: text.splitlines()
-        for path, text in mirror.read_texts(mirror.apply_patch(code.tree, made.patch)).items()
-        if path.endswith(".py")
-    }
+    texts = mirror.read_texts(mirror.apply_patch(code.tree, made.patch))
     files = re.findall(r"^\+\+\+ b/(.+)$", made.patch, re.MULTILINE)
     patch = (
         SourceLocation(
@@ -262,19 +258,12 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
         ),
     )
     if code.results is not None:
-        is_expression, words = False, [rest.split("/")[1], PurePosixPath(code.results.file).name]
+        found = find_lines(texts, [rest.split("/")[1], PurePosixPath(code.results.file).name], quoted=True)
     else:
-        metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
-        words = [metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
-        if is_expression := metric.kind in ("stdout", "output", "text"):
-            words = [re.split(r"[(\[\\]", metric.name)[0].strip()]
-    for word in filter(None, words):
-        found = [
-            SourceLocation(file=f"{code.commit[:12]}:{path}", line=number, text=line.strip())
-            for path, lines in texts.items()
-            for number, line in enumerate(lines, 1)
-            if word in line and (is_expression or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))
-        ]
-        if found:
-            return (*(patch if made.patch else ()), *found[:MAX_LOCATIONS])
-    return patch if made.patch else ()
+        is_test = split == "test" and code.test_metric
+        found = find_metric_lines(texts, code.test_metric if is_test else code.command.metric)
+    lines = (
+        SourceLocation(file=f"{code.commit[:12]}:{path}", line=number, text=line)
+        for path, number, line in found[:MAX_LOCATIONS]
+    )
+    return (*(patch if made.patch else ()), *lines)

@@ -18,7 +18,7 @@ import yaml
 from labwright.agent.alerts import Alerts
 from labwright.agent.budget import check_budget, check_prices_known
 from labwright.agent.data import pin_data
-from labwright.agent.environment import describe_machine, format_environment, measure_machine_rate
+from labwright.agent.environment import describe_machine, measure_machine_rate
 from labwright.agent.repository_setup import check_code, import_repository
 from labwright.agent.run_process import RunProcess, find_ending
 from labwright.agent.settings import Settings, adapt, check_author, list_differences
@@ -41,6 +41,7 @@ from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import StudyKind
 from labwright.record.untrusted_files import remove_tree
+from labwright.sandbox.isolation.interpreter import format_environment
 from labwright.sandbox.isolation.probe import describe_isolation
 from labwright.sandbox.isolation.processes import kill_orphans
 from labwright.sandbox.repository.command_cells import StudyRepository
@@ -98,7 +99,9 @@ def start_study(
             settings, repository = import_repository(settings, folder, kind)
             write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
             write_file(root / "config.yaml", settings_to_yaml(settings))
-            write_file(root / "environment.txt", format_environment(settings.sandbox.python))
+            python = settings.sandbox.python
+            environment = repository.environment.text if repository is not None else format_environment(python)
+            write_file(folder.environment, environment)
             if settings.context is not None:
                 copy_documents(settings.context, folder.context)
             if settings.paper.bib is not None:

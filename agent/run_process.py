@@ -18,7 +18,7 @@ from functools import partial
 
 from labwright.agent.budget import build_cost_table, open_studied_llms
 from labwright.agent.data import fetch_models, list_sources
-from labwright.agent.environment import describe_isolation_for_readers, format_environment, list_packages, paper_notice
+from labwright.agent.environment import describe_isolation_for_readers, list_packages, paper_notice
 from labwright.agent.repository_setup import build_report_files, open_repository, user_repository
 from labwright.agent.run_commands import CommandHandler
 from labwright.agent.settings import Settings, override_settings, read_credentials
@@ -45,6 +45,7 @@ from labwright.sandbox.datasets import list_source_files
 from labwright.sandbox.errors import ClusterDown, ExecutorError, PackageError, RepositoryError
 from labwright.sandbox.executor import LocalExecutor, open_executor
 from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.isolation.interpreter import format_environment
 from labwright.sandbox.packages.package_store import PackageOverlay, RunPackages, restore_packages
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.scorers import parse_scorers
@@ -182,9 +183,9 @@ class RunProcess:
 
         def equip(overlay: PackageOverlay) -> None:
             executor.packages = overlay
-            write_file(
-                self.folder.root / "environment.txt", format_environment(settings.sandbox.python, overlay.installed)
-            )
+            found = overlay.installed
+            text = format_environment(settings.sandbox.python, found.packages, found.sha256)
+            write_file(self.folder.environment, text)
 
         budget = Budget(
             settings.budget,

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 from labwright.inspector.safe_text import shorten
 from labwright.record.claims.question_results import EXPERIMENT_ARM
-from labwright.record.events.run_events import CallAnswered, ToolUsed
+from labwright.record.events.run_events import AUTHOR_ROLE, HAND_IN, CallAnswered, ToolUsed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import Node
 
-AUTHOR_ROLE, HAND_IN = "coder", "hand_in"
 _TASKS = {"baseline": ("prepare", "repair"), EXPERIMENT_ARM: ("code",)}
 """Tasks of authors outside the search whose result a node measures, by its arm."""
 

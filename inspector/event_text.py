@@ -76,7 +76,7 @@ def _describe_run_event(event: run_events.RunEvent | run_events.CallEvent, state
             return "resumed" + (f"; stopped {event.reaped} processes left by a killed run" if event.reaped else "")
         case run_events.CallUnanswered():
             return f"no valid answer for {event.key}: {shorten(event.why, 100)}; {event.then}"
-        case run_events.ToolUsed(tool="hand_in"):
+        case run_events.ToolUsed(tool=run_events.HAND_IN):
             steps = event.key.ordinal + 1
             return f"author {event.key.decision}: " + (
                 f"result refused after {steps} steps: {shorten(event.result, 160)}"

@@ -57,10 +57,10 @@ def list_findings(state: RunState) -> Iterator[tuple[str, str]]:
         yield "design", f"{arms}; {design.seeds} seeds; decided by: {to_plain(design.rule)}"
     if state.ablation.results is not None:
         found = state.ablation.results
-        yield (
-            "most important",
-            to_plain(", ".join(found.top)) or f"none: {to_plain(found.stopped) or 'no part was found'}",
+        nothing = found.stopped or (
+            "no part was measured on fresh seeds and helps" if found.results else "no part was found"
         )
+        yield "most important", to_plain(", ".join(found.top)) or f"none: {to_plain(nothing)}"
     if (answer := state.question.answer) is not None:
         yield "answer", to_plain(answer.conclusion) or f"none: {to_plain(answer.why)}"
 

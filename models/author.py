@@ -17,8 +17,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from labwright.models.client import ModelClient
 from labwright.models.conversation import Conversation, ToolCall, ToolDescription, ToolExchange
-from labwright.models.roles.coder import CODER, HAND_IN, CoderInputs, HandIn, parse_hand_in
-from labwright.record.events.run_events import ToolUsed
+from labwright.models.roles.coder import CODER, CoderInputs, HandIn
+from labwright.record.events.run_events import HAND_IN, ToolUsed
 from labwright.record.schema.decisions import CallKey
 
 H = TypeVar("H", bound=HandIn)
@@ -131,28 +131,27 @@ class Author(Generic[H]):
             answer = state.calls.answers[key]
             self._tokens += answer.usage.input_tokens - answer.usage.cached_tokens + answer.usage.output_tokens
             self._seconds += answer.seconds
+            result = self.result.model_validate(call.arguments) if call.tool == HAND_IN else None
             try:
-                used = await self._use_tool(key, call, tree, inputs, last=last)
+                used = await self._use_tool(key, call, tree, result, last=last)
             except WorkStopped as error:
                 return AuthorWork(None, tree, len(self._exchanges), str(error))
             tree = used.tree
-            if call.tool == HAND_IN and not used.failed:
-                result = self.result.model_validate(call.arguments)
+            if result is not None and not used.failed:
                 return AuthorWork(result, tree, len(self._exchanges))
             if last:
                 return AuthorWork(None, tree, len(self._exchanges), used.result)
 
-    async def _use_tool(self, key: CallKey, call: ToolCall, tree: str, inputs: CoderInputs, *, last: bool) -> ToolUsed:
-        """Return the recorded result of a call, or run its tool and record it."""
+    async def _use_tool(self, key: CallKey, call: ToolCall, tree: str, result: H | None, *, last: bool) -> ToolUsed:
+        """Return the recorded result of a call, or run its tool and record it; `result` is what it hands in."""
         recorder = self.client.recorder
         digest = Conversation((), (ToolExchange(call, self._start), *self._exchanges)).hash_exchanges()
         used = recorder.state.calls.tool_uses.get(key)
         if used is None or used.transcript_sha256 != digest:
             if self.tools.tree != tree:
                 await asyncio.to_thread(self.tools.restore, tree)
-            if call.tool == HAND_IN:
-                found = self.result.model_validate(parse_hand_in(inputs, call.arguments))
-                why = await self.check(found, tree)
+            if result is not None:
+                why = await self.check(result, tree)
                 used = self._make_event(key, call, digest, why or "accepted", tree, 0.0, failed=bool(why))
             else:
                 made = await self.tools.call(call.tool, call.arguments)

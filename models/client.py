@@ -51,7 +51,7 @@ class Models:
 
     @property
     def has_author(self) -> bool:
-        """Whether a language model can work with tools (`models.author`); the offline researcher cannot."""
+        """Whether a language model works with tools on any task (`models.author`); the offline model names parts."""
         return self._backend.get_model_name(CODER) not in ("offline", "nobody")
 
     @property

@@ -37,9 +37,9 @@ from labwright.models.errors import (
 )
 from labwright.models.ledger import build_schema
 from labwright.models.prices import compute_usd
-from labwright.models.roles.coder import HAND_IN
 from labwright.models.settings import ModelSettings
 from labwright.models.transport import describe_error
+from labwright.record.events.run_events import HAND_IN
 from labwright.record.schema.decisions import TokenUsage
 from labwright.record.schema.frozen_model import describe_validation_error, replace_unencodable
 

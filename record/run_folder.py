@@ -54,6 +54,8 @@ class RunFolder:
     """The user's own scorers, frozen before the search."""
     packages_lock = _RelativePath("packages.lock")
     """Lock file of the packages installed for experiments."""
+    environment = _RelativePath("environment.txt")
+    """The packages of the experiments' interpreter, and those installed for the run."""
     library = _RelativePath("library.bib")
     """The run's own copy of the given .bib file."""
     context = _RelativePath("context")

@@ -149,10 +149,11 @@ def split_budget(
 
 
 def advise_budget(components: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS) -> int:
-    """Return the recommended number of runs: one sweep, baselines, the search for redundant pairs, and fresh seeds
-    for k parts, a harmful part and a joint set.
+    """Return the recommended number of runs: one sweep, 4 of the baseline, 3 for floors and for a check of the scored
+    data, 12 for the search for redundant pairs, and fresh seeds of the baseline, k parts, a harmful part and a joint
+    set.
     """
-    return components + confirm_seeds * (k + 2) + 18
+    return components + 4 + 3 + 12 + confirm_seeds * (k + 3)
 
 
 def find_helping(arms: Iterable[BanditArm], k: int) -> list[str]:

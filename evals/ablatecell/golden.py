@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, cast
 
-from labwright.evals.ablatecell import published_numbers, published_policy
+from labwright.evals.ablatecell import published_numbers, published_policy, published_rules
 from labwright.evals.ablatecell.recovery import chance_recovery, compute_recovery
 from labwright.record.baseline_check import ExpectedError, check_baseline, parse_expected
 from labwright.record.claims.estimates import (
@@ -29,7 +29,6 @@ from labwright.record.schema.repository import ExpectedResult
 from labwright.sandbox.repository.metric import parse_metric, read_metric
 from labwright.search import ablation_bandit
 from labwright.stages.repository import ablation_stats
-from labwright.stages.repository.patch_scope import check_patch_scope
 
 TOLERANCE = 1e-6
 Case = Mapping[str, Any]
@@ -193,7 +192,7 @@ def _compute_cap(given: Case) -> CaseResult:
 
 
 def _compute_interaction(given: Case) -> CaseResult:
-    found = ablation_stats.compute_interaction(
+    found = published_rules.compute_interaction(
         given["single"].values(), given["joint"], sigma=given["sigma"], runs=given["runs"]
     )
     return {"interaction": found.value, "bound": found.bound, "twins": found.is_joint}
@@ -249,7 +248,9 @@ def _read_metric(given: Case) -> CaseResult:
 
 
 def _check_scope(given: Case) -> CaseResult:
-    return check_patch_scope(given["before"], given["after"], given["target"], given["metric_symbols"])._asdict()
+    return published_rules.check_patch_scope(
+        given["before"], given["after"], given["target"], given["metric_symbols"]
+    )._asdict()
 
 
 def _compute_patch_effect(given: Case) -> CaseResult:

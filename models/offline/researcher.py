@@ -32,6 +32,7 @@ from labwright.models.offline.paper_judge import answer_influence, answer_judge,
 from labwright.models.offline.paper_revision import answer_copy_edit, answer_reflect
 from labwright.models.offline.paper_writing import answer_outline, answer_write
 from labwright.models.offline.protocol import answer_prior_search, answer_prior_work, answer_protocol_review
+from labwright.models.offline.repository_author import answer_coder
 from labwright.models.offline.setup_reader import answer_setup_reader
 from labwright.models.offline.study_plan import answer_ablation_plan, answer_missing_ablations, answer_plan
 from labwright.record.schema.decisions import TokenUsage
@@ -83,6 +84,9 @@ class OfflineResearcher(SingleModelBackend):
 
     async def answer(self, request: ModelRequest) -> Reply:
         """Return the answer of the role's function. Raises `CatalogueError` for anything that no study covers."""
+        if request.conversation is not None:
+            call = answer_coder(request.inputs, request.conversation)  # pyright: ignore[reportArgumentType]
+            return Reply(output=call, usage=TokenUsage(usd=0.0), model=OFFLINE_MODEL_NAME)
         act = ANSWER_FUNCTIONS.get(request.role.name)
         if act is None:
             raise CatalogueError(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from labwright.models.conversation import ToolCall
 from labwright.models.roles.role import EnvironmentField, Role
+from labwright.record.events.run_events import AUTHOR_ROLE, HAND_IN
 from labwright.record.schema.frozen_model import FrozenModel, describe_validation_error
-
-HAND_IN = "hand_in"
-"""Name of the tool that ends the work."""
 
 
 class HandIn(FrozenModel):
@@ -43,19 +41,15 @@ class CoderInputs(FrozenModel):
     steps: int = Field(default=40, description="how many tools may be called")
 
 
-def parse_hand_in(inputs: CoderInputs, arguments: dict[str, Any]) -> HandIn:
-    """Return the result from the arguments of `hand_in`. Raises `ValueError` in one line."""
-    try:
-        return inputs.result.model_validate(arguments)
-    except ValidationError as error:
-        raise ValueError(describe_validation_error(error)) from None
-
-
 def _check_step(inputs: CoderInputs, answer: BaseModel) -> None:
+    """Refuse arguments of `hand_in` that do not fit, so that the model is asked again. Raises `ValueError`."""
     if isinstance(answer, ToolCall) and answer.tool == HAND_IN:
-        parse_hand_in(inputs, answer.arguments)
+        try:
+            inputs.result.model_validate(answer.arguments)
+        except ValidationError as error:
+            raise ValueError(describe_validation_error(error)) from None
 
 
 CODER = Role(
-    "coder", CoderInputs, ToolCall, temperature=0.2, max_tokens=16_384, prompt_tokens=60_000, check=_check_step
+    AUTHOR_ROLE, CoderInputs, ToolCall, temperature=0.2, max_tokens=16_384, prompt_tokens=60_000, check=_check_step
 )

@@ -73,7 +73,16 @@ class ProposedPart(FrozenModel):
 class ProposedParts(HandIn):
     """The parts of a method, and the places that no part may touch. Changes of the scratch copy do not count."""
 
-    parts: tuple[ProposedPart, ...] = Field(min_length=1, max_length=40)
+    parts: tuple[ProposedPart, ...] = Field(
+        max_length=40, description="empty only if the method has no part that a run can do without"
+    )
+    whole: PartWay | None = Field(
+        default=None,
+        description=(
+            "a way after which nothing of the model is left, such as an output of zeros, or steps of training that "
+            "change nothing: the result without it is the floor; null if PyTorch optimizers train the model"
+        ),
+    )
     data: tuple[Word, ...] = Field(min_length=1, max_length=20, description="where inputs are made or read")
     targets: tuple[Word, ...] = Field(min_length=1, max_length=20, description="where targets are made or read")
     metric: tuple[Word, ...] = Field(min_length=1, max_length=20, description="where the number is computed")
@@ -82,6 +91,42 @@ class ProposedParts(HandIn):
     )
 
 
+class FunctionFact(FrozenModel):
+    """A function that the traced run called, with kinds of values such as `array(32, 6)`, `number` or a class name."""
+
+    path: str
+    symbol: str
+    name: str = Field(description="its symbol; the class of a method that runs when an instance is called")
+    calls: int
+    callers: tuple[str, ...] = Field(description="`path:symbol`, or `path` for code outside functions")
+    arguments: dict[str, str]
+    result: str
+    alike: tuple[str, ...] = Field(default=(), description="arguments with the shape of the result in every call")
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}:{self.symbol}"
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}: {kind}" for name, kind in self.arguments.items())
+        return f"{self.place}({given}) -> {self.result}, {self.calls} calls from {', '.join(self.callers) or 'outside'}"
+
+
+class SwitchFact(FrozenModel):
+    """An option or a key of the configuration that turns something off that is on by default."""
+
+    name: str
+    path: str
+    symbol: str
+    way: PartWay
+
+    def __str__(self) -> str:
+        return f"{self.way.what} ({self.path})"
+
+
 class PartsInputs(CoderInputs):
     result: ClassVar[type[HandIn]] = ProposedParts
     task: AuthorTask = "parts"
+    functions: tuple[FunctionFact, ...] = Field(default=(), description="what ran, in the order of the code")
+    switches: tuple[SwitchFact, ...] = ()
+    metric_places: tuple[str, ...] = Field(default=(), description="`path:symbol` of the code that writes the metric")

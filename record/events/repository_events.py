@@ -97,6 +97,7 @@ class PartsFound(FrozenModel):
     rest: tuple[UnexaminedPart, ...] = ()
     floors: tuple[RepositoryMutation, ...] = Field(default=(), description="edits that disable the whole model")
     budget: int = Field(description="maximum number of runs in total, including the baseline")
+    why: str = Field(default="", description="how the author chose the parts, or why there are none")
 
 
 class MutationTried(FrozenModel):
@@ -115,7 +116,7 @@ class AblationsConcluded(FrozenModel):
 
     type: Literal["ablations_settled"] = "ablations_settled"
     results: tuple[PartResult, ...]
-    top: tuple[str, ...] = Field(description="the most important parts, in order")
+    top: tuple[str, ...] = Field(description="the most important parts by fresh seeds, in order")
     runs: int
     agreement: float | None = Field(
         default=None, description="Kendall's tau between the ranks by proxy and full command"

@@ -237,6 +237,10 @@ class CallUnanswered(FrozenModel):
     then: str = Field(description="action taken instead")
 
 
+AUTHOR_ROLE, HAND_IN = "coder", "hand_in"
+"""Role of the model that works with tools, and the tool that ends its work."""
+
+
 class ToolUsed(FrozenModel):
     """A tool that an author called was run. The model sees the result only after this event, and a resumed run does
     not call the tool again.

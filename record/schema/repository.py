@@ -72,6 +72,26 @@ class RepositoryEdit(FrozenModel):
     new: str = ""
 
 
+def build_edit(path: str, before: str, after: str) -> RepositoryEdit:
+    """Build the edit that turns one string into another: the lines that differ, with enough context to be unique."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    first = next(
+        (at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
+    )
+    last = next(
+        (at for at, pair in enumerate(zip(reversed(old), reversed(new), strict=False)) if pair[0] != pair[1]),
+        min(len(old), len(new)),
+    )
+    last = min(last, len(old) - first, len(new) - first)
+    while True:
+        piece = "".join(old[first : len(old) - last])
+        if piece and before.find(piece) == before.rfind(piece):  # overlapping matches included
+            return RepositoryEdit(path=path, old=piece, new="".join(new[first : len(new) - last]))
+        if not first and not last:
+            return RepositoryEdit(path=path, old=before, new=after)
+        first, last = max(0, first - 1), max(0, last - 1)
+
+
 class EnvironmentDeviation(FrozenModel):
     """A difference between the environment and what the repository requires."""
 
@@ -97,14 +117,10 @@ class RepositoryRepair(FrozenModel):
 BaselineVerdict = Literal["reproduced", "differs", "unchecked", "failed"]
 SameSeed = Literal["same digits", "differs", "unseeded"]
 
-PartKind = Literal["optional", "one of several", "shape-preserving"]
-MutationKind = Literal["option", "override", "drop", "zero", "identity", "replace"]
-
 
 class RepositoryMutation(FrozenModel):
-    """One way to ablate a part: words added to the command, or file edits."""
+    """One way to ablate a part: words added to the command, file edits, or both."""
 
-    kind: MutationKind
     what: str = Field(description="in words: `--no-gust`, `returns its argument p`")
     words: tuple[str, ...] = ()
     edits: tuple[RepositoryEdit, ...] = ()
@@ -114,23 +130,20 @@ class RepositoryPart(FrozenModel):
     """A part of the repository that can be ablated."""
 
     name: str
-    kind: PartKind
     path: str
     symbol: str = Field(description="function, class or method in that file; for an option its name")
     line: int = Field(ge=1)
-    why: str = Field(default="", description="description, if a model added it")
+    why: str = Field(default="", description="what it does in the method")
     prior: float = Field(default=0.5, ge=0, le=1, description="expected importance before any run")
     mutations: tuple[RepositoryMutation, ...] = Field(description="in the order in which they are tried")
 
 
 class UnexaminedPart(FrozenModel):
-    """A candidate that is not ablated, with the reason: plumbing that every result depends on, a decoy, a candidate
-    that the author left out, or a part beyond the budget.
-    """
+    """A candidate that is not ablated, with the reason: the author left it out, or it is beyond the budget."""
 
     name: str
     why: str
-    kind: Literal["plumbing", "decoy", "author", "budget"]
+    kind: Literal["author", "budget"]
 
 
 MutationOutcome = Literal[

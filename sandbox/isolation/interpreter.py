@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -93,6 +93,28 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
             break
         program = program.parent / os.readlink(program)
     return InterpreterInfo(answer["version"], answer["platform"], select_exposable(trees), dict(answer["packages"]))
+
+
+@functools.cache
+def list_distributions(python: str) -> dict[str, list[str]]:
+    """Map the top-level modules of an interpreter to the distributions that have them; empty before Python 3.10."""
+    code = "import importlib.metadata as found, json; print(json.dumps(found.packages_distributions()))"
+    environment = {name: os.environ[name] for name in _QUERY_VARIABLES if name in os.environ}
+    ran = subprocess.run(
+        [python, "-c", code], capture_output=True, timeout=QUERY_TIMEOUT_SECONDS, check=False, env=environment, cwd="/"
+    )
+    return json.loads(ran.stdout) if ran.returncode == 0 else {}
+
+
+def format_environment(python: str, added: Mapping[str, str] | None = None, lock_sha256: str = "") -> str:
+    """Format the Python version, platform and all packages of an interpreter, one per line, and the packages installed
+    beside it, from the lock of the run if its hash is given."""
+    found = inspect_interpreter(python)
+    lines = sorted((f"{name}=={version}" for name, version in found.packages.items()), key=str.lower)
+    if added:
+        lines.append(f"installed for the run{f', by packages.lock (sha256 {lock_sha256})' if lock_sha256 else ''}:")
+        lines += [f"{name}=={version}" for name, version in added.items()]
+    return "\n".join((f"python {found.version}", found.platform, *lines, ""))
 
 
 def check_interpreter(python: str) -> None:

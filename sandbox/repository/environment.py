@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 from labwright.record.schema.repository import EnvironmentDeviation
 from labwright.sandbox.environment_fingerprint import hash_path
 from labwright.sandbox.errors import PackageError, RepositoryError
-from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
 from labwright.sandbox.packages.package_store import PackageOverlay, provide_packages, resolve_packages
 from labwright.sandbox.packages.resolver import IndexUnavailable
 from labwright.sandbox.repository.command import CommandEnvironment
@@ -50,6 +50,11 @@ class RepositoryEnvironment:
     deviations: tuple[EnvironmentDeviation, ...]
     mounts: Mapping[str, str]
     """Name -> fingerprint, including the folders that settings make readable."""
+
+    @property
+    def text(self) -> str:
+        """All packages, for `environment.txt` of a run."""
+        return format_environment(self.command_environment.python, self.packages)
 
     @property
     def digest(self) -> str:

@@ -68,6 +68,8 @@ _MAX_LINES_CHARS = MAX_RESULT_CHARS - 1_000
 """Maximum length of the lines that `read` and `search` return; the rest is for a heading and notes."""
 MAX_READ_BYTES = 32 * 2**20
 """Size limit of a file that is read in part."""
+MAX_COMMAND_SECONDS = 600.0
+"""Time limit of one command."""
 MAX_LISTED, MAX_MATCHES, MAX_WALKED = 500, 200, 100_000
 """Maximum number of files that `list` names, of lines that `search` returns, and of entries that either looks at."""
 _SEARCH_SECONDS, _SEARCH_MEMORY_BYTES = 10.0, 2 * 2**30
@@ -190,7 +192,7 @@ async def open_scratch_tree(
     frozen: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     redact: Callable[[str], str] = str,
-    max_seconds: float = 600.0,
+    max_seconds: float = MAX_COMMAND_SECONDS,
 ) -> AsyncGenerator[ScratchTree]:
     """Check out a tree of the mirror in a folder of its own, which is removed at the end.
 
@@ -242,7 +244,7 @@ class ScratchTree:
         frozen: Sequence[str],
         redact: Callable[[str], str],
     ) -> None:
-        self.tree = self.start = start
+        self.tree = start
         """Git tree ids: the current tree, and the one that the checkout started from."""
         self._mirror, self._folder, self._frozen, self._redact = mirror, folder, tuple(frozen), redact
         self._large_files = folder
@@ -310,10 +312,6 @@ class ScratchTree:
         self._large_files = self._mirror.checkout(tree, self._folder)
         self.tree, self._files = tree, self._mirror.list_files(tree)
         self._signatures = {path: self._read_signature(path) for path in self._files}
-
-    def diff(self) -> str:
-        """Return the change so far as a unified diff, which `GitMirror.apply_patch` applies to the start."""
-        return self._mirror.build_diff(self.start, self.tree)
 
     def close(self) -> None:
         """Remove the checkout. Idempotent."""

@@ -77,6 +77,15 @@ class CallTrace:
             found |= callees
         return frozenset(found)
 
+    def find_callers(self, key: str) -> frozenset[str]:
+        """Return the functions that called a function, directly or in a comprehension or lambda."""
+        found: set[str] = set()
+        for caller in self.functions[key].callers:
+            one = self.functions.get(caller)
+            inner = one is not None and one.name.rpartition(".")[2] in ("<listcomp>", "<genexpr>", "<lambda>")
+            found |= self.find_callers(caller) if inner and caller != key else {caller}
+        return frozenset(found)
+
     @cached_property
     def _callees(self) -> dict[str, set[str]]:
         """Function -> functions that it called directly."""

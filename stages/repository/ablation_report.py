@@ -29,12 +29,7 @@ from labwright.stages.repository.ablation_stats import WHOLE_TRAINING
 
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"
 
-_KIND_TEXTS = {
-    "plumbing": "excluded by rules",
-    "decoy": "excluded by rules",
-    "author": "left out by the author",
-    "budget": "beyond the budget",
-}
+_KIND_TEXTS = {"author": "left out by the author", "budget": "beyond the budget"}
 """What the report calls the kinds of `UnexaminedPart`."""
 
 
@@ -243,6 +238,8 @@ def _render_results(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
             f"{ablation.results.agreement:.2f} "
         )
         yield "(Kendall's tau)."
+    if ablation.parts.why:
+        yield f"\nHow parts were chosen: {' '.join(ablation.parts.why.split())}"
     if ablation.results.stopped:
         yield f"\n{ablation.results.stopped}."
     yield from _render_not_examined(ablation)
@@ -250,7 +247,8 @@ def _render_results(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
 
 def _render_not_examined(ablation: AblationState) -> Iterator[str]:
     assert ablation.parts is not None
-    yield "\n## Not examined\n"
+    if ablation.parts.rest:
+        yield "\n## Not examined\n"
     yield from (f"- {one.name} ({_KIND_TEXTS[one.kind]}): {one.why}" for one in ablation.parts.rest)
 
 

@@ -94,28 +94,9 @@ def reaches_share(effect: float, baseline_mean: float, share: float = CRITICAL_S
     return abs(effect) >= threshold or math.isclose(abs(effect), threshold, rel_tol=1e-9)
 
 
-class PartInteraction(NamedTuple):
-    """`value`: the joint effect minus the sum of the single effects; `is_joint`: whether it exceeds chance."""
-
-    value: float
-    bound: float
-    is_joint: bool
-
-
-def compute_interaction(singles: Iterable[float], joint: float, *, sigma: float, runs: int = 1) -> PartInteraction:
-    """Compute the interaction of components that were ablated `runs` times each, and equally often together. `sigma`:
-    standard deviation of one effect.
-    """
-    alone = list(singles)
-    value, bound = joint - sum(alone), MIN_TWIN_ERRORS * sigma * math.sqrt((1 + len(alone)) / runs)
-    return PartInteraction(value, bound, value > bound)
-
-
 def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool:
-    """Return whether a jointly ablated set is worth halving: its effect exceeds the sum of the single effects.
-
-    The test is looser than `compute_interaction`, whose bound applies to the final pair; with many components, that
-    bound would find nothing.
+    """Return whether the effect of components that were ablated together exceeds the sum of their single effects beyond
+    chance. `sigma`: standard deviation of one effect.
     """
     return joint > MIN_TWIN_ERRORS * sigma and joint - sum(singles) > MIN_TWIN_ERRORS * sigma
 

@@ -17,11 +17,13 @@ study repeats no run and asks no model twice. Source: AblateCell, ablation phase
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import isfinite
+from statistics import fmean
 
 from labwright.record.claims.part_effects import FIRST_FRESH_SEED, PartEffect, compare_arms
 from labwright.record.events.repository_events import AblationsConcluded, MutationTried, PartsFound
@@ -60,7 +62,6 @@ from labwright.stages.repository.ablation_stats import (
     build_results,
     classify_patch_run,
     compute_effect,
-    compute_interaction,
     compute_rank_agreement,
     exceeds_sum,
     explain_no_floor,
@@ -76,14 +77,8 @@ from labwright.stages.repository.arm_runs import (
     name_arm,
     read_value,
 )
-from labwright.stages.repository.authors import propose_parts
+from labwright.stages.repository.authors import PartProposal, format_limits, propose_parts
 from labwright.stages.repository.baseline_reproduction import RepositoryReproduction
-from labwright.stages.repository.component_discovery import (
-    LOSS_TERM,
-    ComponentInventory,
-    discover_components,
-    is_strength,
-)
 from labwright.stages.run_context import RunContext
 
 MAX_WAYS_PER_PART = 3
@@ -92,9 +87,8 @@ LARGE_EFFECT_SHARES = {"max": 0.5, "min": 0.1}
 """Share of the baseline, by direction of the metric, above which an effect is compared with the floor. A metric to
 be minimized is bounded by chance level, which may be close to the baseline.
 """
-SUSPECT_GAIN_SHARES = {"rule": 0.5, "author": 0.05}
-"""Share of the baseline; a larger gain raises the question whether the component produces the scored data, sooner for
-the patches of an author."""
+SUSPECT_GAIN_SHARE = 0.05
+"""Share of the baseline; a larger gain raises the question whether the component produces the scored data."""
 MAX_FRESH_SEEDS = 3 * CONFIRM_SEEDS
 """Maximum number of fresh seeds of a component whose effects are equal at all of them."""
 
@@ -124,16 +118,15 @@ class _PartState:
         return self.part.mutations[self.way]
 
     @property
-    def is_loss(self) -> bool:
-        """Whether the component is the only loss term that makes the model learn; it then counts as plumbing, like the
-        whole loss.
-        """
-        return self.gate in ("at the floor", "breaks the program") and self.part.why == LOSS_TERM
+    def is_strength(self) -> bool:
+        """Whether its mutation sets a number to zero by a word of the command."""
+        words = self.mutation.words
+        return bool(words) and not self.mutation.edits and re.search(r"(^|=)0(\.0*)?$", words[-1]) is not None
 
     @property
     def is_ranked(self) -> bool:
         """Whether the component's effect counts as its importance."""
-        return self.gate not in UNRANKED_GATES and not self.is_loss and self.way >= 0
+        return self.gate not in UNRANKED_GATES and self.way >= 0
 
 
 class RepositoryAblation:
@@ -164,8 +157,6 @@ class RepositoryAblation:
         self._trace = CallTrace()
         self._floor_task: asyncio.Task[float | None] | None = None
         self._joint_set: tuple[str, ...] = ()
-        self._no_parts = ""
-        """Why an author named no parts."""
 
     @property
     def _ablation(self) -> AblationState:
@@ -182,12 +173,12 @@ class RepositoryAblation:
         if (found := await self._find_parts()) is None:
             return
         if not found.parts:
-            why = self._no_parts or "no part was found that a run can do without"
+            why = f"the budget of {found.budget} runs leaves none for parts" if found.rest else found.why
             self._conclude(AblationsConcluded(results=(), top=(), runs=self._runs_spent, stopped=why))
             return
         await gather_all([self._run(self._search_baseline, seed) for seed in self.seeds])
         await self._measure_all_parts()
-        self._joint_set = await self._find_joint_set()
+        self._joint_set = await self._find_joint_set(found)
         await self._separate_top(found)
         await self._confirm(found)
         await self._measure_unknown(found)
@@ -208,16 +199,31 @@ class RepositoryAblation:
         self._trace = await asyncio.to_thread(read_trace, self.context.folder.get_cell_path(traced.id))
         known, budget = self._ablation.parts, self.context.ablation.budget_runs
         if known is None or budget not in (None, known.budget):
-            texts = await asyncio.to_thread(self.runs.mirror.read_texts, self.setup.tree)
-            found = discover_components(texts, self.setup.command, self._trace)
-            if self.context.models.has_author:
-                found, self._no_parts = await propose_parts(self.context, self.setup, found, self._trace)
+            found = await propose_parts(self.context, self.setup, self._trace, self._describe_budget())
             known = self._limit_to_budget(found, budget)
             self.context.recorder.append(known)
         self._part_states = {part.name: _PartState(part) for part in known.parts}
         return known
 
-    def _limit_to_budget(self, found: ComponentInventory, budget: int | None) -> PartsFound:
+    def _describe_budget(self) -> str:
+        """Describe the baseline, the seconds of a run and the runs that are left, for the author of the parts."""
+        check, spent = self.context.state.repository.baseline, self._runs_spent
+        runs = [self.runs.find_run(self._baseline, seed) for seed in self.seeds]
+        seconds = fmean([one.seconds for one in runs if one is not None] or [0.0])
+        assert check is not None and check.mean is not None
+        spread = f", standard deviation {check.spread:.3g}" if check.spread is not None else ""
+        budget = self.context.ablation.budget_runs
+        left = (
+            f"{budget - spent} runs are left"
+            if budget is not None
+            else f"one run is left for each part, and {advise_budget(0, k=self.top) - spent} more"
+        )
+        return (
+            f"As it is, the repository gives {check.mean:.6g}{spread} over {len(check.seeds)} seeds. A run takes "
+            f"{seconds:.3g} s, {self.context.executor.slots} at a time; {left}. {format_limits(self.context)}"
+        )
+
+    def _limit_to_budget(self, found: PartProposal, budget: int | None) -> PartsFound:
         """Keep the components that the budget allows, by prior; list the others as not examined."""
         more = len(self.seeds) + MIN_RANKED_PARTS if self._is_proxy else 0
         budget = budget or advise_budget(len(found.parts), k=self.top) + more
@@ -233,6 +239,7 @@ class RepositoryAblation:
             rest=(*found.rest, *left),
             floors=found.floors,
             budget=budget,
+            why=found.why,
         )
 
     # --- one run per component ----------------------------------------------------------------------------------------
@@ -265,10 +272,8 @@ class RepositoryAblation:
             ranks = apply_floor_rule(self.setup.command.direction, first, floor, effects)
             assert ranks.ranked is not None and ranks.effect is not None
             one.way = int(ranks.ranked)
-            # A component removed by its option or replaced by its argument may be as important as the whole model;
-            # nothing passes through zeros, whatever the component does.
-            whole = ranks.effect >= ranks.gap or one.mutation.kind == "zero"
-            one.gate, one.flag = ("breaks the program", "") if whole else ("at the floor", ranks.flag)
+            is_broken = ranks.effect >= ranks.gap
+            one.gate, one.flag = ("breaks the program", "") if is_broken else ("at the floor", ranks.flag)
         elif one.way < 0 and not one.at_floor:
             known = [self._ablation.tried_mutations.get((one.part.name, way)) for way in ways]
             if any("is not finite" in tried.why for tried in known if tried is not None):
@@ -330,9 +335,8 @@ class RepositoryAblation:
     async def _changes_scored_data(self, one: _PartState) -> bool:
         """Return whether a component whose removal improves the result far too much produces the scoring targets: in a
         traced run, none of the scored data is the same as before."""
-        baseline, effect = self._first_baseline, self._list_effects(one).get(self.seeds[0])
-        share = SUSPECT_GAIN_SHARES["author" if self.context.models.has_author else "rule"]
-        if baseline is None or effect is None or effect > -share * abs(baseline):
+        baseline, effect = self._first_baseline, self._list_effects([one.part.name]).get(self.seeds[0])
+        if baseline is None or effect is None or effect > -SUSPECT_GAIN_SHARE * abs(baseline):
             return False
         tree = self._build_tree([one.mutation])
         arm = self._build_search_arm(
@@ -471,9 +475,9 @@ class RepositoryAblation:
         finally:
             under_way.remove(name)
 
-    def _list_effects(self, one: _PartState) -> dict[int, float | None]:
-        """Return the effects of a component at the seeds of the search; None for a run without a value."""
-        arm = self._find_arm([one.part.name]) if one.way >= 0 else None
+    def _list_effects(self, names: Sequence[str]) -> dict[int, float | None]:
+        """Return the effects of a set of components at the seeds of the search; None for a run without a value."""
+        arm = self._find_arm(names) if all(self._part_states[name].way >= 0 for name in names) else None
         if arm is None:
             return {}
         base, own = self.runs.list_values(self._search_baseline), self.runs.list_values(arm)
@@ -484,7 +488,7 @@ class RepositoryAblation:
         return dict(zip(seeds, effects, strict=True))
 
     def _to_arm(self, one: _PartState, under_way: Sequence[str] = (), *, is_coarse: bool = False) -> BanditArm:
-        effects = self._list_effects(one).values()
+        effects = self._list_effects([one.part.name]).values()
         return BanditArm(
             one.part.name,
             one.part.prior,
@@ -530,13 +534,15 @@ class RepositoryAblation:
 
     # --- components that mask each other ------------------------------------------------------------------------------
 
-    async def _find_joint_set(self) -> tuple[str, ...]:
+    async def _find_joint_set(self, found: PartsFound) -> tuple[str, ...]:
         """Return the smallest set of components that matters only jointly; empty if there is none.
 
-        Components that only set a strength are excluded: programs break when all strengths are zero.
+        Components that only set a strength are excluded: programs break when all strengths are zero. The runs that
+        confirm the most important components are not used for the search.
         """
+        most = found.budget - CONFIRM_SEEDS * (1 + len(self._select_to_confirm(found)))
         sigma = self._sigma
-        arms = [one for one in self._list_ranked() if not is_strength(self._part_states[one.name].mutation)]
+        arms = [one for one in self._list_ranked() if not self._part_states[one.name].is_strength]
         names = find_near_zero(arms, sigma, self.top) if isfinite(sigma) else []
         if len(names) < 2:
             return ()
@@ -544,21 +550,22 @@ class RepositoryAblation:
         try:
             subset = next(search)
             while True:
-                joint = await self._measure_joint_effect(subset)
+                joint = await self._measure_joint_effect(subset, most)
                 subset = search.send(joint is not None and exceeds_sum(self._list_singles(subset), joint, sigma=sigma))
         except StopIteration as ended:
             least: tuple[str, ...] = ended.value
-        if len(least) < 2 or (joint := await self._measure_joint_effect(least)) is None:
+        if len(least) < 2 or (joint := await self._measure_joint_effect(least, most)) is None:
             return ()
-        return least if compute_interaction(self._list_singles(least), joint, sigma=sigma).is_joint else ()
+        return least if exceeds_sum(self._list_singles(least), joint, sigma=sigma) else ()
 
     def _list_singles(self, names: Iterable[str]) -> list[float]:
         return [self._to_arm(self._part_states[name]).mean_effect for name in names]
 
-    async def _measure_joint_effect(self, names: Sequence[str]) -> float | None:
-        """Return the effect of ablating several components together, at the first seed."""
+    async def _measure_joint_effect(self, names: Sequence[str], most: int) -> float | None:
+        """Return the effect of ablating several components together, at the first seed; None if it is not known and
+        `most` runs of the study were spent."""
         arm, baseline = self._find_arm(names), self._first_baseline
-        if arm is None or baseline is None:
+        if arm is None or baseline is None or (self._runs_spent >= most and not self.runs.list_nodes(arm)):
             return None
         value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
         return compute_effect(self.setup.command.direction, [baseline], [value]).mean
@@ -570,12 +577,13 @@ class RepositoryAblation:
         await self._measure_affordable(found, [(names, CONFIRM_SEEDS) for names in self._select_to_confirm(found)])
 
     def _select_to_confirm(self, found: PartsFound) -> list[tuple[str, ...]]:
-        """Select the sets to measure on fresh seeds: the most important components, the most harmful one, and the joint
-        set."""
+        """Select the sets to measure on fresh seeds, the largest effects first: the most important components, the most
+        harmful one, and the joint set."""
         most = split_budget(len(found.parts), found.budget, k=self.top, baseline=len(self.seeds) + 2).confirmed
         best = [one.name for one in rank_arms(self._list_candidates())][: self.top][:most]
         harms = find_harmful(self._list_ranked(), self._sigma)[:1] if isfinite(self._sigma) else []
-        return [*((name,) for name in dict.fromkeys((*best, *harms))), *([self._joint_set] if self._joint_set else [])]
+        sets = [*((name,) for name in dict.fromkeys((*best, *harms))), *([self._joint_set] if self._joint_set else [])]
+        return sorted(sets, key=lambda names: -abs(self._list_effects(names).get(self.seeds[0]) or 0.0))
 
     async def _measure_unknown(self, found: PartsFound) -> None:
         """Spend the rest of the budget on more seeds of what is unknown, the largest effects first.
@@ -650,7 +658,7 @@ class RepositoryAblation:
         confirmed = sum(row.fresh and "+" not in row.part for row in rows)
         return AblationsConcluded(
             results=tuple(rows),
-            top=tuple(row.part for row in best),
+            top=tuple(row.part for row in best if row.fresh),
             runs=self._runs_spent,
             agreement=agreement,
             stopped=self.context.state.limit_reason
@@ -690,9 +698,7 @@ class RepositoryAblation:
             return found
         node, effect = next((one for one in known if one[1].is_fresh), known[-1])
         seen = "" if effect.is_fresh else "seen by the proxy" if self._is_proxy else "seen in the search"
-        is_loss = len(names) == 1 and self._part_states[names[0]].is_loss
-        flag = "part of the loss: nothing is learned without it" if is_loss else found.flag or seen
-        return found._replace(node=node, effect=effect, flag=flag)
+        return found._replace(node=node, effect=effect, flag=found.flag or seen)
 
     def _find_effect(self, arm: RepositoryArm) -> PartEffect | None:
         """Return the effect of an arm; None if it has no run with a value."""

@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 from labwright.models.errors import BudgetSpent
 from labwright.record.events.search_events import AttemptExecuted, CellsRequired, DecisionMade, NodeJudged, NodeProposed
 from labwright.record.repository_source import ArmCode, RepositoryProgram, build_program
-from labwright.record.run_folder import create_draft_folder, hash_texts, seal_source
+from labwright.record.run_folder import create_draft_folder, hash_texts, seal_source, write_file
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Attempt, CellRun, Failure, Node, NodeKind, StageName, format_node_id
@@ -198,6 +198,7 @@ class ArmRuns:
         assert isinstance(executor, LocalExecutor) and executor.repository is not None
         if executor.repository.environment != environment:
             executor.repository = replace(executor.repository, environment=environment)
+            write_file(self.context.folder.environment, environment.text)
 
     def _decide(self, arm: RepositoryArm, seed: int) -> Node:
         """Decide on the run of an arm at a seed and seal its source, without waiting for anything."""

@@ -1,23 +1,26 @@
 """Work that an author with tools does in a study of a repository, and the rules by which it is accepted.
 
-An author finds and repairs the command (`Preparation`) and names the parts to take out (`propose_parts`). What this
-program found by rules is shown to it as facts. What it hands in is checked without its help: the command is run, files
-that compute the metric may not change, edits must apply. Text of the repository is material, not instructions.
+An author finds and repairs the command (`Preparation`) and names the parts to take out (`propose_parts`), shown the
+facts of `program_facts`. What it hands in is checked without its help: the command is run, files that compute the
+metric may not change, edits must apply. Text of the repository is material, not instructions. Without a language model,
+the offline model names the parts (`models.offline.repository_author`), through the same tools.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
+from math import isfinite
 from typing import TypeVar
 
 from packaging.utils import canonicalize_name
 
 from labwright.models.author import Author, AuthorLimits, AuthorWork
 from labwright.models.client import ModelClient
-from labwright.models.roles.coder import CoderFact, CoderInputs, HandIn
-from labwright.models.roles.repository import PartsInputs, ProposedPart, ProposedParts
+from labwright.models.roles.coder import CoderInputs, HandIn
+from labwright.models.roles.repository import PartsInputs, PartWay, ProposedPart, ProposedParts
 from labwright.record.baseline_check import ExpectedError, parse_expected
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.repository import (
@@ -26,29 +29,40 @@ from labwright.record.schema.repository import (
     RepositoryMutation,
     RepositoryPart,
     UnexaminedPart,
-    format_command_line,
+    build_edit,
 )
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.isolation.interpreter import inspect_interpreter, list_distributions
 from labwright.sandbox.repository.git_mirror import apply_edit
-from labwright.sandbox.repository.metric import METRIC_FORMS
-from labwright.sandbox.repository.scratch_tree import open_scratch_tree
+from labwright.sandbox.repository.scratch_tree import MAX_COMMAND_SECONDS, open_scratch_tree
 from labwright.sandbox.repository.trace import CallTrace
 from labwright.stages.repository.arm_runs import CommandSetup
-from labwright.stages.repository.code_index import CodeIndex, build_edit, index_code
-from labwright.stages.repository.command_discovery import list_candidates, list_imports
-from labwright.stages.repository.component_discovery import ComponentInventory
-from labwright.stages.repository.config_options import find_options
-from labwright.stages.repository.known_fixes import DISTRIBUTION_NAMES
+from labwright.stages.repository.code_index import CodeIndex, index_code, list_calls_of_result
+from labwright.stages.repository.command_discovery import list_imports
 from labwright.stages.repository.patch_scope import find_tampering, list_changed_symbols
-from labwright.stages.repository.repository_context import find_documents, format_map, order_by_distance
+from labwright.stages.repository.program_facts import (
+    find_metric_places,
+    list_functions,
+    list_method_facts,
+    list_switches,
+)
 from labwright.stages.run_context import RunContext, decision_number, wait_to_start
 
 H = TypeVar("H", bound=HandIn)
-NO_CANDIDATES = "none (the rules know neural-network modules only); start from the functions that ran"
 MAX_COMPLAINTS = 8
 """Maximum number of reasons that an author is shown at once."""
+
+
+@dataclass(frozen=True)
+class PartProposal:
+    """The parts that an author named, what it left out, ways to take out the whole model, and its reasons; without
+    parts, why there is none."""
+
+    parts: tuple[RepositoryPart, ...] = ()
+    rest: tuple[UnexaminedPart, ...] = ()
+    floors: tuple[RepositoryMutation, ...] = ()
+    why: str = ""
 
 
 async def let_author_work(
@@ -91,24 +105,20 @@ async def let_author_work(
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
-def list_command_facts(code: CodeIndex, setup: CommandSetup) -> Iterator[CoderFact]:
-    """Yield what the program knows about the commands of a repository."""
-    yield from list_documents(code.texts)
-    yield list_files_fact(code, setup.command)
-    found = [
-        f"{format_command_line(one.argv)}  ({one.location}{': ' + one.wrong if one.wrong else ''})"
-        for one in list_candidates(code.texts)[:12]
-    ]
-    yield CoderFact(title="Commands found by rules, in documents and code", text="\n".join(found) or "none")
-    options = [str(one) for one in find_options(code)[:80]]
-    yield CoderFact(title="Options of its parsers", text="\n".join(options) or "none were found")
-    yield CoderFact(title="Forms of a metric", text=METRIC_FORMS)
+def format_limits(context: RunContext) -> str:
+    """Describe how long one run may take, and one command of the author."""
+    left = context.seconds_left()
+    return (
+        f"One run may take {min(context.node_seconds, left):.0f} s, a command of yours {MAX_COMMAND_SECONDS:.0f} s"
+        + (f"; {left:.0f} s are left for the whole study." if isfinite(left) else ".")
+    )
 
 
 def format_machine(context: RunContext, setup: CommandSetup, code: CodeIndex) -> str:
     """Describe the device, Python, the packages that the repository imports, and what it requires but does not get."""
-    runs = inspect_interpreter(setup.environment.command_environment.python)
-    packages = {**find_imported(runs.packages, code), **setup.environment.packages}
+    python = setup.environment.command_environment.python
+    runs = inspect_interpreter(python)
+    packages = {**find_imported(runs.packages, list_distributions(python), code), **setup.environment.packages}
     lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in setup.environment.deviations]
     return (
         f"Device: {context.sandbox.device}. Python {runs.version}. Packages that the repository imports: "
@@ -117,30 +127,13 @@ def format_machine(context: RunContext, setup: CommandSetup, code: CodeIndex) ->
     )
 
 
-def find_imported(packages: Mapping[str, str], code: CodeIndex) -> dict[str, str]:
-    """Return the distributions, with their versions, that Python files of a repository import.
-
-    A distribution is known by the name of its module or by `DISTRIBUTION_NAMES`.
+def find_imported(packages: Mapping[str, str], modules: Mapping[str, Sequence[str]], code: CodeIndex) -> dict[str, str]:
+    """Return the distributions, with their versions, that Python files of a repository import. `modules` maps modules
+    to their distributions; others have the name of theirs.
     """
-    modules = {name.partition(".")[0] for tree in code.trees.values() for name in list_imports(tree)}
-    wanted = {
-        canonicalize_name(name) for module in modules for name in (module, DISTRIBUTION_NAMES.get(module, module))
-    }
+    used = {name.partition(".")[0] for tree in code.trees.values() for name in list_imports(tree)}
+    wanted = {canonicalize_name(name) for module in used for name in modules.get(module, (module,))}
     return {name: version for name, version in packages.items() if canonicalize_name(name) in wanted}
-
-
-def list_documents(texts: Mapping[str, str]) -> Iterator[CoderFact]:
-    """Yield the README and nearby documents, the first ones of the repository."""
-    for path in find_documents(texts)[:2]:
-        yield CoderFact(title=path, text=texts[path])
-
-
-def list_files_fact(code: CodeIndex, command: RepositoryCommand) -> CoderFact:
-    """Return the map of a repository: files, what they define, and who calls it."""
-    return CoderFact(
-        title="Files, what they define, and after <- the callers",
-        text=format_map(code, order_by_distance(code, command.argv)),
-    )
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -201,28 +194,16 @@ def _parse_values(argv: Sequence[str]) -> dict[str, str]:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-async def propose_parts(
-    context: RunContext, setup: CommandSetup, found: ComponentInventory, trace: CallTrace
-) -> tuple[ComponentInventory, str]:
-    """Return the parts that an author names, with the candidates of the rules as facts, and why there are none."""
+async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTrace, surroundings: str) -> PartProposal:
+    """Return the parts that an author names, what it left out, and why there are no parts."""
     assert context.repository is not None
-    texts = context.repository.mirror.read_texts(setup.tree)
-    code = index_code(texts)
-    rules = "\n".join(
-        f"{one.name} ({one.path}:{one.line}): {'; '.join(way.what for way in one.mutations)}" for one in found.parts
-    )
-    others = "\n".join(f"{one.name}: {one.why}" for one in found.rest)
-    ran = "\n".join(sorted({f"{one.path}:{one.symbol}" for one in code.definitions if one.key in trace.functions}))
+    code = index_code(context.repository.mirror.read_texts(setup.tree))
     inputs = PartsInputs(
-        known=(
-            *list_documents(texts),
-            CoderFact(title="The command", text=format_command_line(setup.command.argv)),
-            CoderFact(title="Its metric", text=f"{setup.command.metric} ({setup.command.direction} is better)"),
-            list_files_fact(code, setup.command),
-            CoderFact(title="Functions that ran", text=ran or "unknown"),
-            CoderFact(title="Candidates found by rules", text=rules or NO_CANDIDATES),
-            CoderFact(title="Candidates that rules excluded", text=others or "none"),
-        )
+        known=tuple(list_method_facts(code, setup.command)),
+        functions=list_functions(code, trace),
+        switches=list_switches(code, setup.command),
+        metric_places=find_metric_places(code, setup.command),
+        surroundings=f"{surroundings}\n{format_machine(context, setup, code)}",
     )
 
     async def check(answer: ProposedParts, tree: str) -> str:
@@ -232,23 +213,20 @@ async def propose_parts(
 
     made = await let_author_work(context, "parts", setup, inputs, ProposedParts, check)
     if made.result is None:
-        return ComponentInventory((), found.rest, found.floors), f"the author named no parts: {made.ended}"
-    parts = tuple(build_part(one, code) for one in made.result.parts)
-    names = {one.name for one in parts}
+        return PartProposal(why=f"the author named no parts: {made.ended}")
     left = [one.partition(":") for one in made.result.left_out]
-    rest = [
-        *found.rest,
-        *(
-            UnexaminedPart(name=name.strip(), kind="author", why=why.strip() or "no part of the method")
-            for name, _, why in left
-        ),
-        *(
-            UnexaminedPart(name=one.name, kind="author", why="found by rules, not named by the author")
-            for one in found.parts
-        ),
-    ]
-    unique = {one.name: one for one in reversed(rest) if one.name not in names}
-    return ComponentInventory(parts, tuple(unique.values())[::-1], found.floors), ""
+    rest = {
+        name.strip(): UnexaminedPart(name=name.strip(), kind="author", why=why.strip() or "no part of the method")
+        for name, _, why in left
+    }
+    parts = tuple(build_part(one, code) for one in made.result.parts)
+    whole = made.result.whole
+    return PartProposal(
+        parts=parts,
+        rest=tuple(one for name, one in rest.items() if name not in {part.name for part in parts}),
+        floors=(_build_mutation(whole),) if whole is not None else (),
+        why=made.result.reasons,
+    )
 
 
 def find_part_faults(
@@ -267,27 +245,22 @@ def find_part_faults(
         made: f"{place}, which you named in `{'data' if place in answer.data else 'targets'}`"
         for made, place in _list_made_by((*answer.data, *answer.targets), code, trace).items()
     }
+    ways = [(f"{part.name}, way {number}", way) for part in answer.parts for number, way in enumerate(part.ways, 1)]
+    for name, way in (*ways, *([("whole", answer.whole)] if answer.whole is not None else [])):
+        if why := _find_way_fault(way, command, code, fixed, makers):
+            yield f"{name}: {why}"
     for part in answer.parts:
         if part.path not in code.texts:
             yield f"{part.name}: there is no text file {part.path}"
-        for number, way in enumerate(part.ways, 1):
-            why = _find_way_fault(way.edits, way.words, command, code, fixed, makers)
-            if why:
-                yield f"{part.name}, way {number}: {why}"
 
 
 def _find_way_fault(
-    edits: Sequence[RepositoryEdit],
-    words: Sequence[str],
-    command: RepositoryCommand,
-    code: CodeIndex,
-    fixed: set[str],
-    makers: Mapping[str, str],
+    way: PartWay, command: RepositoryCommand, code: CodeIndex, fixed: set[str], makers: Mapping[str, str]
 ) -> str:
-    if not edits and not words:
+    if not way.edits and not way.words:
         return "it changes nothing: give words or edits"
     try:
-        after = apply_edits(edits, code.texts)
+        after = apply_edits(way.edits, code.texts)
     except RepositoryError as error:
         return str(error)
     for path, text in after.items():
@@ -302,11 +275,7 @@ def _find_way_fault(
             if place in fixed or owner in fixed:
                 return f"{place} makes data, targets or the metric and may not change"
             if place in makers:
-                return (
-                    f"{place} is reached from {makers[place]}; everything that only named places call, directly or "
-                    "through others, is protected. If that place also runs the method, name only the functions "
-                    "that make data or targets"
-                )
+                return f"{place} makes what {makers[place]}, returns, and may not change"
     return ""
 
 
@@ -314,22 +283,40 @@ def _explain_unknown_place(place: str, code: CodeIndex) -> str:
     path, _, symbol = place.partition(":")
     if path not in code.texts:
         return "" if "/" in path or "." in path else "write path:symbol, or path for a whole file"
-    known = {one.symbol for one in code.definitions if one.path == path}
+    known = {"<module>"} | {one.symbol for one in code.definitions if one.path == path}
     known |= {one.owner.name for one in code.definitions if one.path == path and one.owner is not None}
     return f"{path} has no function or class {symbol}" if symbol and symbol not in known else ""
 
 
 def _list_made_by(places: Sequence[str], code: CodeIndex, trace: CallTrace) -> dict[str, str]:
-    """Map the functions that only places of data or targets called, directly or indirectly, to such a place."""
+    """Map the functions that make what a place of data or targets returns, and that nothing else calls, to that place.
+
+    A function that such a place calls without returning its value, such as the method, is not among them.
+    """
     symbols = {one.key: f"{one.path}:{one.symbol}" for one in code.definitions}
-    keys = {key: place for key, place in symbols.items() if place in places or place.rpartition(".")[0] in places}
-    reached = {callee: place for key, place in keys.items() for callee in trace.find_callees(key)}
-    inside = {*keys, *reached}
-    return {
-        symbols[key]: place
-        for key, place in reached.items()
-        if key in symbols and key in trace.functions and set(trace.functions[key].callers) <= inside
+    makers = {
+        one.key: place
+        for one in code.definitions
+        for place in places
+        if _is_in_place(f"{one.path}:{one.symbol}", place)
     }
+    named, waiting = {*makers}, [one for one in code.definitions if one.key in makers]
+    while waiting:
+        one = waiting.pop()
+        called = list_calls_of_result(one.node)
+        for other in code.definitions:
+            if other.key not in makers and other.node.name in called and other.key in trace.find_callees(one.key):
+                makers[other.key] = makers[one.key]
+                waiting.append(other)
+    while True:  # what others call as well is not protected, nor is what only that calls
+        shared = {key for key in makers.keys() - named if not trace.find_callers(key) <= makers.keys()}
+        if not shared:
+            return {symbols[key]: place for key, place in makers.items() if key not in named}
+        makers = {key: place for key, place in makers.items() if key not in shared}
+
+
+def _is_in_place(symbol: str, place: str) -> bool:
+    return symbol == place or symbol.startswith(f"{place}.")
 
 
 def build_part(one: ProposedPart, code: CodeIndex) -> RepositoryPart:
@@ -340,19 +327,17 @@ def build_part(one: ProposedPart, code: CodeIndex) -> RepositoryPart:
         lines = [_find_edited_line(code.texts[one.path], edits[0])]
     return RepositoryPart(
         name=one.name,
-        kind="optional" if one.ways[0].words else "one of several",
         path=one.path,
         symbol=one.symbol,
         line=lines[0] if lines else 1,
         why=one.why,
         prior=one.prior,
-        mutations=tuple(
-            RepositoryMutation(
-                kind="replace" if way.edits else "option", what=way.what, words=way.words, edits=way.edits
-            )
-            for way in one.ways
-        ),
+        mutations=tuple(map(_build_mutation, one.ways)),
     )
+
+
+def _build_mutation(way: PartWay) -> RepositoryMutation:
+    return RepositoryMutation(what=way.what, words=way.words, edits=way.edits)
 
 
 def _find_edited_line(text: str, edit: RepositoryEdit) -> int:

@@ -44,13 +44,14 @@ from labwright.stages.repository.arm_runs import (
 from labwright.stages.repository.authors import (
     build_edits,
     find_preparation_faults,
+    format_limits,
     format_machine,
     let_author_work,
-    list_command_facts,
 )
 from labwright.stages.repository.code_index import index_code
 from labwright.stages.repository.command_discovery import find_script, find_seed_args, list_candidates
 from labwright.stages.repository.known_fixes import compute_signature, propose_fixes
+from labwright.stages.repository.program_facts import list_command_facts
 from labwright.stages.run_context import RunContext
 
 MAX_REPAIRS, MAX_REPAIRS_PER_SIGNATURE = 8, 3
@@ -77,7 +78,9 @@ async def _find_command(context: RunContext) -> CommandFound:
     assert repository is not None and repository.environment is not None
     texts = repository.mirror.read_texts(code.tree)
     given = code.command_record if code.command else None
-    found = choose_command(texts, given, code.metric, direction=code.direction, scale=code.scale)
+    found = None
+    if code.metric and (given is not None or not context.models.has_author):
+        found = choose_command(texts, given, code.metric, direction=code.direction, scale=code.scale)
     if found is None:
         if not context.models.has_author:
             has_command = bool(code.command) or any(not one.wrong for one in list_candidates(texts))
@@ -131,12 +134,11 @@ class _Preparation:
     async def prepare(self) -> _Prepared | str:
         """Return the prepared command, or why there is none. Raises `ModelError`, `ExecutorError`."""
         code, index = self._context.code, index_code(self._texts)
-        facts = list(list_command_facts(index, self._setup))
+        facts = list(list_command_facts(index, self._setup.command))
         given = [f"--command {code.command}"] * bool(code.command) + [f"--metric {code.metric}"] * bool(code.metric)
         given += [f"--env {name}={value}" for name, value in code.env.items()]
         given += [f"--mount {name}=..." for name in code.mounts]
-        machine = format_machine(self._context, self._setup, index)
-        limits = f"One run may take {self._context.node_seconds:g} s. {machine}"
+        limits = f"{format_limits(self._context)}\n{format_machine(self._context, self._setup, index)}"
         facts.insert(0, CoderFact(title="What the user gave", text="\n".join(given) or "nothing"))
         if self._failed:
             command = format_command_line(self._setup.command.argv)
@@ -310,7 +312,7 @@ class RepositoryReproduction:
                 return self._explain_missing_value(run)
             message = run.failure.message if run.failure else ""
             description = message if signature in message else f"{signature} ({message})"
-            repair = self._find_known_repair(signature, run) if self._may_repair(signature) else None
+            repair = self._find_known_repair(signature) if self._may_repair(signature) else None
             if repair is None:
                 if await self._let_author_repair(signature, description, run):
                     continue
@@ -344,10 +346,12 @@ class RepositoryReproduction:
             and time.monotonic() - self._started < MAX_REPAIR_MINUTES * 60
         )
 
-    def _find_known_repair(self, signature: str, run: CellRun) -> RepositoryRepair | None:
+    def _find_known_repair(self, signature: str) -> RepositoryRepair | None:
         """Return the next rule's repair that was not tried."""
         tried = [one.repair for one in self.context.state.repository.repairs]
-        return next((one for one in self._list_known_repairs(signature, run) if one not in tried), None)
+        texts = self.runs.mirror.read_texts(self.setup.tree)
+        fixes = propose_fixes(signature, texts, self.setup.environment.command_environment.import_folders)
+        return next((one for one in fixes if one not in tried), None)
 
     async def _let_author_repair(self, signature: str, description: str, run: CellRun) -> bool:
         """Let an author repair the command, once in a study. Return whether it runs then."""
@@ -362,23 +366,6 @@ class RepositoryReproduction:
             return False
         self.accept_repair(signature, prepared.repair)
         return True
-
-    def _list_known_repairs(self, signature: str, run: CellRun) -> list[RepositoryRepair]:
-        texts, command = self.runs.mirror.read_texts(self.setup.tree), self.setup.command
-        found = list(
-            propose_fixes(
-                signature, texts, command, run.stdout_tail, self.setup.environment.command_environment.import_folders
-            )
-        )
-        if signature.startswith(("path:", "argument:")):
-            found += [
-                RepositoryRepair(
-                    kind="argv", argv=one.argv, reason=f"the command is outdated; {one.location} has this one"
-                )
-                for one in list_candidates(texts)
-                if not one.wrong and one.argv != command.argv
-            ]
-        return [one for one in found if keeps_program(one, self.context.state.repository.command, texts)]
 
     def _apply_repair(self, repair: RepositoryRepair) -> CommandSetup:
         """Return the setup with a repair applied. Raises `RepositoryError` if that is impossible."""
@@ -454,24 +441,12 @@ class RepositoryReproduction:
         )
 
 
-def keeps_program(repair: RepositoryRepair, found_command: CommandFound | None, texts: Mapping[str, str]) -> bool:
-    """Return whether a repair keeps the program named by the user, if there is one."""
-    return (
-        repair.kind != "argv"
-        or found_command is None
-        or found_command.by != "person"
-        or (find_script(repair.argv, texts) == find_script(found_command.command.argv, texts))
-    )
-
-
 def choose_command(
     texts: Mapping[str, str], given_command: RepositoryCommand | None, metric: str, *, direction: str, scale: float
 ) -> CommandFound | None:
-    """Choose the command to run: the user's, or the first that the repository's code supports. None if a model must
-    choose because no such command, or no metric, was found.
+    """Choose the command to run: the user's, or the first of the documents and the code that can run; None if there is
+    none.
     """
-    if not metric:
-        return None
     if given_command is not None:
         words = () if given_command.seeded else find_seed_args(index_code(texts), given_command.argv)
         return CommandFound(

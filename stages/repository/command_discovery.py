@@ -1,7 +1,7 @@
-"""Find the command that produces a repository's result, in its README, Makefile or CI, and check it against the code.
+"""List the commands in a repository's documents and the scripts that can be run, checked against the code.
 
-Nothing is run. A command with a missing script, module or option is outdated; entry points found in the code replace
-it.
+Nothing is run, and no command is preferred because of its name. A command with a missing script, module or option is
+outdated.
 """
 
 from __future__ import annotations
@@ -23,14 +23,7 @@ _COMMAND_LINE = re.compile(
     re.MULTILINE,
 )
 _DOCUMENT_PATH = re.compile(r"(^|/)(README|Makefile|GNUmakefile|.*\.(md|rst|txt|sh|ya?ml))", re.IGNORECASE)
-_SEED_NAME = re.compile(r"(^|[_.-])(random_?|rng_?|global_?)?seed$", re.IGNORECASE)
-_TRAINING_NAME = re.compile(r"train|fit|main|run|experiment", re.IGNORECASE)
-_AUXILIARY_PATH = re.compile(
-    r"(^|/)(test_|tests/|setup\.py|conftest|noxfile)|eval|plot|demo|export|download|preprocess|prepare", re.IGNORECASE
-)
-_EXAMPLE_PATH = re.compile(r"(^|/)(docs|examples?)/", re.IGNORECASE)
-"""Scripts that produce the result only if a document names them."""
-_SCRIPT_NAME = re.compile(r"(?<![\w.-])[\w.-]{1,100}\.py(?![A-Za-z0-9])")
+_SEED_NAME = re.compile(r"seed$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -48,8 +41,9 @@ class CommandCandidate:
 
 
 def list_candidates(texts: Mapping[str, str]) -> list[CommandCandidate]:
-    """Return commands that may produce the result, likeliest first: documented commands that the code supports, then
-    entry points of the code, first those that documents name, then outdated commands."""
+    """Return the commands of documents that the code supports, then other scripts that can be run, then outdated
+    commands; of each, the README's and the top folder's first.
+    """
     code = index_code(texts)
     written = [
         one
@@ -57,14 +51,11 @@ def list_candidates(texts: Mapping[str, str]) -> list[CommandCandidate]:
         if _DOCUMENT_PATH.search(path)
         for one in _find_in_document(path, text, code)
     ]
-    offered = [
-        one
-        for one in _find_entry_points(code, _list_named_scripts(texts))
-        if not any(other.argv[:3] == one.argv[:3] and not other.wrong for other in written)
-    ]
     fit = [one for one in written if not one.wrong]
-    fit.sort(key=lambda one: (_is_example(one.argv, texts), not _TRAINING_NAME.search(" ".join(one.argv))))
-    return _deduplicate([*fit, *offered, *(one for one in written if one.wrong)])
+    named = {find_script(one.argv, texts) for one in fit}
+    offered = [one for one in _find_entry_points(code) if find_script(one.argv, texts) not in named]
+    every = [*fit, *offered, *(one for one in written if one.wrong)]
+    return list({one.argv: one for one in reversed(every)}.values())[::-1]
 
 
 def find_seed_args(code: CodeIndex, argv: Sequence[str]) -> tuple[str, ...]:
@@ -166,41 +157,16 @@ def _find_in_document(path: str, text: str, code: CodeIndex) -> Iterator[Command
         words = ["cd", folder, "&&", *words] if folder else words
         script = find_script(words, code.texts)
         wrong = f"there is no {named}" if script is None else find_unknown_options(words, code)
-        if script is not None and _AUXILIARY_PATH.search(script):
-            continue
         yield CommandCandidate(insert_seed(words, code), path, env, wrong)
 
 
-def _is_example(argv: Sequence[str], texts: Mapping[str, str]) -> bool:
-    return _EXAMPLE_PATH.search(find_script(argv, texts) or "") is not None
-
-
-def _list_named_scripts(texts: Mapping[str, str]) -> set[str]:
-    """Return the file names of the Python scripts that documents name."""
-    named = (
-        found[0] for path, text in texts.items() if _DOCUMENT_PATH.search(path) for found in _SCRIPT_NAME.finditer(text)
-    )
-    return {name.lstrip("_") for name in named}  # `_train.py_` is in italics
-
-
-def _find_entry_points(code: CodeIndex, named: set[str]) -> Iterator[CommandCandidate]:
-    """Yield commands for the entry points of the code; `named` are file names that come first."""
-
-    def rank(path: str) -> tuple[bool, bool, int, str]:
-        return posixpath.basename(path) not in named, not _TRAINING_NAME.search(path), path.count("/"), path
-
-    found = [
-        path
-        for path, tree in code.trees.items()
-        if _is_entry(tree)
-        and not _AUXILIARY_PATH.search(path)
-        and (posixpath.basename(path) in named or not _EXAMPLE_PATH.search(path))
-    ]
-    for path in sorted(found, key=rank):
+def _find_entry_points(code: CodeIndex) -> Iterator[CommandCandidate]:
+    """Yield commands for the scripts of the code, with the first subcommand of their parser."""
+    found = [path for path, tree in code.trees.items() if _is_entry(tree)]
+    for path in sorted(found, key=_rank_path):
         words = ("python", "-m", find_module_name(path)) if path.startswith(("src/", "lib/")) else ("python", path)
-        commands = _list_subcommands(code.trees[path])
-        best = next((one for one in commands if _TRAINING_NAME.search(one)), commands[0] if commands else None)
-        yield CommandCandidate(insert_seed((*words, *([best] if best else [])), code), f"the code of {path}", {})
+        argv = insert_seed((*words, *_list_subcommands(code.trees[path])[:1]), code)
+        yield CommandCandidate(argv, f"the code of {path}", {})
 
 
 def _is_entry(tree: ast.Module) -> bool:
@@ -255,7 +221,3 @@ def list_imports(tree: ast.Module) -> set[str]:
 def _rank_path(path: str) -> tuple[int, int, str]:
     first = 0 if path.lower().startswith("readme") else 1 if path.count("/") == 0 else 2
     return first, path.count("/"), path
-
-
-def _deduplicate(found: Sequence[CommandCandidate]) -> list[CommandCandidate]:
-    return list({one.argv: one for one in reversed(found)}.values())[::-1]

@@ -52,7 +52,7 @@ class ParserOption:
             return (self.flag,)
         if self.action == "BooleanOptionalAction" and self.value is True:
             return (f"--no-{bare}",)
-        if self.action == "store_true" and bare.startswith(("no-", "no_", "without", "disable")):
+        if self.action == "store_true" and bare.startswith(("no-", "no_")):
             return (self.flag,)
         return (self.flag, "False") if self.value is True and not self.action else ()
 
@@ -65,6 +65,11 @@ class ConfigKey:
     name: str
     value: Scalar | None
     line: int
+
+    @property
+    def last(self) -> str:
+        """The last part of the name."""
+        return self.name.rpartition(".")[2]
 
 
 def find_options(code: CodeIndex) -> list[ParserOption]:
@@ -231,38 +236,6 @@ def _walk_keys(value: Mapping[str, Any], prefix: str) -> Iterator[str]:
         yield prefix + str(key)
         if isinstance(inner, dict):
             yield from _walk_keys(cast("dict[str, Any]", inner), f"{prefix}{key}.")
-
-
-def find_optional_groups(texts: Mapping[str, str], code: CodeIndex) -> list[tuple[str, str, str, str]]:
-    """Return Hydra configuration groups that have an empty variant: (group, selected variant, empty variant, file)."""
-    hydra = find_hydra_config(code)
-    if hydra is None or (main := _find_file(texts, f"{hydra[0]}/{hydra[1]}".lstrip("/"))) is None:
-        return []
-    found: list[tuple[str, str, str, str]] = []
-    for entry in cast("list[Any]", _parse_mapping(texts[main]).get("defaults") or []):
-        for group, option in cast("dict[str, Any]", entry).items() if isinstance(entry, dict) else ():
-            for empty in ("none", "off", "identity", "disabled", "constant"):
-                path = _find_file(texts, f"{hydra[0]}/{group}/{empty}".lstrip("/"))
-                if path is not None and str(option) != empty:
-                    found.append((str(group), str(option), empty, main))
-                    break
-    return found
-
-
-def find_targets(texts: Mapping[str, str], code: CodeIndex) -> list[tuple[str, str, int]]:
-    """Return the objects listed together in Hydra's configuration, such as callbacks: (key, file, line)."""
-    hydra = find_hydra_config(code)
-    found: list[tuple[str, str, int]] = []
-    for path, prefix in _compose_config(texts, *hydra) if hydra is not None else ():
-        content = _parse_mapping(texts[path])
-        listed = [key for key, value in content.items() if isinstance(value, dict) and "_target_" in value]
-        lines = texts[path].splitlines()
-        found += [
-            (prefix + key, path, next((at for at, one in enumerate(lines, 1) if one.startswith(f"{key}:")), 1))
-            for key in listed
-            if len(listed) > 1 and prefix
-        ]
-    return found
 
 
 def _find_file(texts: Mapping[str, str], stem: str) -> str | None:

@@ -68,8 +68,9 @@ from labwright.review.honesty.code_reading import number_lines, read_code, strip
 from labwright.sandbox.repository.git_mirror import open_mirror
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
-from labwright.stages.repository.authors import format_machine, let_author_work, list_files_fact
+from labwright.stages.repository.authors import format_machine, let_author_work
 from labwright.stages.repository.code_index import index_code
+from labwright.stages.repository.program_facts import list_files_fact
 from labwright.stages.repository.question_conclusion import find_conclusion_faults, summarize_results
 from labwright.stages.repository.repository_context import build_context, order_by_distance, read_requested
 from labwright.stages.run_context import RunContext, decision_number, wait_to_start

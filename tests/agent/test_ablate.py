@@ -20,6 +20,7 @@ from labwright.record.log_reader import read_state
 from labwright.record.repository_source import parse_program
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.sandbox.isolation.probe import get_probed_isolation
+from tests.agent.test_authored_ablation import record, use
 from tests.command_line import run_scientist
 from tests.repositories import FILES, make_repository, run_git
 from tests.test_first_day import read_example
@@ -53,8 +54,10 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path, monkeypatch: py
     assert results["shift+twist"]["called"] == "critical" and results["shift"]["mean"] < 0.01
     assert results["centre"]["called"] in ("no measurable difference", "no effect")
     assert not any("banner" in part for run in found["runs"] for part in run["parts"])
-    assert len(found["runs"]) <= 6 + 5 * (2 + 2) + 18
-    assert "| tilt | tilt returns zeros | tinyfit/features.py:4 | 5 |" in (out / "report.md").read_text()
+    assert len(found["runs"]) <= 6 + 19 + 5 * (2 + 3)
+    report = (out / "report.md").read_text()
+    assert "| tilt | tilt returns zeros | tinyfit/features.py:4 | 5 |" in report
+    assert "How parts were chosen: without a language model" in report and "Terms of a loss" in report
     key = "diff/my_repository/test.r2/baseline~without-tilt.mean"
     value = next(line for line in (out / "results.tex").read_text().splitlines() if key in line).rpartition("{")[2][:-1]
     assert rf"\result{{{key}}}" in (out / "section.tex").read_text()
@@ -97,21 +100,35 @@ def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
     assert ablate(*words).returncode == 0 and told(out)["runs"] == runs
 
 
-def test_what_stops_a_repository_today_is_mended_and_told(tmp_path: Path) -> None:
+def test_an_import_folder_is_added_and_an_author_repairs_the_rest(tmp_path: Path) -> None:
     files = {f"src/{name}" if name.startswith("tinyfit") else name: text for name, text in FILES.items()}
-    files["src/tinyfit/features.py"] = "from collections import Iterable\n\n" + FILES["tinyfit/features.py"].replace(
-        "np.sin(9 * x[:, 3])", "np.sin(9 * x[:, 3].astype(np.float_))"
-    )
+    features = "src/tinyfit/features.py"
+    files[features] = "from collections import Iterable\n\n" + FILES["tinyfit/features.py"]
     files["README.md"] = "    python main.py --seed 0\n"
     files["requirements.txt"] = "numpy==1.21.6\n"
-    out = tmp_path / "out"
-    ran = ablate(make_repository(tmp_path / "old", files), *METRIC, "--reproduce-only", "--out", out)
-    assert ran.returncode == 0, ran.stderr
+    code, out = make_repository(tmp_path / "old", files), tmp_path / "out"
+    ran = ablate(code, *METRIC, "--reproduce-only", "--out", out)
     found = told(out)
+    assert ran.returncode == 5 and "name:Iterable.collections" in found["baseline"]["why"], (
+        "the offline model repairs none"
+    )
     assert found["command"]["command"]["argv"] == ["python", "train.py", "--seed", "{seed}"]
     assert "there is no main.py" in found["command"]["why"]
-    assert [one["signature"].partition(":")[0] for one in found["repairs"]] == ["module", "name", "name"]
-    assert all(one["kept"] and one["by"] == "rule" for one in found["repairs"])
+    assert [(one["signature"], one["by"], one["kept"]) for one in found["repairs"]] == [
+        ("module:tinyfit", "rule", True)
+    ]
+    words = ["python", "train.py", "--seed", "{seed}"]
+    model = record(
+        tmp_path / "exchange.jsonl",
+        use("edit", path=features, old="from collections import", new="from collections.abc import"),
+        use("hand_in", words=words, metric="metrics.json:test.r2", direction="max", reasons="Iterable was moved"),
+    )
+    out = tmp_path / "repaired"
+    given = ("--command", "python train.py --seed {seed}", *METRIC)
+    ran = ablate(code, *given, "--reproduce-only", "--model", model, "--out", out)
+    assert ran.returncode == 0, ran.stderr
+    found = told(out)
+    assert [(one["by"], one["kept"]) for one in found["repairs"]] == [("rule", True), ("model", True)]
     assert found["environment"]["deviations"][0]["wanted"] == "numpy==1.21.6"
     assert found["baseline"]["verdict"] == "unchecked" and found["ablations"] is None
     commit = next(one["commit"] for one in reversed(found["repairs"]) if one["commit"])
@@ -121,7 +138,7 @@ def test_what_stops_a_repository_today_is_mended_and_told(tmp_path: Path) -> Non
         text=True,
         check=True,
     ).stdout
-    assert shown.startswith("numpy.float_ was removed")
+    assert shown.startswith("Iterable was moved")
 
 
 def test_a_cheaper_command_ranks_and_the_full_one_is_reported(tmp_path: Path) -> None:
@@ -244,8 +261,8 @@ def test_a_repository_without_parts_says_so_and_a_seed_that_is_not_given_is_told
     )
     ran = ablate(code, "--metric", "stdout:value ([0-9.]+)", "--command", "python run.py", "--out", tmp_path / "out")
     report = (tmp_path / "out" / "report.md").read_text()
-    assert ran.returncode == 5 and "nothing was ablated: no part was found that a run can do without" in ran.stdout
-    assert "**Nothing was ablated**: no part was found" in report and "| part |" not in report
+    assert ran.returncode == 5 and "nothing was ablated: the offline model found no part" in ran.stdout
+    assert "**Nothing was ablated**: the offline model found no part" in report and "| part |" not in report
     assert (
         "no seed is set, although the command accepts --seed {seed}" in report and "No seed can be given" not in report
     )

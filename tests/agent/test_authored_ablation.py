@@ -111,7 +111,8 @@ def test_an_author_who_names_no_parts_is_a_failure_that_says_so(tmp_path: Path) 
     nothing = part("tilt", "return [y]", "return []")
     calls = [use("hand_in", parts=[nothing], **PLACES, reasons="a guess")] * 40
     model = record(tmp_path / "exchange.jsonl", *calls)
-    ran = ablate(code, "--metric", "metrics.json:test.r2", "--model", model, "--out", out)
+    given = ("--command", "python train.py --seed {seed}", "--metric", "metrics.json:test.r2")
+    ran = ablate(code, *given, "--model", model, "--out", out)
     assert ran.returncode != 0
     assert "the author named no parts" in (out / "report.md").read_text()
 

@@ -12,12 +12,12 @@ from labwright.agent.environment import (
     LABELS_EXPOSED_TEXT,
     NETWORK_ON_TEXT,
     describe_isolation_for_readers,
-    format_environment,
     list_packages,
     paper_notice,
 )
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import RunResumed, RunStarted
+from labwright.sandbox.isolation.interpreter import format_environment
 from tests.stages.small_study import IDEA
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from labwright.evals.ablatecell.golden import COMPUTE, find_disagreements, main
-from labwright.stages.repository.patch_scope import check_patch_scope
+from labwright.evals.ablatecell.published_rules import check_patch_scope, compute_interaction
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablatecell" / "golden.json"
 CASES: list[dict[str, Any]] = [
@@ -86,3 +86,12 @@ def test_a_patch_stays_with_its_part(old: str, new: str, target: str, changed: t
     assert CODE.count(old) == 1
     found = check_patch_scope(CODE, CODE.replace(old, new), target, {"Net.score"})
     assert (found.changed, found.verdict) == (changed, verdict)
+
+
+def test_twins_do_together_what_none_does_alone() -> None:
+    assert compute_interaction([0.001, -0.002], 0.15, sigma=0.01).is_joint
+    assert compute_interaction([0.05, 0.07], 0.125, sigma=0.01) == (
+        pytest.approx(0.005),
+        pytest.approx(0.051961524),
+        False,
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from labwright.models.roles.coder import CoderFact, CoderInputs
-from labwright.models.roles.repository import ShownFile
+from labwright.models.roles.coder import CoderFact
+from labwright.models.roles.repository import FunctionFact, PartsInputs, PartWay, PrepareInputs, ShownFile, SwitchFact
 from labwright.models.roles.repository_patches import ShownRepository
 
 README = ShownFile(path="README.md", text="# tinyfit\n\n    python main.py --seed 0\n\nTest R2 of 0.99.\n")
@@ -14,8 +14,26 @@ WORDS = ("python", "train.py", "--seed", "{seed}")
 METRIC = "metrics.json:test.r2"
 WRONG = ("the last answer names no file",)
 
+PREPARE = PrepareInputs(known=(CoderFact(title="README.md", text=README.text),), frozen=("data/*",))
+FUNCTION = FunctionFact(
+    path="tinyfit/features.py",
+    symbol="tilt",
+    name="tilt",
+    calls=1,
+    callers=("train.py:design",),
+    arguments={"x": "array(600, 5)"},
+    result="list of 1: array(600)",
+)
+SWITCH = SwitchFact(name="bend", path="train.py", symbol="bend", way=PartWay(what="--no-bend", words=("--no-bend",)))
 INPUTS: dict[str, BaseModel] = {
-    "coder": CoderInputs(task="prepare", known=(CoderFact(title="README.md", text=README.text),), frozen=("data/*",))
+    "coder": PartsInputs(
+        known=(CoderFact(title="README.md", text=README.text),),
+        frozen=("data/*",),
+        functions=(FUNCTION,),
+        switches=(SWITCH,),
+        metric_places=("train.py:<module>",),
+        surroundings="As it is, the repository gives 0.99 over 3 seeds.",
+    )
 }
 
 
@@ -25,7 +43,9 @@ def make_huge_changes(long: str) -> dict[str, dict[str, object]]:
     lines = (long,) * 400
     return {
         "coder": {
-            "task": "parts",
+            "functions": (FUNCTION.model_copy(update={"symbol": long, "arguments": {"x": long}}),) * 400,
+            "switches": (SWITCH.model_copy(update={"path": long}),) * 400,
+            "metric_places": (long,) * 400,
             "known": (CoderFact(title=long, text=long),) * 40,
             "frozen": lines,
             "surroundings": long,

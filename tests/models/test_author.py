@@ -269,7 +269,7 @@ def test_a_question_is_identified_by_its_whole_transcript() -> None:
     assert len(texts) == 2
 
 
-def test_the_offline_model_has_no_author() -> None:
+def test_the_offline_model_writes_no_code() -> None:
     assert not Models(OfflineResearcher(), MemoryLog(), ModelSettings(), lambda: 0.0).has_author
     assert Models(script(*CALLS), MemoryLog(), ModelSettings(), lambda: 0.0).has_author
 

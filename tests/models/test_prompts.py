@@ -133,6 +133,10 @@ def test_instructions_name_fields_that_the_answer_has(role: str) -> None:
     assert all(f'"{name}"' in schema for name in described)
 
 
+def test_the_task_of_preparing_a_command_is_as_it_was() -> None:
+    assert_snapshot("coder-prepare.txt", whole("coder", repository_examples.PREPARE))
+
+
 def test_the_task_of_patching_arms_is_as_it_was_and_bounded() -> None:
     assert_snapshot("coder-arms.txt", whole("coder", ARMS))
     shown = ShownRepository(command=LONG, metric=LONG, map=LONG * 9, shown=(), frozen=(LONG,) * 400)

@@ -17,11 +17,10 @@ import pytest
 from pydantic_ai.models import override_allow_model_requests
 
 from labwright.agent.cli import main
-from labwright.agent.environment import format_environment
 from labwright.sandbox.content_store import ContentStore
 from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
 from labwright.sandbox.errors import PackageError
-from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
 from labwright.sandbox.isolation.probe import get_probed_isolation
 from labwright.sandbox.packages import package_store
 from labwright.sandbox.packages.package_store import PackageOverlay, RunPackages, restore_packages
@@ -321,7 +320,7 @@ def test_a_plan_asks_for_what_is_listed_alone(index: PackageIndex, tmp_path: Pat
     assert RunPackages(SETTINGS).install((), tmp_path / "none.lock") is None and not (tmp_path / "none.lock").exists()
     other = compute_environment_fingerprint(SETTINGS, (), handed[0])
     assert found.sha256 in other and compute_environment_fingerprint(SETTINGS, ()) != other
-    assert format_environment(SETTINGS.python, found).rstrip().endswith("small==2.0\ntiny==1.0")
+    assert format_environment(SETTINGS.python, found.packages, found.sha256).rstrip().endswith("small==2.0\ntiny==1.0")
 
 
 @pytest.mark.slow

@@ -92,19 +92,20 @@ def _get_note(code):
     known = _known.get(code)
     if known is None:
         path = code.co_filename
-        path = path if os.path.isabs(path) else os.path.join(_root, path)
+        path = path if os.path.isabs(path) or path.startswith("<") else os.path.join(_root, path)
         if not path.startswith(_root) or "site-packages" in path:
             known = False
         else:
             path = path[len(_root) :]
-            key = f"{path}:{code.co_firstlineno}"
+            line = 0 if code.co_name == "<module>" else code.co_firstlineno  # a function may begin on line 1
+            key = f"{path}:{line}"
             known = (
                 _functions.setdefault(
                     key,
                     {
                         "path": path,
                         "name": _get_qualified_name(code),
-                        "line": code.co_firstlineno,
+                        "line": line,
                         "calls": 0,
                         "callers": {},
                         "seen": [],

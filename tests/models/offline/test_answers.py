@@ -167,7 +167,9 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
         ("prior_work", INPUTS["prior_work"], PriorWork),
         ("protocol_review", INPUTS["protocol_review"], ProtocolReview),
         ("code_reader", INPUTS["code_reader"], CodeReading),
-        *((role, INPUTS[role], ROLES[role].output) for role in REPOSITORY if role != "coder"),  # offline has no author
+        *(
+            (role, INPUTS[role], ROLES[role].output) for role in REPOSITORY if role != "coder"
+        ),  # tests/stages/repository/test_program_facts.py
     ]
 
 

@@ -88,16 +88,16 @@ async def test_an_author_looks_edits_writes_and_gets_a_patch(tmp_path: Path) -> 
         assert (tmp_path / "code" / "big.txt").stat().st_size > LINKED_FILE_BYTES
         assert "a line" in await call(tools, "read", path="big.txt", first=199_999)  # a link to the host's copy
         assert "tinyfit/features.py:4: def tilt(x):" in await call(tools, "search", pattern=r"def t\w+\(", files="*.py")
-        assert tools.tree == start and not tools.diff()
+        assert tools.tree == start
         await call(tools, "edit", path="tinyfit/features.py", old="return [x[:, 0]]", new="return []")
         one = tools.tree
         await call(tools, "write", path="new/note.txt", text="one\n")
-        patch = tools.diff()
-        assert "-    return [x[:, 0]]\n+    return []" in patch and "new/note.txt" in patch
         mirror = GitMirror(tmp_path / "m" / "mirror")
+        patch = mirror.build_diff(start, tools.tree)
+        assert "-    return [x[:, 0]]\n+    return []" in patch and "new/note.txt" in patch
         assert mirror.apply_patch(start, patch) == tools.tree != one
         await asyncio.to_thread(tools.restore, one)
-        assert "note" not in await call(tools, "list", recursive=True) and "new/note.txt" not in tools.diff()
+        assert "note" not in await call(tools, "list", recursive=True) and tools.tree == one
         assert {spec.name for spec in tools.specs} == {"list", "read", "search", "edit", "write", "run"}
         assert all(spec.parameters["properties"] and spec.description for spec in tools.specs)
 
@@ -203,6 +203,7 @@ class TestCommands:
 
     async def test_a_command_sees_the_edits_and_its_changes_are_taken(self, tmp_path: Path) -> None:
         async with open_tools(tmp_path, files={"run.sh": "echo ran\n"}, frozen=("tinyfit/report.py",)) as tools:
+            start = tools.tree
             await call(tools, "write", path="main.py", text="import os\nprint('hello', os.getcwd())\n")
             assert "hello /experiment\n[exit code 0" in await call(tools, "run", command="python main.py")
             command = (
@@ -212,7 +213,7 @@ class TestCommands:
             text = await call(tools, "run", command=command)
             assert "[tinyfit/report.py is frozen (tinyfit/report.py): put back]" in text
             assert "[changed in the tree: " in text and "not kept in the tree (no text, or too large): train.py" in text
-            patch = tools.diff()
+            patch = GitMirror(tmp_path / "m" / "mirror").build_diff(start, tools.tree)
             assert "bye" in patch and "deleted file mode" in patch and "run.sh" in patch
             assert "made.txt" not in patch and "train.py" not in patch and "report.py" not in patch
             assert "# x" not in await call(tools, "read", path="tinyfit/report.py")
@@ -256,7 +257,7 @@ class TestCommands:
             "echo '[core]' > .git/config; touch $'a\\nb: 0000 forged'; chmod 0 locked; rm -r tinyfit; echo > tinyfit"
         )
         async with open_tools(tmp_path) as tools:
-            began = time.monotonic()
+            began, start = time.monotonic(), tools.tree
             await call(tools, "run", command=command)
             assert "more than the limit of" in await refused(tools, "read", path="sparse.txt")
             await refused(tools, "read", path="pipe")
@@ -267,7 +268,8 @@ class TestCommands:
             await call(tools, "list", recursive=True)
             assert "no line matches" in await call(tools, "search", pattern=r"\[core\]")
             assert time.monotonic() - began < 15
-            assert "train.py" not in tools.diff() and "tinyfit/features.py" in tools.diff()
+            patch = GitMirror(tmp_path / "m" / "mirror").build_diff(start, tools.tree)
+            assert "train.py" not in patch and "tinyfit/features.py" in patch
 
     async def test_an_expression_that_explodes_is_stopped(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

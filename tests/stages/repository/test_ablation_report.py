@@ -74,7 +74,7 @@ def build_state() -> RunState:
         called="no measurable difference",
         detectable=2.25,
     )
-    rest = (UnexaminedPart(name="anneal", kind="author", why="off"), UnexaminedPart(name="log", kind="decoy", why="w"))
+    rest = (UnexaminedPart(name="anneal", kind="author", why="off"), UnexaminedPart(name="log", kind="budget", why="w"))
     tried = MutationTried(part=WHOLE_TRAINING, way=0, node="", gate="no effect", why=NO_OPTIMIZER)
     state.ablation = AblationState(
         PartsFound(parts=(), rest=rest, budget=30),
@@ -96,5 +96,5 @@ def test_the_report_says_what_percentages_relate_to_and_what_was_detectable() ->
     )
     assert "diff/d/score/baseline~without.detectable" in files[RESULTS_FILE]
     assert f"The run without the whole training gives no floor; {NO_OPTIMIZER}." in report
-    assert "- anneal (left out by the author): off\n- log (excluded by rules): w\n" in report
+    assert "- anneal (left out by the author): off\n- log (beyond the budget): w\n" in report
     assert "a longer reason ...\n" in report and "not significant" not in report

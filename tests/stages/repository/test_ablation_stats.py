@@ -28,7 +28,6 @@ from labwright.stages.repository.ablation_stats import (
     build_results,
     classify_patch_run,
     compute_effect,
-    compute_interaction,
     compute_rank_agreement,
     exceeds_sum,
     explain_no_floor,
@@ -183,12 +182,6 @@ def test_without_a_seed_means_are_compared() -> None:
 
 
 def test_twins_do_together_what_none_does_alone() -> None:
-    assert compute_interaction([0.001, -0.002], 0.15, sigma=0.01).is_joint
-    assert compute_interaction([0.05, 0.07], 0.125, sigma=0.01) == (
-        pytest.approx(0.005),
-        pytest.approx(0.051961524),
-        False,
-    )
     assert exceeds_sum([0.02] * 6, 0.2, sigma=0.01) and not exceeds_sum([0.02] * 6, 0.12, sigma=0.01)
     assert not exceeds_sum([-0.01] * 6, 0.0, sigma=0.01)
 

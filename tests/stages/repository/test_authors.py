@@ -64,7 +64,11 @@ def propose(*edits: tuple[str, str], words: tuple[str, ...] = (), **fields: Any)
         edits=tuple(RepositoryEdit(path="model.py", old=old, new=new) for old, new in edits),
     )
     part = ProposedPart(name="scale", path="model.py", symbol="scale", why="scales", prior=0.5, ways=(way,))
-    known = {"data": ("model.py:simulate",), "targets": ("model.py:label",), "metric": ("model.py:accuracy",)}
+    known: dict[str, Any] = {
+        "data": ("model.py:simulate",),
+        "targets": ("model.py:label",),
+        "metric": ("model.py:accuracy",),
+    }
     return ProposedParts(reasons="r", parts=(part,), **{**known, **fields})
 
 
@@ -78,15 +82,65 @@ def propose(*edits: tuple[str, str], words: tuple[str, ...] = (), **fields: Any)
         (propose(("return 2 * x", "return (x")), "model.py no longer parses"),
         (propose(("rng.normal", "rng.uniform")), "model.py:simulate makes data, targets or the metric"),
         (propose(("x[:, 0] > 0", "x[:, 0] < 0")), "model.py:label makes data, targets or the metric"),
-        (propose(("x + 0.1", "x")), "model.py:jitter is reached from model.py:simulate, which you named in `data`"),
+        (propose(("x + 0.1", "x")), "model.py:jitter makes what model.py:simulate, which you named in `data`, returns"),
         (propose(("(p == y)", "(p != y)")), "changes accuracy, which computes a metric"),
         (propose(("return 2 * x", "return x"), data=("model.py",)), "model.py makes data, targets or the metric"),
         (propose(("return 2 * x", "return x"), data=("model.py:draw",)), "model.py has no function or class draw"),
+        (propose(("return 2 * x", "return x"), metric=("run.py:<module>",)), ""),
+        (propose(("return 3 * x", "return x"), whole=PartWay(what="--none", words=("--none",))), "occurs 0 times"),
+        (propose(("return 2 * x", "return x"), whole=PartWay(what="nothing")), "whole: it changes nothing"),
     ],
 )
 def test_a_way_takes_out_its_part_and_leaves_the_measurement_alone(answer: ProposedParts, why: str) -> None:
     found = list(find_part_faults(answer, COMMAND, CODE, TRACE))
     assert found == [] if not why else len(found) == 1 and why in found[0], found
+
+
+LOADER = """
+def load(net):
+    x = draw()
+    net.fit(x)
+    y = scale(x)
+    report(y)
+    return x
+
+
+def draw():
+    return noise()
+
+
+def noise():
+    return 1
+
+
+def scale(x):
+    return 2 * x
+
+
+def report(y):
+    print(y)
+"""
+
+
+def test_a_place_of_data_does_not_protect_the_method_that_it_calls() -> None:
+    def call(name: str, *callers: str) -> CalledFunction:
+        line = LOADER[: LOADER.index(f"def {name}")].count("\n") + 1
+        return CalledFunction("load.py", name, line, 1, callers, ())
+
+    code, load = index_code({"load.py": LOADER, "run.py": "import load\n"}), call("load", "run.py:1")
+    draw = call("draw", load.key)
+    calls = (load, draw, call("noise", draw.key), call("scale", load.key), call("report", load.key))
+    trace = CallTrace({one.key: one for one in calls})
+    for old, new, why in (("2 * x", "x", ""), ("return 1", "return 0", "load.py:noise makes what load.py:load")):
+        edit = RepositoryEdit(path="load.py", old=old, new=new)
+        part = ProposedPart(
+            name="p", path="load.py", symbol="scale", why="w", prior=0.5, ways=(PartWay(what="w", edits=(edit,)),)
+        )
+        answer = ProposedParts(
+            reasons="r", parts=(part,), data=("load.py:load",), targets=("run.py",), metric=("run.py",)
+        )
+        found = list(find_part_faults(answer, COMMAND, code, trace))
+        assert found == [] if not why else len(found) == 1 and why in found[0], found
 
 
 def test_the_line_of_a_part_is_the_first_that_it_edits() -> None:
@@ -101,7 +155,8 @@ def test_only_the_packages_that_a_repository_imports_are_listed() -> None:
         "b.py": "import ruamel.yaml\n",
     }
     packages = {"numpy": "2.0", "scikit-learn": "1.9", "Scipy": "1.17", "torch": "2.1", "ruamel": "1"}
-    assert find_imported(packages, index_code(texts)) == {"numpy": "2.0", "scikit-learn": "1.9", "ruamel": "1"}
+    modules = {"sklearn": ["scikit-learn"], "torch": ["torch"]}
+    assert find_imported(packages, modules, index_code(texts)) == {"numpy": "2.0", "scikit-learn": "1.9", "ruamel": "1"}
 
 
 def test_two_parts_of_one_name_are_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import shlex
 import textwrap
 import time
@@ -11,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.record.events.repository_events import CommandFound
+from labwright.models.offline.code_edits import find_function, return_argument, return_zeros
 from labwright.record.schema.nodes import Failure
-from labwright.record.schema.repository import RepositoryCommand, RepositoryRepair, format_command_line
+from labwright.record.schema.repository import RepositoryRepair, build_edit, format_command_line
 from labwright.sandbox.repository.git_mirror import apply_edit
-from labwright.stages.repository.baseline_reproduction import keeps_program
-from labwright.stages.repository.code_index import build_edit, index_code, return_argument, return_zeros
+from labwright.stages.repository.code_index import index_code, list_calls_of_result
 from labwright.stages.repository.command_discovery import find_missing_script, insert_seed, list_candidates
 from labwright.stages.repository.config_options import find_keys, find_options
 from labwright.stages.repository.known_fixes import compute_signature, propose_fixes
@@ -93,13 +91,13 @@ def test_entries_of_many_kinds(files: dict[str, str], argv: tuple[str, ...]) -> 
     assert first(files) == argv
 
 
-def test_scripts_that_documents_name_come_first() -> None:
+def test_commands_of_documents_come_first_and_no_script_because_of_its_name() -> None:
     entry = "if __name__ == '__main__':\n    pass\n"
-    paths = ("run_all.py", "my_agent.py", "examples/agent.py", "examples/other.py", "examples/plot_agent.py")
-    found = dict.fromkeys(paths, entry) | {"README.md": "See _agent.py_ and [plots](examples/plot_agent.py)."}
-    assert [one.argv[-1] for one in list_candidates(found)] == ["examples/agent.py", "run_all.py", "my_agent.py"]
-    found["README.md"] += "\n\n    python examples/other.py --n 3\n"
-    assert list_candidates(found)[0].argv == ("python", "examples/other.py", "--n", "3")
+    paths: list[str] = ["run_all.py", "plot.py", "examples/agent.py"]
+    found = dict.fromkeys(paths, entry)
+    assert [one.argv[-1] for one in list_candidates(found)] == ["plot.py", "run_all.py", "examples/agent.py"]
+    found["README.md"] = "\n\n    python examples/agent.py --n 3\n"
+    assert [one.argv[1] for one in list_candidates(found)] == ["examples/agent.py", "plot.py", "run_all.py"]
 
 
 def test_a_file_with_a_byte_order_mark_is_code() -> None:
@@ -123,7 +121,7 @@ def test_options_and_keys_that_can_be_turned_off() -> None:
         p = argparse.ArgumentParser()
         p.add_argument("--no-gate", dest="gate", action="store_false")
         p.add_argument("--mix", action=argparse.BooleanOptionalAction, default=True)
-        p.add_argument("--without-norm", action="store_true")
+        p.add_argument("--no_norm", action="store_true")
         p.add_argument("--fast", action="store_true")
         p.add_argument("--skip", type=bool, default=True)
         p.add_argument("--rate", type=float, default=0.1)
@@ -135,7 +133,7 @@ def test_options_and_keys_that_can_be_turned_off() -> None:
     assert off == {
         "gate": ("--no-gate",),
         "mix": ("--no-mix",),
-        "without_norm": ("--without-norm",),
+        "no_norm": ("--no_norm",),
         "fast": (),
         "skip": ("--skip", "False"),
         "rate": (),
@@ -150,81 +148,35 @@ def test_options_and_keys_that_can_be_turned_off() -> None:
     }
 
 
-# --- mends ------------------------------------------------------------------------------------------------------------
-
-COMMAND = RepositoryCommand(argv=("python", "train.py", "--seed", "{seed}", "--old", "3"), metric="m.json:a")
+# --- repairs ----------------------------------------------------------------------------------------------------------
 
 
-def mended(message: str, texts: dict[str, str], said: str = "") -> tuple[str, list[RepositoryRepair]]:
-    signature = compute_signature(Failure(kind="other", message=message), said)
-    return signature, list(propose_fixes(signature, texts, COMMAND, said))
-
-
-@pytest.mark.parametrize(
-    ("message", "before", "after"),
-    [
-        (
-            "ImportError: cannot import name 'Mapping' from 'collections' (x.py)",
-            "from collections import Mapping, OrderedDict\n",
-            "from collections import OrderedDict\nfrom collections.abc import Mapping\n",
-        ),
-        (
-            "AttributeError: module 'collections' has no attribute 'Iterable'",
-            "import collections\nisinstance(x, collections.Iterable)\n",
-            "import collections\nimport collections.abc\nisinstance(x, collections.abc.Iterable)\n",
-        ),
-        (
-            "AttributeError: `np.float_` was removed in the NumPy 2.0 release. Use `np.float64` instead.",
-            "import numpy as np\nx = np.float_(3) + np.float_precision\n",
-            "import numpy as np\nx = np.float64(3) + np.float_precision\n",
-        ),
-        (
-            "AttributeError: module 'numpy' has no attribute 'int'.",
-            "y = np.int(2) + np.int32(1)\n",
-            "y = np.int64(2) + np.int32(1)\n",
-        ),
-        ("AttributeError: module 'numpy' has no attribute 'trapz'", "numpy.trapz(y)\n", "numpy.trapezoid(y)\n"),
-        (
-            "AttributeError: module 'inspect' has no attribute 'getargspec'",
-            "inspect.getargspec(f)\n",
-            "inspect.getfullargspec(f)\n",
-        ),
-        ("AttributeError: module 'time' has no attribute 'clock'", "t = time.clock()\n", "t = time.perf_counter()\n"),
-    ],
-)
-def test_names_that_are_gone(message: str, before: str, after: str) -> None:
-    signature, found = mended(message, {"a.py": before, "b.py": "x = 1\n"})
-    assert signature.startswith("name:") and len(found) == 1 and found[0].kind == "patch"
-    assert [one.path for one in found[0].edits] == ["a.py"] and apply_edit(before, found[0].edits[0]) == after
+def propose(message: str, texts: dict[str, str], *folders: str) -> list[RepositoryRepair]:
+    signature = compute_signature(Failure(kind="other", message=message), "")
+    return list(propose_fixes(signature, texts, folders))
 
 
 def test_modules_of_the_repository_are_found_and_others_are_asked_for() -> None:
-    message = "ModuleNotFoundError: No module named 'pkg.core'"
-    assert mended(message, {"src/pkg/core.py": "", "src/pkg/__init__.py": ""})[1][0].env == {"PYTHONPATH": "src"}
-    _, found = mended("ModuleNotFoundError: No module named 'sklearn'", {"a.py": ""})
-    assert [(one.kind, one.pins) for one in found] == [("pins", ("scikit-learn",))]
-    assert mended("ModuleNotFoundError: No module named 'imp'", {"a.py": ""})[1] == []
+    message, texts = (
+        "ModuleNotFoundError: No module named 'pkg.core'",
+        {"src/pkg/core.py": "", "src/pkg/__init__.py": ""},
+    )
+    assert [one.env for one in propose(message, texts)] == [{"PYTHONPATH": "src"}]
+    assert [one.pins for one in propose(message, texts, "src")] == [("pkg",)]
+    found = propose("ModuleNotFoundError: No module named 'scipy.io'", {"a.py": ""})
+    assert [(one.kind, one.pins) for one in found] == [("pins", ("scipy",))]
+    assert propose("AttributeError: module 'numpy' has no attribute 'int'", {"a.py": "np.int(2)\n"}) == []
 
 
-def test_an_option_that_is_gone_is_replaced_or_left_out() -> None:
-    texts = {
-        "train.py": "import argparse\np = argparse.ArgumentParser()\np.add_argument('--seed')\n"
-        "p.add_argument('--old-steps')\n"
-    }
-    signature, found = mended("it ended with exit code 2", texts, "train.py: error: unrecognized arguments: --old 3")
-    assert signature == "option:--old"
-    assert [one.argv for one in found] == [("python", "train.py", "--seed", "{seed}", "--old-steps", "3")]
-    _, found = mended("x", {"train.py": "import argparse\n"}, "error: unrecognized arguments: --old 3")
-    assert [one.argv for one in found] == [("python", "train.py", "--seed", "{seed}")]
-
-
-def test_what_stops_a_program_is_told_apart() -> None:
+def test_failures_are_distinguished() -> None:
     assert compute_signature(None, "anything") == ""
     assert compute_signature(Failure(kind="memory", message="too much"), "") == "memory"
-    assert (
-        compute_signature(Failure(kind="other", message="m"), "FileNotFoundError: [Errno 2] No such file: 'd/x.npy'")
-        == "data:d/x.npy"
+    found = compute_signature(Failure(kind="other", message="x"), "train.py: error: unrecognized arguments: --old 3")
+    assert found == "option:--old"
+    found = compute_signature(
+        Failure(kind="other", message="m"), "FileNotFoundError: [Errno 2] No such file: 'd/x.npy'"
     )
+    assert found == "data:d/x.npy"
     assert compute_signature(Failure(kind="other", message="ValueError: odd"), "") == "ValueError: odd"
 
 
@@ -277,25 +229,52 @@ def nothing(x):
 
 
 def test_functions_give_back_zeros_or_their_argument() -> None:
-    code = index_code({"m.py": MODULE.lstrip()})
     text = MODULE.lstrip()
-    found = {one.symbol: one for one in code.definitions}
     space: dict[str, object] = {}
-    exec(return_zeros(found["plain"], text) or "", space)
+
+    def zero(symbol: str) -> str | None:
+        function = find_function(text, symbol)
+        assert function is not None
+        return return_zeros(text, function)
+
+    def give_back(symbol: str, parameter: str) -> str:
+        function = find_function(text, symbol)
+        assert function is not None
+        return return_argument(text, function, parameter)
+
+    exec(zero("plain") or "", space)
     assert space["plain"](5) == 0 and space["plain"](1) == 0  # pyright: ignore
-    exec(return_zeros(found["Layer.forward"], text) or "", space)
+    exec(zero("Layer.forward") or "", space)
     assert space["Layer"]().forward([1, 2], [3]) == [0, 0, 0]  # pyright: ignore
-    exec(return_zeros(found["both"], text) or "", space)
+    exec(zero("both") or "", space)
     assert space["both"](2) == (0, {"a": [0]})  # pyright: ignore
-    exec(return_argument(found["Layer.forward"], text, "y"), space)
+    exec(give_back("Layer.forward", "y"), space)
     assert space["Layer"]().forward(1, 7) == 7  # pyright: ignore
-    exec(return_argument(found["plain"], text, "scale"), space)
+    exec(give_back("plain", "scale"), space)
     assert space["plain"](5) == 2 and space["plain"].__doc__ == "Says something."  # pyright: ignore
-    exec(return_argument(found["one_line"], text, "x"), space)
+    exec(give_back("one_line", "x"), space)
     assert space["one_line"](4) == 4  # pyright: ignore
-    assert return_zeros(found["stream"], text) is None and return_zeros(found["nothing"], text) is None
-    for name in ("plain", "Layer.forward", "one_line"):
-        ast.parse(return_zeros(found[name], text) or "(")
+    assert zero("stream") is None and zero("nothing") is None and find_function(text, "Layer.backward") is None
+
+
+DRAWS = """
+class Loader:
+    def __init__(self, path):
+        self.rows = read(path)
+
+    def batches(self, model):
+        x = draw(self.rows)
+        model.update(embed(x))
+        rows = []
+        for one in split(x):
+            rows.append(clean(one))
+        yield rows
+"""
+
+
+def test_the_calls_that_make_a_result_are_those_whose_values_it_returns() -> None:
+    found = {one.symbol: list_calls_of_result(one.node) for one in index_code({"a.py": DRAWS}).definitions}
+    assert found == {"Loader.__init__": {"read"}, "Loader.batches": {"draw", "split", "clean"}}
 
 
 @pytest.mark.parametrize(
@@ -313,18 +292,6 @@ def test_functions_give_back_zeros_or_their_argument() -> None:
 )
 def test_a_script_that_a_command_names_and_the_repository_lacks(argv: tuple[str, ...], lacking: str) -> None:
     assert find_missing_script(argv, FILES) == lacking
-
-
-def test_no_repair_runs_another_program_than_the_person_named() -> None:
-    named = RepositoryCommand(argv=("python", "train.py", "--old"), metric="metrics.json:a")
-    other = RepositoryRepair(kind="argv", reason="x", argv=("python", "tinyfit/report.py"))
-    mended = RepositoryRepair(kind="argv", reason="x", argv=("python", "train.py"))
-    found = [
-        keeps_program(one, CommandFound(command=named, by=by), FILES)
-        for one in (other, mended)
-        for by in ("person", "repository")
-    ]
-    assert found == [False, True, True, True] and keeps_program(other, None, FILES)
 
 
 def test_a_command_is_written_as_a_shell_reads_it() -> None:

@@ -1,0 +1,204 @@
+"""What the program tells an author about a repository: documents, files, options, keys, and what a traced run called.
+
+These are facts, not choices: nothing is left out because of its name, and nothing is proposed as a part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from labwright.models.roles.coder import CoderFact
+from labwright.models.roles.repository import FunctionFact, PartWay, SwitchFact
+from labwright.record.schema.repository import RepositoryCommand, RepositoryEdit, build_edit, format_command_line
+from labwright.sandbox.repository.metric import METRIC_FORMS, parse_metric
+from labwright.sandbox.repository.trace import CallTrace
+from labwright.stages.repository.cli_args import list_options, takes_overrides
+from labwright.stages.repository.code_index import CodeIndex, FunctionDefinition
+from labwright.stages.repository.command_discovery import find_script, list_candidates
+from labwright.stages.repository.config_options import ConfigKey, find_keys, find_options
+from labwright.stages.repository.repository_context import find_documents, format_map, order_by_distance
+
+MAX_LISTED = 60
+"""Maximum number of options, keys and commands that are listed."""
+
+
+def list_documents(texts: Mapping[str, str]) -> Iterator[CoderFact]:
+    """Yield the README and nearby documents, the first ones of the repository."""
+    for path in find_documents(texts)[:2]:
+        yield CoderFact(title=path, text=texts[path])
+
+
+def list_files_fact(code: CodeIndex, command: RepositoryCommand) -> CoderFact:
+    """Return the map of a repository: files, what they define, and who calls it."""
+    return CoderFact(
+        title="Files, what they define, and after <- the callers",
+        text=format_map(code, order_by_distance(code, command.argv)),
+    )
+
+
+def list_command_facts(code: CodeIndex, command: RepositoryCommand) -> Iterator[CoderFact]:
+    """Yield what the program knows about the commands of a repository."""
+    yield from list_documents(code.texts)
+    yield list_files_fact(code, command)
+    found = [
+        f"{format_command_line(one.argv)}  ({one.location}{': ' + one.wrong if one.wrong else ''})"
+        for one in list_candidates(code.texts)[:MAX_LISTED]
+    ]
+    yield CoderFact(title="Commands in documents, and scripts that can be run", text="\n".join(found) or "none")
+    options = [str(one) for one in find_options(code)[:MAX_LISTED]]
+    yield CoderFact(title="Options of its parsers", text="\n".join(options) or "none were found")
+    yield CoderFact(title="Forms of a metric", text=METRIC_FORMS)
+
+
+def list_method_facts(code: CodeIndex, command: RepositoryCommand) -> Iterator[CoderFact]:
+    """Yield what the program knows about the method that a command runs."""
+    yield from list_documents(code.texts)
+    yield CoderFact(title="The command", text=format_command_line(command.argv))
+    yield CoderFact(title="Its metric", text=f"{command.metric} ({command.direction} is better)")
+    yield list_files_fact(code, command)
+    settings = [str(one) for one in list_options(command.argv, code)[:MAX_LISTED]]
+    settings += [f"{one.name} = {one.value!r} ({one.path})" for one in _list_keys(code, command)[:MAX_LISTED]]
+    if settings:
+        yield CoderFact(title="Its options and keys", text="\n".join(settings))
+
+
+def list_switches(code: CodeIndex, command: RepositoryCommand) -> tuple[SwitchFact, ...]:
+    """Return the options and keys that turn something off and that the command does not set."""
+    found = [
+        SwitchFact(
+            name=one.dest.removeprefix("no_"),
+            path=one.path,
+            symbol=one.dest,
+            way=PartWay(what=" ".join(one.off_args), words=one.off_args),
+        )
+        for one in list_options(command.argv, code)
+        if one.off_args and not any(flag in command.argv for flag in one.flags)
+    ]
+    keys = _list_keys(code, command)
+    counts = Counter(key.last for key in keys)
+    for key in keys:
+        is_set = any(word.startswith(f"{key.name}=") for word in command.argv)
+        if key.value is True and not is_set and (way := _build_switch(key, code, command)) is not None:
+            name = key.last if counts[key.last] == 1 else key.name
+            found.append(SwitchFact(name=name, path=key.path, symbol=key.name, way=way))
+    return tuple(found)
+
+
+def _list_keys(code: CodeIndex, command: RepositoryCommand) -> list[ConfigKey]:
+    return find_keys(code.texts, command.argv, code)
+
+
+def _build_switch(key: ConfigKey, code: CodeIndex, command: RepositoryCommand) -> PartWay | None:
+    """Return how a key is set to false: by a word if the command takes overrides, otherwise in its file."""
+    what = f"{key.name}=false"
+    if any(re.fullmatch(r"[A-Za-z_][\w.]*=.*", word) for word in command.argv) and takes_overrides(command.argv, code):
+        return PartWay(what=what, words=(what,))
+    text = code.texts[key.path]
+    pattern = re.compile(rf'^(\s*"?{re.escape(key.last)}"?\s*:\s*)(true)\b', re.MULTILINE | re.IGNORECASE)
+    if len(pattern.findall(text)) != 1:
+        return None
+    edit: RepositoryEdit = build_edit(key.path, text, pattern.sub(r"\1false", text))
+    return PartWay(what=what, edits=(edit,))
+
+
+# --- what a traced run called -----------------------------------------------------------------------------------------
+
+
+def list_functions(code: CodeIndex, trace: CallTrace) -> tuple[FunctionFact, ...]:
+    """Return the functions that ran, in the order of the code."""
+    places = {one.key: f"{one.path}:{one.symbol}" for one in code.definitions}
+    return tuple(
+        _build_function(one, trace, places)
+        for one in code.definitions
+        if one.key in trace.functions and trace.functions[one.key].recorded_calls
+    )
+
+
+def _build_function(one: FunctionDefinition, trace: CallTrace, places: Mapping[str, str]) -> FunctionFact:
+    called = trace.functions[one.key]
+    seen = called.recorded_calls
+    return FunctionFact(
+        path=one.path,
+        symbol=one.symbol,
+        name=one.name,
+        calls=called.calls,
+        callers=tuple(dict.fromkeys(places.get(key, key.rpartition(":")[0]) for key in called.callers if key)),
+        arguments={
+            name: _format_kind(seen[0].argument_kinds[name])
+            for name in one.parameters
+            if name in seen[0].argument_kinds
+        },
+        result=_format_kind(seen[0].return_kind),
+        alike=tuple(
+            name
+            for name in one.parameters
+            if all(call.argument_kinds.get(name) == call.return_kind and _has_arrays(call.return_kind) for call in seen)
+        ),
+    )
+
+
+def _has_arrays(kind: Sequence[Any]) -> bool:
+    return kind[0] == "array" or (kind[0] in ("list", "dict") and len(kind) > 2 and any(map(_has_arrays, kind[2])))
+
+
+def _format_kind(kind: Sequence[Any]) -> str:
+    """Format the kind of a value: `array(32, 6)`, `list of 2: array(4)`, or the name of its class."""
+    if kind[0] == "array":
+        return f"array({', '.join(map(str, kind[1]))})"
+    if len(kind) > 2:
+        inner = dict.fromkeys(map(_format_kind, kind[2]))
+        return f"{kind[0]} of {kind[1]}" + (f": {', '.join(inner)}" if inner else "")
+    return str(kind[0])
+
+
+def find_metric_lines(texts: Mapping[str, str], metric: str) -> list[tuple[str, int, str]]:
+    """Return the lines of Python code that may write a metric, as (path, number, line): those with its last key or the
+    name of its file as a string; for a printed metric, those with the text before its number. The first of these that
+    occurs anywhere decides.
+    """
+    parsed = parse_metric(metric)
+    is_printed = parsed.kind in ("stdout", "output", "text")
+    words = [parsed.name.rpartition(".")[2], PurePosixPath(parsed.place).name]
+    if is_printed:
+        words = [re.split(r"[(\[\\]", parsed.name)[0].strip()]
+    return find_lines(texts, words, quoted=not is_printed)
+
+
+def find_lines(texts: Mapping[str, str], words: Sequence[str], *, quoted: bool) -> list[tuple[str, int, str]]:
+    """Return the lines of Python code with the first of these words that occurs, as (path, number, line). `quoted`: at
+    the beginning or end of a string."""
+    for word in filter(None, words):
+        found = [
+            (path, number, line.strip())
+            for path, text in texts.items()
+            if path.endswith(".py")
+            for number, line in enumerate(text.splitlines(), 1)
+            if word in line and (not quoted or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))
+        ]
+        if found:
+            return found
+    return []
+
+
+def find_metric_places(code: CodeIndex, command: RepositoryCommand) -> tuple[str, ...]:
+    """Return the functions of the command's script whose lines may write the metric, as `path:symbol`; if there is
+    none, the script's code outside functions.
+    """
+    script = find_script(command.argv, code.texts)
+    if script is None:
+        return ()
+    found = dict.fromkeys(
+        f"{path}:{_find_symbol(code, path, number)}"
+        for path, number, _ in find_metric_lines({script: code.texts[script]}, command.metric)
+    )
+    return tuple(found) or (f"{script}:<module>",)
+
+
+def _find_symbol(code: CodeIndex, path: str, line: int) -> str:
+    """Return the innermost function around a line; `<module>` if there is none."""
+    around = [one for one in code.definitions if one.path == path and one.line <= line <= (one.node.end_lineno or line)]
+    return max(around, key=lambda one: one.line).symbol if around else "<module>"
