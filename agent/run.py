@@ -146,6 +146,11 @@ def start_or_resume(idea: Idea, settings: Settings, kind: StudyKind, folder: Pat
 
     Returns the exit code. Raises what `start_study` and `resume_run` raise.
     """
+    for given, option, name in ((settings.gates, "--gate", "gates"), (settings.memory, "--memory", "a memory")):
+        if given:
+            raise UsageError(
+                f"{option}: only a study with a paper has {name}: leave it out, or run an idea (scientist run --idea)"
+            )
     if not folder.exists() or _is_unstarted(folder):
         return start_study(idea, settings, kind=kind, runs=folder.parent, name=folder.name, listener=listener)
     changes = find_changes(folder, settings, kind)

@@ -15,10 +15,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from labwright.agent.budget import build_cost_table, open_studied_llms
 from labwright.agent.data import fetch_models, list_sources
 from labwright.agent.environment import describe_isolation_for_readers, format_environment, list_packages, paper_notice
+from labwright.agent.next_steps import forecast_remaining
 from labwright.agent.repository_setup import build_report_files, open_repository, user_repository
 from labwright.agent.run_commands import CommandHandler
 from labwright.agent.settings import Settings, override_settings, read_credentials
@@ -30,15 +32,16 @@ from labwright.models.budget import Budget
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import BudgetSpent, ProviderDown
 from labwright.models.retry import Retry
-from labwright.record import prompt_store
+from labwright.record import control_files, prompt_store
 from labwright.record.campaign import SLOTS_FOLDER, count_campaign_peers
 from labwright.record.event_log import EventLog
-from labwright.record.events.run_events import ProcessEnded, StudiedLLMsAsked
+from labwright.record.events.run_events import CommandReceived, ProcessEnded, StudiedLLMsAsked, StudyKept
 from labwright.record.llm_calls import LLMUnavailable, read_exchanges
 from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import delete_unreferenced
-from labwright.record.run_folder import RunFolder, write_file
+from labwright.record.run_folder import RunFolder, hash_file, write_file
 from labwright.record.schema.nodes import PHASES, STAGES, Phase, StageName
+from labwright.record.study_memory import build_earlier_study, keep_study
 from labwright.record.whole_numbers import parse_whole_number
 from labwright.sandbox.content_store import ContentStore, default_store_root, share_run
 from labwright.sandbox.datasets import list_source_files
@@ -71,6 +74,8 @@ from labwright.stages.run_context import (
 from labwright.stages.stage_runner import NoWorkingNodeError, StageRunner
 
 RELEASED, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+FINISHED_CODES = (RELEASED, LIMITED, NOT_RELEASED)
+"""Exit codes of a study on an idea that has a result, if only the reason why it has no paper."""
 POLL_SECONDS = 0.3
 """Seconds between checks of `control/` and the clock."""
 
@@ -143,6 +148,7 @@ class RunProcess:
                 open_repository, self.settings, self.folder, self.log.state
             )
         self._attach(self._build_context(executor, repository))
+        self._return_to_gate()
         with self._handling_signals():
             try:
                 record_time_limit(self.context)
@@ -170,12 +176,35 @@ class RunProcess:
                 return self._record_end(INTERRUPTED, f"{self.stop_reason}; continue with 'scientist resume'")
             return self._record_end(*find_ending(self.log.state))
 
+    def _return_to_gate(self) -> None:
+        """Pause if the run waits at a gate; pass it if it was removed from the settings since."""
+        gate = self.log.state.open_gate
+        if gate is None:
+            return
+        name = gate.reached.gate
+        if name in self.settings.gates:
+            self.signals.pause()
+        else:
+            why = "the run was resumed without this gate"
+            self.log.append(CommandReceived(verb="approve", target=name, text=why, by=control_files.read_user_name()))
+
     def _attach(self, bench: RunContext) -> None:
         self.context, self.research = bench, StageRunner(bench)
 
     def _record_end(self, code: int, reason: str) -> int:
+        if self.settings.memory is not None and self.log.state.kind == "paper" and code in FINISHED_CODES:
+            self._keep_record(self.settings.memory, reason if code == NOT_RELEASED else "")
         self.log.append(ProcessEnded(exit_code=code, reason=reason))
         return code
+
+    def _keep_record(self, memory: Path, failed: str) -> None:
+        """Write the record of this study to a memory, and record that it was written."""
+        study = build_earlier_study(self.log.state, self.folder, failed=failed)
+        try:
+            kept = StudyKept(memory=str(memory), id=study.id, sha256=hash_file(keep_study(memory, study)))
+        except OSError as error:
+            kept = StudyKept(memory=str(memory), id=study.id, sha256="", why=error.strerror or str(error))
+        self.log.append(kept)
 
     def _build_context(self, executor: LocalExecutor, repository: StudyRepository | None) -> RunContext:
         settings = self.settings
@@ -224,6 +253,8 @@ class RunProcess:
             run_packages=RunPackages(settings.sandbox, equip),
             user_pretrained=settings.sandbox.pretrained,
             hub=HubOffers(settings.sandbox, executor.add_pretrained),
+            memory=settings.memory,
+            forecast=forecast_remaining,
             notice=paper_notice(self.log.state),
             literature=(lambda: open_literature(settings.literature, read_credentials()))
             if settings.literature.sources
@@ -267,7 +298,8 @@ class RunProcess:
     def _list_paper_steps(self) -> dict[Phase, Step]:
         async def unless_stopped(step: Callable[[RunContext], Awaitable[None]]) -> bool:
             if await self.signals.wait_to_continue():
-                await step(self.context)
+                with suppress(StopRequested):
+                    await step(self.context)
             return not self.signals.stop_event.is_set()
 
         async def prepared(bench: RunContext) -> None:
@@ -380,7 +412,7 @@ class RunProcess:
                 steering.pause_on_full_disk(self.settings.min_free_gb)
             record_time_limit(bench)
             if job is not None and time.monotonic() > job - self.settings.slurm.margin_timeout:
-                if self.settings.slurm.at_end == "report":
+                if self.settings.slurm.at_end == "report" and self.log.state.open_gate is None:
                     record_limit(self.log, "the SLURM job is about to end")
                 else:
                     self._request_stop("stopped before the end of the SLURM job")

@@ -30,6 +30,7 @@ from labwright.models.settings import SubjectSettings
 from labwright.record.claims.hypothesis_tests import find_cluster_faults
 from labwright.record.errors import UserError
 from labwright.record.estimands import find_hypothesis_faults
+from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import PlanPrepared
 from labwright.record.plan_edits import apply_plan_edits
 from labwright.record.reducers.run_state import RunState
@@ -57,6 +58,7 @@ from labwright.sandbox.packages.package_store import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
 from labwright.search.design_forecast import DesignForecast, forecast_design
 from labwright.stages.document_summaries import format_statements, read_context
+from labwright.stages.gates import has_gate, wait_at_gate
 from labwright.stages.nodes.repository_program import check_repository
 from labwright.stages.paper.citations import check_library
 from labwright.stages.prior_work import (
@@ -124,7 +126,9 @@ async def plan_data(context: RunContext) -> None:
 
     async def work(client: ModelClient) -> None:
         await check_library(context)
-        plan = await _request_plan(context, client)
+        reached = context.state.gates.get("plan")
+        proposed = reached.reached.plan if reached is not None else None
+        plan = await _approve_plan(context, proposed or await _request_plan(context, client))
         assert context.state.started is not None
         seed = context.state.started.seed
         facts = [
@@ -171,6 +175,39 @@ async def plan_data(context: RunContext) -> None:
         )
 
     await run_once(context, "prepare", work)
+
+
+async def _approve_plan(context: RunContext, plan: DataPlan) -> DataPlan:
+    """Return the plan that a person approved or changed, if the run waits for one. Raises `StopRequested`."""
+    if not has_gate(context, "plan"):
+        return plan
+    started, approved = context.state.started, plan
+    assert started is not None
+
+    async def check(approval: CommandReceived) -> tuple[str, ...]:
+        nonlocal approved
+        if approval.plan is None:
+            return ()
+        scorers = {name: read_scorer(name, place)[0] for name, place in context.scorers.items()}
+        approved = add_metric_formulas(make_repeatable(approval.plan, context.search.order), scorers)
+        faults = await to_thread(
+            find_given_plan_faults,
+            approved,
+            context.idea,
+            context.sources,
+            context.scorers,
+            started.seed,
+            tuple(context.subjects),
+            context.executor.cell_capacity,
+            context.hub,
+        )
+        if not faults and context.run_packages is not None:
+            faults = await to_thread(context.run_packages.find_faults, approved.packages)
+        return faults
+
+    write_file(context.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
+    await wait_at_gate(context, "plan", check, plan)
+    return approved
 
 
 async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
