@@ -186,8 +186,7 @@ def _describe_step(state: RunState, phase: Phase) -> str:
 
 
 def forecast_remaining(state: RunState, plan: DataPlan | None) -> str:
-    """Describe the estimated cost from now to the end of a run, with a plan that is not recorded yet if one is given.
-    """
+    """Describe the estimated cost from now to the end of a run; `plan`: its plan, if it is not recorded yet."""
     if plan is not None:
         state = replace(state, search=replace(state.search, data_plan=plan))
     found = estimate_remaining(state)

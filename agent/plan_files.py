@@ -19,7 +19,7 @@ from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.frozen_model import describe_validation_error
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.paper import EditableText, PaperDraft
-from labwright.record.yaml_text import load_yaml
+from labwright.record.yaml_text import dump_yaml, load_yaml
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.packages.package_store import RunPackages
 from labwright.sandbox.scorers import parse_scorers
@@ -30,9 +30,7 @@ MAX_PLAN_BYTES = 200_000
 
 def plan_to_yaml(plan: DataPlan) -> str:
     """Format a plan as YAML, omitting defaults."""
-    return yaml.safe_dump(
-        plan.model_dump(mode="json", exclude_defaults=True), sort_keys=False, allow_unicode=True, width=110
-    )
+    return dump_yaml(plan.model_dump(mode="json", exclude_defaults=True))
 
 
 def read_yaml(path: Path, noun: str) -> Any:
@@ -67,7 +65,9 @@ def read_text_file(path: Path, before: PaperDraft) -> PaperDraft:
     try:
         text = EditableText.model_validate(content)
     except ValidationError as error:
-        raise UsageError(f"{path}: {describe_validation_error(error)}; start from a copy of paper/text.yaml") from None
+        raise UsageError(
+            f"{path}: {describe_validation_error(error)}; start from a copy of the text.yaml that status names"
+        ) from None
     return before.model_copy(update={name: getattr(text, name) for name in EditableText.model_fields})
 
 

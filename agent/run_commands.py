@@ -95,7 +95,9 @@ class CommandHandler:
         gate = self.recorder.state.open_gate
         if command.verb == "approve" and gate is not None:
             command = command.model_copy(update={"target": gate.reached.gate})
-        if command.plan is not None and command.target != "plan":  # first: after a kill here the command is refused, but the plan is amended
+        if (
+            command.plan is not None and command.target != "plan"
+        ):  # first: after a kill here the command is refused, but the plan is amended
             state = self.recorder.state
             self.recorder.append(
                 PlanAmended(

@@ -32,10 +32,10 @@ from labwright.models.budget import Budget
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import BudgetSpent, ProviderDown
 from labwright.models.retry import Retry
-from labwright.record import control_files, prompt_store
+from labwright.record import prompt_store
 from labwright.record.campaign import SLOTS_FOLDER, count_campaign_peers
 from labwright.record.event_log import EventLog
-from labwright.record.events.run_events import CommandReceived, ProcessEnded, StudiedLLMsAsked, StudyKept
+from labwright.record.events.run_events import ProcessEnded, StudiedLLMsAsked, StudyKept
 from labwright.record.llm_calls import LLMUnavailable, read_exchanges
 from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import delete_unreferenced
@@ -148,7 +148,8 @@ class RunProcess:
                 open_repository, self.settings, self.folder, self.log.state
             )
         self._attach(self._build_context(executor, repository))
-        self._return_to_gate()
+        if self.log.state.open_gate is not None:
+            self.signals.pause()
         with self._handling_signals():
             try:
                 record_time_limit(self.context)
@@ -175,18 +176,6 @@ class RunProcess:
             if not done and self.log.state.phase != "done":
                 return self._record_end(INTERRUPTED, f"{self.stop_reason}; continue with 'scientist resume'")
             return self._record_end(*find_ending(self.log.state))
-
-    def _return_to_gate(self) -> None:
-        """Pause if the run waits at a gate; pass it if it was removed from the settings since."""
-        gate = self.log.state.open_gate
-        if gate is None:
-            return
-        name = gate.reached.gate
-        if name in self.settings.gates:
-            self.signals.pause()
-        else:
-            why = "the run was resumed without this gate"
-            self.log.append(CommandReceived(verb="approve", target=name, text=why, by=control_files.read_user_name()))
 
     def _attach(self, bench: RunContext) -> None:
         self.context, self.research = bench, StageRunner(bench)
@@ -255,7 +244,7 @@ class RunProcess:
             hub=HubOffers(settings.sandbox, executor.add_pretrained),
             memory=settings.memory,
             forecast=forecast_remaining,
-            notice=paper_notice(self.log.state),
+            notice=paper_notice,
             literature=(lambda: open_literature(settings.literature, read_credentials()))
             if settings.literature.sources
             else None,

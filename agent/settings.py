@@ -166,7 +166,7 @@ class Settings(FrozenModel):
     )
     memory: Path | None = Field(
         default=None,
-        description="folder with records of finished studies; it is read, and gets a record of this study; flag --memory",
+        description="folder with records of finished studies, to which this study adds its own; flag --memory",
     )
     gates: tuple[GateName, ...] = Field(
         default=(), description="where the run waits for `scientist approve`: plan, lock, paper; flag --gate"

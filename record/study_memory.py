@@ -171,7 +171,7 @@ def _collect_code(state: RunState, folder: RunFolder) -> EarlierCode | None:
         plan=node.plan,
         varies=node.varies,
         sha256=hash_texts(files),
-        settings={arm: ", ".join(f"{key}={value}" for key, value in one.setting.items()) for arm, one in chosen.items()},
+        settings={arm: one.setting for arm, one in chosen.items() if one.setting},
         files=files if sum(map(len, files.values())) <= MAX_CODE_CHARS else {},
     )
 

@@ -40,6 +40,7 @@ from labwright.record.schema.data_plan import DataPlan, DatasetFacts, FrozenScor
 from labwright.record.schema.idea import Idea, UserAnchor
 from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding
 from labwright.record.schema.tuning import TuningPlan
+from labwright.record.study_memory import hash_idea
 from labwright.sandbox.data.splits import SPLIT_SHARES
 from labwright.sandbox.datasets import BundledDataset, DatasetSources, list_choices, materialise
 from labwright.sandbox.errors import DatasetError
@@ -58,7 +59,8 @@ from labwright.sandbox.packages.package_store import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
 from labwright.search.design_forecast import DesignForecast, forecast_design
 from labwright.stages.document_summaries import format_statements, read_context
-from labwright.stages.gates import has_gate, wait_at_gate
+from labwright.stages.earlier_studies import recall_studies
+from labwright.stages.gates import wait_at_gate
 from labwright.stages.nodes.repository_program import check_repository
 from labwright.stages.paper.citations import check_library
 from labwright.stages.prior_work import (
@@ -126,6 +128,14 @@ async def plan_data(context: RunContext) -> None:
 
     async def work(client: ModelClient) -> None:
         await check_library(context)
+        idea = context.idea
+        recall_studies(
+            context.recorder,
+            context.memory,
+            " ".join((idea.title, idea.short_hypothesis, idea.abstract, *idea.datasets)),
+            idea_sha256=hash_idea(idea),
+            datasets=idea.datasets,
+        )
         reached = context.state.gates.get("plan")
         proposed = reached.reached.plan if reached is not None else None
         plan = await _approve_plan(context, proposed or await _request_plan(context, client))
@@ -179,7 +189,7 @@ async def plan_data(context: RunContext) -> None:
 
 async def _approve_plan(context: RunContext, plan: DataPlan) -> DataPlan:
     """Return the plan that a person approved or changed, if the run waits for one. Raises `StopRequested`."""
-    if not has_gate(context, "plan"):
+    if not context.state.has_gate("plan"):
         return plan
     started, approved = context.state.started, plan
     assert started is not None
@@ -236,6 +246,7 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
         context=format_statements(context.state.paper.context),
         prior=prior.papers if prior is not None else (),
         common=find_common_rows(prior),
+        studies=context.state.list_earlier_studies(),
     )
     planner = DataPlanner(
         client,

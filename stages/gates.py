@@ -15,42 +15,36 @@ from labwright.record.schema.nodes import GateName
 from labwright.stages.run_context import RunContext, StopRequested
 
 COMES_NEXT: dict[GateName, str] = {
-    "plan": "fetch the data of the plan (data_plan.json) and search with experiments",
-    "lock": "lock the plan (data_plan.json) and test it on fresh seeds; after that no hypothesis can change",
-    "paper": "complete, check and release the paper (paper/text.yaml)",
+    "plan": "the data of the plan (data_plan.json) are fetched and the search begins",
+    "lock": "the plan (data_plan.json) is locked and tested on fresh seeds; after that no hypothesis can change",
+    "paper": "the paper is released",
 }
 CheckEdit = Callable[[CommandReceived], Awaitable[tuple[str, ...]]]
 """Checks the change of an approval; returns what is wrong with it, and applies it if nothing is."""
 
 
-def is_gate_open(context: RunContext, gate: GateName, plan: DataPlan | None = None) -> bool:
+def is_gate_open(context: RunContext, gate: GateName, plan: DataPlan | None = None, more: str = "") -> bool:
     """Return whether the run may pass a gate. At a gate that it reaches now, record that it waits, and pause.
 
-    `plan` is the plan to approve, if it is not recorded yet.
+    `plan` is the plan to approve, if it is not recorded yet; `more` is added to what comes next.
     """
-    known = context.state.gates.get(gate)
-    if known is None:
-        if not has_gate(context, gate):
-            return True
-        cost = context.forecast(context.state, plan)
-        context.recorder.append(GateReached(gate=gate, comes_next=COMES_NEXT[gate], cost=cost, plan=plan))
-    elif known.approval is not None:
+    if not context.state.has_gate(gate) or context.state.find_approval(gate) is not None:
         return True
+    if gate not in context.state.gates:
+        comes_next = "; ".join(filter(None, (COMES_NEXT[gate], more)))
+        cost = context.forecast(context.state, plan)
+        context.recorder.append(GateReached(gate=gate, comes_next=comes_next, cost=cost, plan=plan))
     context.signals.pause()
     return False
 
 
-def has_gate(context: RunContext, gate: GateName) -> bool:
-    """Return whether the settings ask the run to wait at a gate."""
-    return gate in (context.state.read_setting("gates") or ())
-
-
-async def wait_at_gate(context: RunContext, gate: GateName, check: CheckEdit, plan: DataPlan | None = None) -> None:
+async def wait_at_gate(
+    context: RunContext, gate: GateName, check: CheckEdit, plan: DataPlan | None = None, more: str = ""
+) -> None:
     """Wait until a person approves, and apply the change of the approval, if any. Raises `StopRequested`."""
     while True:
-        if is_gate_open(context, gate, plan):
-            known = context.state.gates.get(gate)
-            approval = known.approval if known is not None else None
+        if is_gate_open(context, gate, plan, more):
+            approval = context.state.find_approval(gate)
             if approval is None or not (faults := await check(approval)):
                 return
             context.recorder.append(GateEditRefused(gate=gate, reasons=faults))

@@ -107,8 +107,8 @@ class RunContext:
     """Folder with records of earlier studies that prompts show; None: none is used."""
     forecast: Callable[[RunState, DataPlan | None], str] = lambda state, plan: ""
     """Describes the estimated cost from a state to the end of the run, with this plan if it is not recorded yet."""
-    notice: str = ""
-    """The note in the appendix that says how the paper was made."""
+    notice: Callable[[RunState], str] = lambda _: ""
+    """Returns the note in the appendix that says how the paper was made."""
     isolation: Callable[[RunState], str] = lambda _: ""
     """Describes how withheld labels were protected from experiments, and the limits of the protection."""
     signals: RunControl = field(default_factory=RunControl)

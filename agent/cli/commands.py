@@ -330,7 +330,7 @@ class Approve(CliCommand, to=app, work="agent.cli.control:run_control_command"):
         Option(
             metavar="FILE",
             help="Your version of what waits: the plan (data_plan.json, or YAML) at plan and lock, the text "
-            "(paper/text.yaml) at paper.",
+            "(text.yaml, as status shows) at paper.",
         ),
     ] = None
     reason: Annotated[str, Option(help="Reason, recorded and disclosed in the paper.")] = ""

@@ -1,5 +1,5 @@
-"""`scientist stop`, `pause`, `kill`, `mark`, `note`, `amend` and `approve`: send commands to a run through its `control/`
-folder."""
+"""Commands to a run through its `control/` folder: `scientist stop`, `pause`, `kill`, `mark`, `note`, `amend` and
+`approve`."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from labwright.record.reducers.paper_state import PaperState
 from labwright.record.reducers.repository_state import AblationState, QuestionState, RepositoryState
 from labwright.record.reducers.search_state import SearchState
 from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, Cost, EndStage, RunTask
+from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.nodes import PHASES, CellRun, GateName, Node, NodeKind, Phase, StageName, StudyKind
 
 
@@ -203,8 +204,21 @@ class RunState:
 
     @property
     def open_gate(self) -> Gate | None:
-        """The gate at which the run waits for a person."""
-        return next((gate for gate in self.gates.values() if gate.approval is None), None)
+        """The gate at which the run waits for a person; None too if it was removed from the settings since."""
+        waiting = (gate for gate in self.gates.values() if gate.approval is None)
+        return next((gate for gate in waiting if self.has_gate(gate.reached.gate)), None)
+
+    def list_earlier_studies(self) -> tuple[EarlierStudy, ...]:
+        """Return the records of earlier studies that prompts show."""
+        return tuple(one.study for one in self.recalled_studies.shown) if self.recalled_studies is not None else ()
+
+    def has_gate(self, gate: GateName) -> bool:
+        """Return whether the settings ask the run to wait at a gate."""
+        return gate in (self.read_setting("gates") or ())
+
+    def find_approval(self, gate: GateName) -> CommandReceived | None:
+        """Return the command by which a person let the run pass a gate; None if nobody did."""
+        return self.gates[gate].approval if gate in self.gates else None
 
     @property
     def is_paused(self) -> bool:

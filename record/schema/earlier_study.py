@@ -7,6 +7,7 @@ from pydantic import Field
 
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisVerdict
+from labwright.record.schema.tuning import HyperparameterSetting
 
 
 class EarlierEffect(FrozenModel):
@@ -45,7 +46,7 @@ class EarlierCode(FrozenModel):
     plan: str
     varies: str = ""
     sha256: str = Field(description="hash of its files")
-    settings: dict[str, str] = Field(default={}, description="arm -> its tuned setting")
+    settings: dict[str, HyperparameterSetting] = Field(default={}, description="arm -> its selected setting")
     files: dict[str, str] = Field(default={}, description="path -> text; empty if they are too long to keep")
 
 
