@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rich.text import Text
+
 from labwright.agent.cli.commands import MemoryForget, MemoryList
 from labwright.agent.cli.errors import DONE, print_to_stderr
 from labwright.agent.cli.output import format_line, print_lines
@@ -39,7 +41,7 @@ def _check_folder(folder: Path) -> Path:
     return folder
 
 
-def _format_study(study: EarlierStudy) -> list[object]:
+def _format_study(study: EarlierStudy) -> list[Text]:
     day = datetime.fromtimestamp(study.finished_at, UTC).date().isoformat()
     head = f"{study.id}  {day}  {shorten(study.run, 60)}: {shorten(study.title, 80)}"
     lines = [f"no paper: {study.failed}"] if study.failed else []
