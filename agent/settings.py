@@ -451,7 +451,10 @@ def _find_nearest_key(path: str, known: Sequence[str]) -> str:
 
 def _format_error(error: ErrorDetails, origin: Mapping[str, str], known: Sequence[str]) -> str:
     path = ".".join(str(part) for part in error["loc"] if part != "[key]")
-    label = next((text for key, text in origin.items() if path == key or key.startswith(f"{path}.")), "in the settings")
+    label = next(
+        (text for key, text in origin.items() if f"{path}.".startswith(f"{key}.") or key.startswith(f"{path}.")),
+        "in the settings",
+    )
     where = f"{path!r} ({label})"
     if error["type"] == "extra_forbidden":
         return f"unknown setting {where}; did you mean {_find_nearest_key(path, known)}?"

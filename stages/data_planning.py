@@ -199,10 +199,10 @@ async def _approve_plan(context: RunContext, plan: DataPlan) -> DataPlan:
         if approval.plan is None:
             return ()
         scorers = {name: read_scorer(name, place)[0] for name, place in context.scorers.items()}
-        approved = add_metric_formulas(make_repeatable(approval.plan, context.search.order), scorers)
+        edited = add_metric_formulas(make_repeatable(approval.plan, context.search.order), scorers)
         faults = await to_thread(
             find_given_plan_faults,
-            approved,
+            edited,
             context.idea,
             context.sources,
             context.scorers,
@@ -212,7 +212,9 @@ async def _approve_plan(context: RunContext, plan: DataPlan) -> DataPlan:
             context.hub,
         )
         if not faults and context.run_packages is not None:
-            faults = await to_thread(context.run_packages.find_faults, approved.packages)
+            faults = await to_thread(context.run_packages.find_faults, edited.packages)
+        if not faults:
+            approved = edited
         return faults
 
     write_file(context.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
