@@ -99,7 +99,7 @@ class IdeaDrafter:
         settled = {one.id: one for one in self.studies if one.is_settled}
         sha256 = hash_idea(idea.idea)
         same = next((one for one in settled.values() if one.idea_sha256 == sha256), None)
-        why = "with the same title and hypothesis"
+        why = "it has the same title and hypothesis"
         if same is None and settled:
             inputs = IdeaMatchInputs(idea=idea.idea, studies=tuple(settled.values()))
             answer = await self.client.ask_or_none(IDEA_MATCH, inputs, instead="the idea counts as another question")
@@ -107,7 +107,7 @@ class IdeaDrafter:
         if same is None:
             return ""
         outcome = same.failed or ", ".join(f"{one.key} {one.verdict}" for one in same.verdicts)
-        return f"an earlier run ({same.run}, record {same.id}; {outcome}), {why}"
+        return f"an earlier run ({same.run}, record {same.id}: {outcome}; {why.rstrip('. ')})"
 
     async def _reflect(self, draft: IdeaDraft) -> IdeaReflection:
         """Return the draft after all reflection rounds; each round searches first."""
