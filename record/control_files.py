@@ -159,6 +159,10 @@ def _check_approval(state: RunState, command: CommandReceived) -> str | None:
     """Return why an approval is refused. The plan of the gate plan, and a paper, are checked by the step that waits."""
     gate = state.open_gate
     assert gate is not None
+    if len(command.text) > MAX_COMMAND_TEXT_LENGTH:
+        return f"the reason has {len(command.text)} characters: shorten it to at most {MAX_COMMAND_TEXT_LENGTH}"
+    if len(command.model_dump_json()) > MAX_COMMAND_FILE_BYTES:
+        return f"the change is too large (more than {MAX_COMMAND_FILE_BYTES} bytes)"
     if command.target and command.target != gate.reached.gate:
         return f"the run waits at the gate {gate.reached.gate}, not {command.target[:40]}"
     if command.draft is not None and gate.reached.gate != "paper":

@@ -103,8 +103,13 @@ def forget_studies(folder: Path, name: str = "") -> tuple[EarlierStudy, ...]:
 
 
 def build_earlier_study(state: RunState, folder: RunFolder, *, failed: str) -> EarlierStudy:
-    """Build the record of a study that has ended; `failed` says why it has no paper. Raises `RecordError`."""
+    """Build the record of a study that has ended; `failed` says why its last version of the paper was not released.
+
+    Raises `RecordError`.
+    """
     assert state.started is not None
+    if state.paper.current is not None and state.paper.current.released.released:
+        failed = ""
     idea, plan = state.started.idea, state.search.data_plan
     return EarlierStudy(
         id=hashlib.sha256(f"{folder.root.name}\n{state.started_at}".encode()).hexdigest()[:12],

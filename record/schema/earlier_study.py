@@ -71,8 +71,9 @@ class EarlierStudy(FrozenModel):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the study failed or decided a hypothesis, so that its question is not asked again."""
-        return bool(self.failed) or any(one.verdict != "open" for one in self.verdicts)
+        """Whether the study decided a hypothesis, or none of its experiments worked, so that its question is not asked
+        again."""
+        return bool(self.failed and self.code is None) or any(one.verdict != "open" for one in self.verdicts)
 
     @property
     def values(self) -> tuple[float, ...]:

@@ -84,4 +84,5 @@ def test_a_study_is_settled_by_a_verdict_or_a_failure() -> None:
     open_verdict = STUDY.verdicts[0].model_copy(update={"verdict": "open"})
     left_open = make_study(1, verdicts=(open_verdict,))
     assert STUDY.is_settled and not left_open.is_settled
-    assert make_study(1, verdicts=(open_verdict,), failed="no experiment works").is_settled
+    assert make_study(1, verdicts=(open_verdict,), failed="no experiment works", code=None).is_settled
+    assert not make_study(1, verdicts=(open_verdict,), failed="a number is typed").is_settled
