@@ -58,13 +58,14 @@ def answer_plan(inputs: PlanInputs) -> DataPlan | PlanRevision:
         OmittedPriorWork(name=row.name, reason="it is not part of the study that this model knows")
         for row in inputs.common
     )
+    own = [one for one in inputs.studies if one.name == study.name]
     return study.plan.model_copy(
         update={
             "datasets": asked or datasets,
             "metrics": metrics,
             "hypotheses": hypotheses,
             "omitted": omitted,
-            "space": tuple(_start_from_earlier(one, inputs.studies) for one in study.plan.space),
+            "space": tuple(_start_from_earlier(one, own) for one in study.plan.space),
         }
     )
 

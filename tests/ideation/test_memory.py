@@ -54,7 +54,7 @@ def test_an_idea_that_a_run_settled_is_drafted_again(tmp_path: Path) -> None:
 def test_the_same_text_is_a_fact_that_nobody_is_asked_about(tmp_path: Path, failed: bool) -> None:
     changes: dict[str, Any] = {"idea_sha256": hash_idea(FIRST.idea)}
     changes |= {"failed": "no experiment works", "verdicts": (), "code": None} if failed else {}
-    world = open_world(tmp_path, STUDY.model_copy(update=changes), idea=lambda _: make_draft(FIRST))
+    world = open_world(tmp_path, STUDY.model_copy(update=changes), idea=draft_by_number(FIRST))
     world.find_ideas()
     assert world.told[0].idea is None
     assert ("no experiment works" if failed else "H1 refuted") in world.told[0].reason

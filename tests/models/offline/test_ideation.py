@@ -19,6 +19,7 @@ from labwright.models.roles.ideation import (
     IdeaFromText,
     IdeaFromTextInputs,
     IdeaInputs,
+    IdeaMatch,
     IdeaReflection,
     Proposal,
     RelatedWork,
@@ -29,6 +30,7 @@ from tests.models.ideation_examples import INPUTS, MEANS, WORK
 ANSWERS: dict[str, type[BaseModel]] = {
     "idea": IdeaDraft,
     "idea_reflect": IdeaReflection,
+    "idea_match": IdeaMatch,
     "related_work": RelatedWork,
     "proposal": Proposal,
     "idea_of": IdeaFromText,
