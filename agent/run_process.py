@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from labwright.agent.budget import build_cost_table, open_studied_llms
 from labwright.agent.data import fetch_models, list_sources
@@ -105,6 +104,19 @@ def _find_repository_ending(state: RunState) -> tuple[int, str]:
     return FINDINGS, "the result was not reproduced"
 
 
+def record_end(folder: RunFolder, settings: Settings, log: EventLog, code: int, reason: str) -> None:
+    """Record how the process ended; a finished study on an idea first leaves its record in the memory, if any."""
+    if settings.memory is not None and log.state.kind == "paper" and code in FINISHED_CODES:
+        study = build_earlier_study(log.state, folder, failed=reason if code == NOT_RELEASED else "")
+        kept = StudyKept(memory=str(settings.memory), id=study.id, sha256="")
+        try:
+            kept = kept.model_copy(update={"sha256": hash_file(keep_study(settings.memory, study))})
+        except OSError as error:
+            kept = kept.model_copy(update={"why": error.strerror or str(error)})
+        log.append(kept)
+    log.append(ProcessEnded(exit_code=code, reason=reason))
+
+
 def read_job_end(variable: str) -> float | None:
     """Return when the SLURM job ends, in seconds since the epoch; None outside a job or without a time limit."""
     return float(parse_whole_number(variable) or 0) or None
@@ -181,19 +193,8 @@ class RunProcess:
         self.context, self.research = bench, StageRunner(bench)
 
     def _record_end(self, code: int, reason: str) -> int:
-        if self.settings.memory is not None and self.log.state.kind == "paper" and code in FINISHED_CODES:
-            self._keep_record(self.settings.memory, reason if code == NOT_RELEASED else "")
-        self.log.append(ProcessEnded(exit_code=code, reason=reason))
+        record_end(self.folder, self.settings, self.log, code, reason)
         return code
-
-    def _keep_record(self, memory: Path, failed: str) -> None:
-        """Write the record of this study to a memory, and record that it was written."""
-        study = build_earlier_study(self.log.state, self.folder, failed=failed)
-        try:
-            kept = StudyKept(memory=str(memory), id=study.id, sha256=hash_file(keep_study(memory, study)))
-        except OSError as error:
-            kept = StudyKept(memory=str(memory), id=study.id, sha256="", why=error.strerror or str(error))
-        self.log.append(kept)
 
     def _build_context(self, executor: LocalExecutor, repository: StudyRepository | None) -> RunContext:
         settings = self.settings

@@ -47,5 +47,5 @@ def _format_study(study: EarlierStudy) -> list[Text]:
     lines = [f"no paper: {study.failed}"] if study.failed else []
     lines += [f"{one.key} {one.verdict}{'' if one.confirmed else ' so far'}: {one.statement}" for one in study.verdicts]
     lines += [f"data: {', '.join(study.datasets)}"] if study.datasets else []
-    lines += [f"failed {len(one.nodes)} times: {one.kind}: {one.message}" for one in study.failures]
+    lines += [f"failed experiments: {len(one.nodes)} ({one.kind}): {one.message}" for one in study.failures]
     return [format_line(head, "bold"), *(format_line(shorten(line, 200), label="  ") for line in lines)]

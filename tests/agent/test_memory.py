@@ -80,6 +80,19 @@ def test_a_study_that_fails_is_kept_with_the_reason(tmp_path: Path, monkeypatch:
     assert (failure.kind, failure.message, len(failure.nodes)) == ("other", "ValueError: no such column", 1)
 
 
+def test_a_record_is_kept_although_the_run_was_killed_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = RunWorld(tmp_path, monkeypatch)
+    world.kill = lambda event: event.type == "assessed"
+    with pytest.raises(Killed):
+        world.run("--memory", str(tmp_path / "memory"))
+    world.kill = lambda _: False
+    assert not read_memory(tmp_path / "memory").studies and world.state.phase == "done"
+    assert world.resume() == 0
+    assert len(read_memory(tmp_path / "memory").studies) == 1 and world.state.kept_study is not None
+
+
 def test_without_a_memory_nothing_is_read_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = RunWorld(tmp_path, monkeypatch)
     assert world.run() == 0
