@@ -345,6 +345,7 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
             "unfinished": any(one.outcome in ("failed", "left out") and not one.has_diverged for one in cells),
             "state": state,
             "planned_by_person": planned is not None and planned.plan is not None,
+            "tested_before": _list_tested_before(state),
             "edited_by_person": edited is not None and edited.draft is not None,
             "untested": _list_untested(state, claims),
             "unmeasured": _list_unmeasured_arms(state, claims),
@@ -364,6 +365,18 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
         },
     ).split("\n")
     return tuple(line for line in lines if line)
+
+
+def _list_tested_before(state: RunState) -> list[str]:
+    """Return the datasets of the study whose test data decided a hypothesis of an earlier run that prompts showed."""
+    plan = state.search.data_plan
+    tested = {
+        name
+        for one in state.list_earlier_studies()
+        if any(verdict.confirmed and verdict.verdict != "open" for verdict in one.verdicts)
+        for name in one.datasets
+    }
+    return [plan.name_dataset(one.name) for one in state.search.datasets if one.name in tested] if plan else []
 
 
 def _list_grades(state: RunState, claims: Sequence[Claim]) -> list[str]:

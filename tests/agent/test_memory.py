@@ -10,12 +10,15 @@ import pytest
 from labwright.agent.environment import paper_notice
 from labwright.inspector.status import read_status
 from labwright.record.branching import hash_events
+from labwright.record.events.run_events import StudiesRecalled
 from labwright.record.log_reader import read_events, read_rows
+from labwright.record.schema.earlier_study import RecalledStudy
 from labwright.record.schema.nodes import Failure
 from labwright.record.study_memory import read_memory
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.stages.paper.appendix import list_disclosures, render_incidents
 from tests.agent.scripted_runs import Killed, RunWorld, last_prompt
+from tests.models.ideation_examples import STUDY
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +58,12 @@ def test_a_study_reads_what_the_one_before_it_kept(
     assert state.recalled_studies.shown[0].why.startswith("the same idea; common words: ")
     assert kept.id in render_incidents(state) and any("earlier runs" in one for one in list_disclosures(state, ()))
     assert "No person checked or edited it" in paper_notice(state)
+    tested = STUDY.model_copy(update={"datasets": ("iris",)})
+    state.recalled_studies = StudiesRecalled(memory="", shown=(RecalledStudy(study=tested, why=""),))
+    assert [one for one in list_disclosures(state, ()) if "had decided hypotheses" in one] == [
+        "Test data of Iris had decided hypotheses of these runs, so the tests here are not independent of what the "
+        "planner knew."
+    ]
     disclosed = json.loads((tmp_path / "b" / "run" / "review" / "disclosure.json").read_text())
     assert disclosed["earlier_runs"][0]["digest"] == kept.digest
     status = read_status("b", read_events(tmp_path / "b" / "run" / "events.jsonl"), None, now=0.0)
