@@ -24,6 +24,8 @@ from labwright.inspector.event_text import describe_event
 from labwright.record.events import Event
 from labwright.record.events.run_events import (
     CommandReceived,
+    GateEditRefused,
+    GateReached,
     LimitReached,
     ProcessEnded,
     ProviderOutage,
@@ -112,7 +114,7 @@ def classify_event(event: Event) -> Occasion | None:
     """Return the occasion of an alert for this event; None for most events."""
     if isinstance(event, ProcessEnded):
         return "finish" if event.exit_code in FINISHED_EXIT_CODES else "failure" if event.exit_code != 130 else "pause"
-    if isinstance(event, ProviderOutage | ProviderRecovered) or (
+    if isinstance(event, ProviderOutage | ProviderRecovered | GateReached | GateEditRefused) or (
         isinstance(event, CommandReceived) and event.verb == "pause"
     ):
         return "pause"

@@ -8,6 +8,7 @@ import platform
 import re
 from pathlib import Path
 
+from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.machine import ComputeRate, Machine
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import ResourceNeeds
@@ -155,12 +156,23 @@ def describe_isolation_for_readers(state: RunState) -> str:
 def paper_notice(state: RunState) -> str:
     """Return the statement on the origin of the paper for its appendix."""
     assert state.started is not None
-    wrote = ["wrote or edited the data plan"] if state.started.plan else []
+    planned = state.find_approval("plan")
+    edited_plan = (
+        state.started.plan is not None
+        or (planned is not None and planned.plan is not None)
+        or any(one.by not in (REDUCTION_AUTHOR, REVIEW_AUTHOR) for one in state.search.amendments)
+    )
+    did = ["wrote or edited the data plan"] if edited_plan else []
     if state.user_nodes:
-        wrote.append(f"wrote the code of {', '.join(f'{node.id} ({node.author})' for node in state.user_nodes)}")
+        did.append(f"wrote the code of {', '.join(f'{node.id} ({node.author})' for node in state.user_nodes)}")
+    approval = state.find_approval("paper")
+    if approval is not None and approval.draft is not None:
+        did.append("edited the text")
+    if passed := [name for name in state.gates if state.find_approval(name) is not None]:
+        did.append(f"approved the {' and the '.join(passed)} before the program went on")
     people = (
-        f"A person {' and '.join(wrote)}; no person checked or edited the rest."
-        if wrote
+        f"A person {' and '.join(did)}; no person checked or edited the rest."
+        if did
         else "No person checked or edited it."
     )
     return (

@@ -39,6 +39,7 @@ from labwright.sandbox.datasets import list_choices
 from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.packages.package_store import RunPackages
 from labwright.stages.document_summaries import digest_documents
+from labwright.stages.earlier_studies import recall_studies
 from labwright.stages.ideation.ideation_steps import IdeationContext, WriteUpStep, build_idea_work, find_ideas, write_up
 from labwright.stages.run_context import decision_number
 from labwright.stages.user_documents import copy_documents, read_copies
@@ -77,6 +78,8 @@ def ideate(
     """
     open_backend(settings.models)
     check_prices_known(settings)
+    if settings.memory is not None and settings.memory.exists() and not settings.memory.is_dir():
+        raise UsageError(f"--memory {settings.memory} is a file: give a folder")
     made = not folder.exists()
     if not made and not is_study(folder, "ideation") and not is_unused(folder):
         raise UsageError(f"{folder} is not empty and is not an ideation: choose another --out")
@@ -110,6 +113,7 @@ async def _ideate(
             k = decision_number(study.recorder, RunTask(task="context"))
             log.append(await digest_documents(models.make_client(k, 0), copies, refused))
             log.append(TaskDone(k=k))
+        recall_studies(log, settings.memory, order.topic)
         await find_ideas(study, order.count)
         if order.steps != ("idea",):
             await write_up(study, order.steps)

@@ -6,6 +6,7 @@ and a time limit of the stage may prevent a node that is named here.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from labwright.agent.budget import build_cost_table
@@ -13,8 +14,10 @@ from labwright.agent.forecast import estimate_phases
 from labwright.agent.settings import Settings, SettingsError, override_settings
 from labwright.inspector.diagnosis import NextSteps
 from labwright.inspector.event_text import format_arm, format_widening
+from labwright.inspector.render import format_remaining_estimate
 from labwright.inspector.status import PHASE_TEXT, PhaseSpending, RemainingEstimate
 from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import (
     CompareNodes,
     Cost,
@@ -66,7 +69,8 @@ def find_next_steps(state: RunState) -> NextSteps:
         idle = f"nothing to run: {action}" if action.startswith("wait for") else idle
     writing = [node.id for node in state.nodes.values() if node.step == "writing"]
     if state.stopping or state.is_paused:
-        idle = "a stop was requested" if state.stopping else "the run is paused"
+        at_gate = state.open_gate is not None
+        idle = "a stop was requested" if state.stopping else f"the run {'waits at a gate' if at_gate else 'is paused'}"
     elif writing:
         idle = f"waiting for code of {', '.join(writing)}"
     return NextSteps(best=best, idle_reason=idle, actions=steps, workers=settings.search.num_workers)
@@ -179,6 +183,14 @@ def _describe_step(state: RunState, phase: Phase) -> str:
         return f"report on the {phase} stage"
     ended = state.find_stage_end(phase) is not None
     return f"select the best node of the {phase} stage" if ended else f"search the {phase} stage"
+
+
+def forecast_remaining(state: RunState, plan: DataPlan | None) -> str:
+    """Describe the estimated cost from now to the end of a run; `plan`: its plan, if it is not recorded yet."""
+    if plan is not None:
+        state = replace(state, search=replace(state.search, data_plan=plan))
+    found = estimate_remaining(state)
+    return "" if found is None else format_remaining_estimate(found)
 
 
 def estimate_remaining(state: RunState) -> RemainingEstimate | None:

@@ -1,4 +1,5 @@
-"""Read and write data plans as YAML files (`run --dry-run --out`, `run --plan`, `amend --plan`)."""
+"""Read and write data plans as YAML files (`run --dry-run --out`, `run --plan`, `amend --plan`, `approve --edit`), and
+read the text of a paper that a person changed."""
 
 from __future__ import annotations
 
@@ -15,8 +16,10 @@ from labwright.agent.settings import Settings
 from labwright.record.errors import UsageError
 from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.frozen_model import describe_validation_error
 from labwright.record.schema.idea import Idea
-from labwright.record.yaml_text import load_yaml
+from labwright.record.schema.paper import EditableText, PaperDraft
+from labwright.record.yaml_text import dump_yaml, load_yaml
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.packages.package_store import RunPackages
 from labwright.sandbox.scorers import parse_scorers
@@ -27,9 +30,7 @@ MAX_PLAN_BYTES = 200_000
 
 def plan_to_yaml(plan: DataPlan) -> str:
     """Format a plan as YAML, omitting defaults."""
-    return yaml.safe_dump(
-        plan.model_dump(mode="json", exclude_defaults=True), sort_keys=False, allow_unicode=True, width=110
-    )
+    return dump_yaml(plan.model_dump(mode="json", exclude_defaults=True))
 
 
 def read_yaml(path: Path, noun: str) -> Any:
@@ -55,6 +56,19 @@ def read_plan(path: Path) -> DataPlan:
         raise UsageError(
             f"{path}: {where}: {first['msg']}; create a valid plan with: scientist run --dry-run --out FILE"
         ) from None
+
+
+def read_text_file(path: Path, before: PaperDraft) -> PaperDraft:
+    """Return a version of a paper's text with the changes of a file (`draft_versions.format_text`). Raises
+    `UsageError`."""
+    content = read_yaml(path, "paper")
+    try:
+        text = EditableText.model_validate(content)
+    except ValidationError as error:
+        raise UsageError(
+            f"{path}: {describe_validation_error(error)}; start from a copy of the text.yaml that status names"
+        ) from None
+    return before.model_copy(update={name: getattr(text, name) for name in EditableText.model_fields})
 
 
 def find_review_path(plan: Path) -> Path:

@@ -20,7 +20,7 @@ from labwright.agent.budget import check_budget, check_prices_known
 from labwright.agent.data import pin_data
 from labwright.agent.environment import describe_machine, measure_machine_rate
 from labwright.agent.repository_setup import check_code, import_repository
-from labwright.agent.run_process import RunProcess, find_ending
+from labwright.agent.run_process import RunProcess, find_ending, record_end
 from labwright.agent.settings import Settings, adapt, check_author, list_differences
 from labwright.models.errors import CatalogueError, ModelConfigError
 from labwright.models.failover import open_backend
@@ -31,7 +31,7 @@ from labwright.record.errors import UsageError
 from labwright.record.event_log import EventListener, EventLog
 from labwright.record.events import Event
 from labwright.record.events.paper_events import RewriteStarted
-from labwright.record.events.run_events import ProcessEnded, RunResumed, RunStarted
+from labwright.record.events.run_events import RunResumed, RunStarted
 from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.lock import LOCK_FILE, acquire_lock, is_unused
 from labwright.record.log_reader import RecordError, is_run, read_state
@@ -150,6 +150,11 @@ def start_or_resume(idea: Idea, settings: Settings, kind: StudyKind, folder: Pat
 
     Returns the exit code. Raises what `start_study` and `resume_run` raise.
     """
+    for given, option, name in ((settings.gates, "--gate", "gates"), (settings.memory, "--memory", "a memory")):
+        if given:
+            raise UsageError(
+                f"{option}: only a study with a paper has {name}: leave it out, or run an idea (scientist run --idea)"
+            )
     if not folder.exists() or _is_unstarted(folder):
         return start_study(idea, settings, kind=kind, runs=folder.parent, name=folder.name, listener=listener)
     changes = find_changes(folder, settings, kind)
@@ -284,7 +289,7 @@ def _run_process(
                 if not _can_continue(log.state, first.settings):  # it may have been killed before its end was recorded
                     code, reason = find_ending(log.state)
                     if log.state.process_end is None:
-                        log.append(ProcessEnded(exit_code=code, reason=reason))
+                        record_end(folder, settings, log, code, reason)
                     return code
                 first = first.model_copy(update={"reaped": len(kill_orphans(folder.cache))})
                 folder.delete_live_output()

@@ -76,6 +76,11 @@ class CommandHandler:
             self.recorder.append(
                 CommandReceived(verb="resume", by=PROGRAM_AUTHOR, text=f"{free:.2f} GB are free again")
             )
+            self._continue()
+
+    def _continue(self) -> None:
+        """Allow new work, unless another reason for a pause remains: a full disk, or a gate."""
+        if not self.recorder.state.is_paused:
             self.signals.resume()
 
     def _apply_command(self, command: CommandReceived) -> str | None:
@@ -87,13 +92,18 @@ class CommandHandler:
             return f"{command.verb} {command.target[:40]}".strip() + f": {why}"
         if command.verb == "note" and not command.target:  # record the stage in the log
             command = command.model_copy(update={"target": self.recorder.state.search.stage or ""})
-        if command.plan is not None:  # first: after a kill here the command is refused, but the plan is amended
+        gate = self.recorder.state.open_gate
+        if command.verb == "approve" and gate is not None:
+            command = command.model_copy(update={"target": gate.reached.gate})
+        if (
+            command.plan is not None and command.target != "plan"
+        ):  # first: after a kill here the command is refused, but the plan is amended
             state = self.recorder.state
             self.recorder.append(
                 PlanAmended(
                     number=len(state.search.amendments) + 1,
                     data_plan=command.plan,
-                    why=command.text,
+                    why=command.text or "changed at the gate, without a reason",
                     by=command.by or "the user",
                     seen=control_files.describe_seen_results(state),
                 )
@@ -106,8 +116,8 @@ class CommandHandler:
                 self.stop()
             case "pause":
                 self.signals.pause()
-            case "resume":
-                self.signals.resume()
+            case "resume" | "approve":
+                self._continue()
             case "kill":
                 self.signals.kill_node(command.target)
             case "mark" | "note" | "amend":

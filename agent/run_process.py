@@ -19,6 +19,7 @@ from functools import partial
 from labwright.agent.budget import build_cost_table, open_studied_llms
 from labwright.agent.data import fetch_models, list_sources
 from labwright.agent.environment import describe_isolation_for_readers, list_packages, paper_notice
+from labwright.agent.next_steps import forecast_remaining
 from labwright.agent.repository_setup import build_report_files, open_repository, user_repository
 from labwright.agent.run_commands import CommandHandler
 from labwright.agent.settings import Settings, override_settings, read_credentials
@@ -33,12 +34,13 @@ from labwright.models.retry import Retry
 from labwright.record import prompt_store
 from labwright.record.campaign import SLOTS_FOLDER, count_campaign_peers
 from labwright.record.event_log import EventLog
-from labwright.record.events.run_events import ProcessEnded, StudiedLLMsAsked
+from labwright.record.events.run_events import ProcessEnded, StudiedLLMsAsked, StudyKept
 from labwright.record.llm_calls import LLMUnavailable, read_exchanges
 from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import delete_unreferenced
-from labwright.record.run_folder import RunFolder, write_file
+from labwright.record.run_folder import RunFolder, hash_file, write_file
 from labwright.record.schema.nodes import PHASES, STAGES, Phase, StageName
+from labwright.record.study_memory import build_earlier_study, keep_study
 from labwright.record.whole_numbers import parse_whole_number
 from labwright.sandbox.content_store import ContentStore, default_store_root, share_run
 from labwright.sandbox.datasets import list_source_files
@@ -72,6 +74,8 @@ from labwright.stages.run_context import (
 from labwright.stages.stage_runner import NoWorkingNodeError, StageRunner
 
 RELEASED, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+FINISHED_CODES = (RELEASED, LIMITED, NOT_RELEASED)
+"""Exit codes of a study on an idea that has a result, if only the reason why it has no paper."""
 POLL_SECONDS = 0.3
 """Seconds between checks of `control/` and the clock."""
 
@@ -99,6 +103,19 @@ def _find_repository_ending(state: RunState) -> tuple[int, str]:
     if baseline is not None and baseline.verdict in ("reproduced", "unchecked"):
         return RELEASED, ""
     return FINDINGS, "the result was not reproduced"
+
+
+def record_end(folder: RunFolder, settings: Settings, log: EventLog, code: int, reason: str) -> None:
+    """Record how the process ended; a finished study on an idea first leaves its record in the memory, if any."""
+    if settings.memory is not None and log.state.kind == "paper" and code in FINISHED_CODES:
+        study = build_earlier_study(log.state, folder, failed=reason if code == NOT_RELEASED else "")
+        kept = StudyKept(memory=str(settings.memory), id=study.id, sha256="")
+        try:
+            kept = kept.model_copy(update={"sha256": hash_file(keep_study(settings.memory, study))})
+        except OSError as error:
+            kept = kept.model_copy(update={"why": error.strerror or str(error)})
+        log.append(kept)
+    log.append(ProcessEnded(exit_code=code, reason=reason))
 
 
 def read_job_end(variable: str) -> float | None:
@@ -144,6 +161,8 @@ class RunProcess:
                 open_repository, self.settings, self.folder, self.log.state
             )
         self._attach(self._build_context(executor, repository))
+        if self.log.state.open_gate is not None:
+            self.signals.pause()
         with self._handling_signals():
             try:
                 record_time_limit(self.context)
@@ -175,7 +194,7 @@ class RunProcess:
         self.context, self.research = bench, StageRunner(bench)
 
     def _record_end(self, code: int, reason: str) -> int:
-        self.log.append(ProcessEnded(exit_code=code, reason=reason))
+        record_end(self.folder, self.settings, self.log, code, reason)
         return code
 
     def _build_context(self, executor: LocalExecutor, repository: StudyRepository | None) -> RunContext:
@@ -225,7 +244,9 @@ class RunProcess:
             run_packages=RunPackages(settings.sandbox, equip),
             user_pretrained=settings.sandbox.pretrained,
             hub=HubOffers(settings.sandbox, executor.add_pretrained),
-            notice=paper_notice(self.log.state),
+            memory=settings.memory,
+            forecast=forecast_remaining,
+            notice=paper_notice,
             literature=(lambda: open_literature(settings.literature, read_credentials()))
             if settings.literature.sources
             else None,
@@ -268,7 +289,8 @@ class RunProcess:
     def _list_paper_steps(self) -> dict[Phase, Step]:
         async def unless_stopped(step: Callable[[RunContext], Awaitable[None]]) -> bool:
             if await self.signals.wait_to_continue():
-                await step(self.context)
+                with suppress(StopRequested):
+                    await step(self.context)
             return not self.signals.stop_event.is_set()
 
         async def prepared(bench: RunContext) -> None:
@@ -381,7 +403,7 @@ class RunProcess:
                 steering.pause_on_full_disk(self.settings.min_free_gb)
             record_time_limit(bench)
             if job is not None and time.monotonic() > job - self.settings.slurm.margin_timeout:
-                if self.settings.slurm.at_end == "report":
+                if self.settings.slurm.at_end == "report" and self.log.state.open_gate is None:
                     record_limit(self.log, "the SLURM job is about to end")
                 else:
                     self._request_stop("stopped before the end of the SLURM job")

@@ -36,6 +36,7 @@ from labwright.record.errors import UsageError
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import GateName
 from labwright.record.schema.research_question import ResearchQuestion
 from labwright.record.yaml_text import load_yaml
 from labwright.sandbox.data.spec import DataSpec, parse_specs
@@ -66,6 +67,7 @@ PATH_KEYS = (
     "paper.papers",
     "context",
     "campaign",
+    "memory",
     "keys",
     "code.repository",
     "code.truth",
@@ -172,6 +174,13 @@ class Settings(FrozenModel):
     campaign: Path | None = Field(
         default=None, description="campaign that the run belongs to and whose slots it shares (docs/budget.md)"
     )
+    memory: Path | None = Field(
+        default=None,
+        description="folder with records of finished studies, to which this study adds its own; flag --memory",
+    )
+    gates: tuple[GateName, ...] = Field(
+        default=(), description="where the run waits for `scientist approve`: plan, lock, paper; flag --gate"
+    )
     keys: Path | None = Field(
         default=None,
         description="folder whose .env has the provider keys, also used when the run is resumed; "
@@ -275,6 +284,8 @@ def _replace_missing(recorded: Mapping[str, Any], run: RunFolder) -> dict[str, t
         )
     if is_gone("paper.papers"):
         put("paper.papers", None, "the paper cites the entries read from it earlier")
+    if is_gone("memory") and not Path(str(recorded["memory"])).expanduser().parent.exists():
+        put("memory", None, "no memory is used")
     if is_gone("context"):
         put("context", str(run.context) if run.context.is_dir() else None, "the run's copy is used")
     return found
@@ -401,6 +412,8 @@ def _convert_value(path: str, value: Any, folder: Path) -> Any:
     """Convert durations to seconds and paths to absolute ones, since a run may be resumed from another directory."""
     if path == "data":
         return parse_specs(value, folder)
+    if path == "gates" and isinstance(value, str):
+        return tuple(one.strip() for one in value.split(",") if one.strip())
     if path.endswith(DURATION_SUFFIXES):
         return parse_duration(value)
     if path == "sandbox.scorers":
@@ -448,7 +461,10 @@ def _find_nearest_key(path: str, known: Sequence[str]) -> str:
 
 def _format_error(error: ErrorDetails, origin: Mapping[str, str], known: Sequence[str]) -> str:
     path = ".".join(str(part) for part in error["loc"] if part != "[key]")
-    label = next((text for key, text in origin.items() if path == key or key.startswith(f"{path}.")), "in the settings")
+    label = next(
+        (text for key, text in origin.items() if f"{path}.".startswith(f"{key}.") or key.startswith(f"{path}.")),
+        "in the settings",
+    )
     where = f"{path!r} ({label})"
     if error["type"] == "extra_forbidden":
         return f"unknown setting {where}; did you mean {_find_nearest_key(path, known)}?"

@@ -94,6 +94,24 @@ def _describe_run_event(event: run_events.RunEvent | run_events.CallEvent, state
         case run_events.CommandIgnored():
             more = f"; and {event.number - len(event.messages)} more" if event.number > len(event.messages) else ""
             return f"command ignored: {'; '.join(shorten(line, 200) for line in event.messages)}{more}"
+        case run_events.GateReached():
+            cost = f"; {to_plain(event.cost)}" if event.cost else ""
+            return (
+                f"waits at the gate {event.gate}; next: {shorten(event.comes_next, 200)}{cost}; scientist approve RUN"
+            )
+        case run_events.GateEditRefused():
+            return f"change at the gate {event.gate} refused: {shorten('; '.join(event.reasons), 300)}"
+        case run_events.StudiesRecalled():
+            shown = ", ".join(f"{one.study.id} ({shorten(one.study.run, 40)})" for one in event.shown)
+            problems = "".join(f"; {shorten(line, 120)}" for line in event.problems[:3])
+            return f"records of earlier runs: {shown or 'none'}; {event.left_out} not shown{problems}"
+        case run_events.StudyKept():
+            where = f"in {shorten(event.memory, 120)}"
+            return (
+                f"record {event.id} not kept {where}: {shorten(event.why, 120)}"
+                if event.why
+                else f"record {event.id} of this study kept {where}"
+            )
         case run_events.LimitReached():
             return f"limit {f'of {event.stage} ' if event.stage else ''}reached: {shorten(event.reason, 80)}"
         case run_events.ProviderOutage():
@@ -299,6 +317,7 @@ def format_command(event: run_events.CommandReceived) -> str:
         "mark": f"mark {shorten(event.target, 40)} {event.mark}",
         "kill": f"kill {shorten(event.target, 40)}",
         "note": f"note for {shorten(event.target, 40) or 'this stage'}",
+        "approve": f"approve the {shorten(event.target, 40)}" + " with changes" * bool(event.plan or event.draft),
     }.get(event.verb, event.verb)
     who = f" by {shorten(event.by, 40)}" if event.by else ""
     return f"command{who}: {what}" + (f": {shorten(event.text, 160)}" if event.text else "")

@@ -29,11 +29,11 @@ from labwright.inspector.safe_text import (
     shorten,
     to_plain,
 )
-from labwright.inspector.status import format_user_pause
+from labwright.inspector.status import format_pause
 from labwright.inspector.tail import RunFollower
 from labwright.inspector.tree import NodeRow, RunTree, StageRows, build_tree
 from labwright.record.events import Event
-from labwright.record.events.run_events import CommandReceived, ProcessEnded, ProviderOutage
+from labwright.record.events.run_events import ProcessEnded, ProviderOutage
 from labwright.record.reducers.run_state import RunState
 
 LATEST_EVENTS_SHOWN = 3
@@ -110,9 +110,7 @@ class LiveView(AbstractContextManager["LiveView"]):
         if frame is None:
             yield Text("starting ...", style="dim")
             return
-        elapsed = frame.active_seconds + (
-            max(0.0, now - frame.taken_at) if self._working and frame.paused_by is None else 0.0
-        )
+        elapsed = frame.active_seconds + (max(0.0, now - frame.taken_at) if self._working and not frame.paused else 0.0)
         height = (options.height or console.height) if self._whole else max(8, options.max_height) - 1
         yield from format_frame(frame, elapsed, height, now=now, ascii=is_ascii(console), show_all=self._whole)
 
@@ -176,8 +174,8 @@ class LiveFrame:
     latest: tuple[str, ...]
     outage: ProviderOutage | None = None
     """Current provider outage, if any."""
-    paused_by: CommandReceived | None = None
-    """The user's pause command, if paused; no time is counted during the pause."""
+    paused: str = ""
+    """Who paused the run, or the gate at which it waits; no time is counted meanwhile. Empty: it is not paused."""
     time_limit: float | None = None
     """Time limit of the run in seconds."""
 
@@ -208,7 +206,7 @@ def build_frame(state: RunState, latest: tuple[str, ...] = ()) -> LiveFrame:
         taken_at=state.last_event_at,
         latest=latest,
         outage=state.outage,
-        paused_by=state.paused_by,
+        paused=format_pause(state, state.last_event_at) if state.is_paused else "",
         time_limit=float(most) if isinstance(most, int | float) else None,
     )
 
@@ -287,8 +285,8 @@ def _format_head(frame: LiveFrame, elapsed: float, now: float, *, roomy: bool) -
     yield progress.append(f"  {frame.progress}  {format_duration(elapsed)}  {frame.model}", style="not bold default")
     if bars := _format_bars(frame, elapsed):
         yield Text(bars, style="cyan")
-    if frame.paused_by is not None:
-        yield Text(f"paused {format_user_pause(frame.paused_by)}", style="bold yellow")
+    if frame.paused:
+        yield Text(f"paused {frame.paused}", style="bold yellow")
     if frame.outage is not None:
         yield Text(
             f"paused {format_countdown(frame.outage.until, now)}: {shorten(frame.outage.reason, 160)}",

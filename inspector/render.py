@@ -203,6 +203,7 @@ def format_status(status: RunStatus) -> list[Text]:
     lines += [_format_pair("commands", shorten(one, 120)) for one in status.steering]
     lines += [_format_pair("answers", shorten(one, 200)) for one in status.answers]
     lines += [_format_pair("prior work", shorten(status.prior_work, 200))] * bool(status.prior_work)
+    lines += [_format_pair("memory", shorten(status.memory, 400))] * bool(status.memory)
     lines += [_format_pair("packages", shorten(status.installed, 200))] * bool(status.installed)
     lines += [_format_pair("protocol", shorten(one, 300)) for one in status.protocol]
     for stage in status.stages:

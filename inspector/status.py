@@ -25,7 +25,7 @@ from labwright.record.hours import PhaseHours, build_hours_table
 from labwright.record.llm_calls import read_exchanges
 from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.reducers.event_fold import apply_event
-from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.run_state import Gate, RunState
 from labwright.record.schema.decisions import Cost
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
@@ -163,6 +163,7 @@ class RunStatus(FrozenModel):
     answers: tuple[str, ...] = ()
     protocol: tuple[str, ...] = ()
     prior_work: str = ""
+    memory: str = Field(default="", description="records of earlier runs that prompts show, and that of this run")
     installed: str = ""
     stages: tuple[StageCounts, ...]
     cost: RoleUsage
@@ -244,7 +245,7 @@ def build_status(
         last_event=_to_iso(state.last_event_at) if state.event_count else None,
         elapsed=round(state.active_seconds + since, 3),
         ancestry=list_branch_points(state),
-        paused=format_pause(state, now) if condition == "running" else "",
+        paused=format_pause(state, now) if condition == "running" or state.open_gate is not None else "",
         steering=tuple(  # a note is shown with its stage
             format_command(
                 one.command
@@ -252,11 +253,12 @@ def build_status(
                 else one.command.model_copy(update={"target": one.stage or ""})
             )
             for one in state.user_commands
-            if one.command.verb in ("kill", "mark", "note")
+            if one.command.verb in ("kill", "mark", "note", "approve")
         )[-MAX_COMMANDS_SHOWN:],
         answers=format_unusual_answers(state),
         protocol=format_protocol_review(state),
         prior_work=format_prior_work(state),
+        memory=format_memory(state),
         installed=str(state.search.installed_packages or ""),
         stages=tuple(_count_stage(state, name, without_seed) for name in STUDY_STAGES[state.kind]),
         cost=state.calls.total_usage,
@@ -300,6 +302,19 @@ def format_prior_work(state: RunState) -> str:
     )
 
 
+def format_memory(state: RunState) -> str:
+    """List the records of earlier runs that prompts show, and the record of this run; empty without a memory."""
+    found, kept = state.recalled_studies, state.kept_study
+    shown = (
+        [f"{one.study.id} {shorten(one.study.run, 40)} ({shorten(one.why, 80)})" for one in found.shown]
+        if found
+        else []
+    )
+    lines = [f"read: {'; '.join(shown) or 'no record'}"] if found else []
+    lines += [f"record {kept.id} {'not kept: ' + shorten(kept.why, 120) if kept.why else 'kept'}"] if kept else []
+    return "; ".join(lines)
+
+
 def find_condition(state: RunState, process: str | None) -> RunCondition:
     """Return whether a run is running, ended or interrupted."""
     if process is not None:
@@ -327,11 +342,23 @@ def find_exit_code(state: RunState) -> int | None:
 def format_pause(state: RunState, now: float) -> str:
     """Describe who paused the run and why, or until when no model is called and why. `now` is seconds since the
     epoch."""
+    if state.open_gate is not None:
+        return format_gate(state.open_gate)
     if state.paused_by is not None:
         return format_user_pause(state.paused_by)
     if state.outage is None:
         return ""
     return f"no model is called {format_countdown(state.outage.until, now)}: {shorten(state.outage.reason, 200)}"
+
+
+def format_gate(gate: Gate) -> str:
+    """Describe what a run waits for at a gate: what comes next, what it costs, and how to go on."""
+    cost = f"; cost: {to_plain(gate.reached.cost)}" if gate.reached.cost else ""
+    refused = f"; your change was refused: {shorten('; '.join(gate.refused), 400)}" if gate.refused else ""
+    return (
+        f"at the gate {gate.reached.gate}, next: {to_plain(gate.reached.comes_next)}{cost}{refused}; continue with: "
+        "scientist approve RUN [--edit FILE]"
+    )
 
 
 def format_user_pause(command: CommandReceived) -> str:

@@ -44,7 +44,7 @@ REFUSAL_ADVICE = {
     "mark": "; to continue without the node: scientist branch RUN --from NODE|STAGE",
 }
 """Hints for commands to a run that has finished."""
-PERSISTENT_VERBS = ("note", "mark", "amend")
+PERSISTENT_VERBS = ("note", "mark", "amend", "approve")
 """Commands that are kept for the next resume if no process is working on the run."""
 
 
@@ -115,6 +115,11 @@ def find_refusal(state: RunState, command: CommandReceived, *, is_running: bool)
         return "the run has finished" + REFUSAL_ADVICE.get(verb, "")
     if not is_running and verb not in PERSISTENT_VERBS:
         return f"no process is working on the run, so '{verb}' cannot change it; continue it with 'scientist resume'"
+    gate = state.open_gate
+    if verb == "approve":
+        return _check_approval(state, command) if gate is not None else "the run does not wait at a gate"
+    if verb in ("resume", "pause") and gate is not None:
+        return f"the run waits at the gate {gate.reached.gate}: continue it with 'scientist approve RUN'"
     if verb == "resume":
         return None if state.is_paused else "the run is not paused"
     if verb in ("stop", "pause"):
@@ -148,6 +153,25 @@ def _read_command(path: Path) -> CommandReceived | str:
         return f"{path.name} is not a command: {error.errors()[0]['msg']}"
     except (ValueError, OSError) as error:
         return f"{path.name} is not a command: {str(error).splitlines()[0]}"
+
+
+def _check_approval(state: RunState, command: CommandReceived) -> str | None:
+    """Return why an approval is refused. The plan of the gate plan, and a paper, are checked by the step that waits."""
+    gate = state.open_gate
+    assert gate is not None
+    if len(command.text) > MAX_COMMAND_TEXT_LENGTH:
+        return f"the reason has {len(command.text)} characters: shorten it to at most {MAX_COMMAND_TEXT_LENGTH}"
+    if len(command.model_dump_json()) > MAX_COMMAND_FILE_BYTES:
+        return f"the change is too large (more than {MAX_COMMAND_FILE_BYTES} bytes)"
+    if command.target and command.target != gate.reached.gate:
+        return f"the run waits at the gate {gate.reached.gate}, not {command.target[:40]}"
+    if command.draft is not None and gate.reached.gate != "paper":
+        return f"a text can only be changed at the gate paper: at {gate.reached.gate}, give a plan (YAML)"
+    if command.plan is not None and gate.reached.gate == "paper":
+        return "the plan is fixed once the paper is written: at the gate paper, give the text (YAML)"
+    if command.plan is not None and gate.reached.gate == "lock":
+        return _check_amendment(state, command)
+    return None
 
 
 AMENDABLE_FIELDS = frozenset({"hypotheses", "objective", "objective_reason", "untested", "notes"})

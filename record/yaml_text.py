@@ -57,6 +57,22 @@ class _BoundedLoader(yaml.SafeLoader):
         return super().construct_scalar(node)
 
 
+class _TextDumper(yaml.SafeDumper):
+    """A safe dumper that writes texts of several lines as they are."""
+
+
+def _represent_text(dumper: Any, text: str) -> ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_TextDumper.add_representer(str, _represent_text)
+
+
+def dump_yaml(value: Any) -> str:
+    """Format a value as YAML for a person to edit."""
+    return yaml.dump(value, Dumper=_TextDumper, sort_keys=False, allow_unicode=True, width=110)
+
+
 def load_yaml(text: str) -> Any:
     """Parse the user's YAML document; repeated keys are rejected. Raises `yaml.YAMLError`, `RecursionError`."""
     return yaml.load(text, _UniqueKeyLoader)

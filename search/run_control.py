@@ -43,6 +43,11 @@ class RunControl:
             self._paused_seconds += _read_loop_time() - self._paused_since
             self.go_event.set()
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether new work is delayed."""
+        return not self.go_event.is_set()
+
     def read_clock(self) -> float:
         """Return monotonic seconds that do not advance while paused."""
         return (_read_loop_time() if self.go_event.is_set() else self._paused_since) - self._paused_seconds

@@ -126,6 +126,8 @@ class Scheduler:
             if not await self.run_control.wait_to_continue():
                 break
             self.settle()
+            if self.run_control.is_paused:  # what settled has to be approved first
+                continue
             action = self._pick(seen)
             if action is None or (isinstance(action, WaitForResult) and self.settings.order == "arrival"):
                 await self._wait_for_result()

@@ -30,6 +30,7 @@ from labwright.models.settings import SubjectSettings
 from labwright.record.claims.hypothesis_tests import find_cluster_faults
 from labwright.record.errors import UserError
 from labwright.record.estimands import find_hypothesis_faults
+from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import PlanPrepared
 from labwright.record.plan_edits import apply_plan_edits
 from labwright.record.reducers.run_state import RunState
@@ -39,6 +40,7 @@ from labwright.record.schema.data_plan import DataPlan, DatasetFacts, FrozenScor
 from labwright.record.schema.idea import Idea, UserAnchor
 from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding
 from labwright.record.schema.tuning import TuningPlan
+from labwright.record.study_memory import hash_idea
 from labwright.sandbox.data.splits import SPLIT_SHARES
 from labwright.sandbox.datasets import BundledDataset, DatasetSources, list_choices, materialise
 from labwright.sandbox.errors import DatasetError
@@ -57,6 +59,8 @@ from labwright.sandbox.packages.package_store import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
 from labwright.search.design_forecast import DesignForecast, forecast_design
 from labwright.stages.document_summaries import format_statements, read_context
+from labwright.stages.earlier_studies import recall_studies
+from labwright.stages.gates import wait_at_gate
 from labwright.stages.nodes.repository_program import check_repository
 from labwright.stages.paper.citations import check_library
 from labwright.stages.prior_work import (
@@ -124,7 +128,17 @@ async def plan_data(context: RunContext) -> None:
 
     async def work(client: ModelClient) -> None:
         await check_library(context)
-        plan = await _request_plan(context, client)
+        idea = context.idea
+        recall_studies(
+            context.recorder,
+            context.memory,
+            " ".join((idea.title, idea.short_hypothesis, idea.abstract, *idea.datasets)),
+            idea_sha256=hash_idea(idea),
+            datasets=idea.datasets,
+        )
+        reached = context.state.gates.get("plan")
+        proposed = reached.reached.plan if reached is not None else None
+        plan = await _approve_plan(context, proposed or await _request_plan(context, client))
         assert context.state.started is not None
         seed = context.state.started.seed
         facts = [
@@ -173,6 +187,41 @@ async def plan_data(context: RunContext) -> None:
     await run_once(context, "prepare", work)
 
 
+async def _approve_plan(context: RunContext, plan: DataPlan) -> DataPlan:
+    """Return the plan that a person approved or changed, if the run waits for one. Raises `StopRequested`."""
+    if not context.state.has_gate("plan"):
+        return plan
+    started, approved = context.state.started, plan
+    assert started is not None
+
+    async def check(approval: CommandReceived) -> tuple[str, ...]:
+        nonlocal approved
+        if approval.plan is None:
+            return ()
+        scorers = {name: read_scorer(name, place)[0] for name, place in context.scorers.items()}
+        edited = add_metric_formulas(make_repeatable(approval.plan, context.search.order), scorers)
+        faults = await to_thread(
+            find_given_plan_faults,
+            edited,
+            context.idea,
+            context.sources,
+            context.scorers,
+            started.seed,
+            tuple(context.subjects),
+            context.executor.cell_capacity,
+            context.hub,
+        )
+        if not faults and context.run_packages is not None:
+            faults = await to_thread(context.run_packages.find_faults, edited.packages)
+        if not faults:
+            approved = edited
+        return faults
+
+    write_file(context.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
+    await wait_at_gate(context, "plan", check, plan)
+    return approved
+
+
 async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
     assert context.state.started is not None
     await read_prior_work(context, client)
@@ -199,6 +248,7 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
         context=format_statements(context.state.paper.context),
         prior=prior.papers if prior is not None else (),
         common=find_common_rows(prior),
+        studies=context.state.list_earlier_studies(),
     )
     planner = DataPlanner(
         client,

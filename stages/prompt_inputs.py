@@ -124,6 +124,7 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
             for node in view.unfinished_search_nodes
         ),
         notes=state.list_notes(decided.k, action.stage),
+        studies=state.list_earlier_studies() if action.kind == "draft" else (),
         node_seconds=context.node_seconds,
         retry_seconds=context.retry_seconds,
         rate=state.rate,

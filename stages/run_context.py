@@ -6,6 +6,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from labwright.literature.lookup import LiteratureClient
 from labwright.models.budget import Budget
@@ -102,8 +103,12 @@ class RunContext:
     """Language models that experiments may query if the plan names them."""
     literature: Callable[[], AbstractAsyncContextManager[LiteratureClient]] | None = None
     """Opens the catalogues of published works; None: no catalogue may be queried."""
-    notice: str = ""
-    """The note in the appendix that says how the paper was made."""
+    memory: Path | None = None
+    """Folder with records of earlier studies that prompts show; None: none is used."""
+    forecast: Callable[[RunState, DataPlan | None], str] = lambda state, plan: ""
+    """Describes the estimated cost from a state to the end of the run, with this plan if it is not recorded yet."""
+    notice: Callable[[RunState], str] = lambda _: ""
+    """Returns the note in the appendix that says how the paper was made."""
     isolation: Callable[[RunState], str] = lambda _: ""
     """Describes how withheld labels were protected from experiments, and the limits of the protection."""
     signals: RunControl = field(default_factory=RunControl)

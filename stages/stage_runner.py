@@ -39,6 +39,7 @@ from labwright.search.time_limits import LimitHit, RoomCheck, TimeLimits
 from labwright.stages.ablation_plan import plan_ablations
 from labwright.stages.design_reduction import fit_design
 from labwright.stages.evidence.looks import continue_sampling, take_look
+from labwright.stages.gates import is_gate_open
 from labwright.stages.nodes.node_runner import expand
 from labwright.stages.prompt_inputs import build_decision_view, build_node_brief
 from labwright.stages.run_context import RunContext, record_time_limit, run_once
@@ -87,7 +88,8 @@ class StageRunner:
         The last stage also writes its report; the follow-up work of the other stages was done during later searches.
         """
         context = self.context
-        self._lock_confirmation()  # a kill may have prevented it
+        if not await self._pass_lock():  # a kill may have prevented it
+            return False
         if not context.state.search.stages[stage].is_settled:
             if stage == "tuning":
                 fit_design(context)
@@ -95,13 +97,24 @@ class StageRunner:
             if end is None:
                 return False
             self._choose_winner(build_stage_view(context, stage), getattr(end.action, "reason", ""))
-        self._lock_confirmation()
+        if not await self._pass_lock():
+            return False
         if all(one.best is None for one in context.state.search.stages.values()):
             raise NoWorkingNodeError(_explain_no_winner(context))
         if stage == STAGES[-1]:
             await run_once(
                 context, build_summary_task(stage).task, lambda client: summarise_stage(context, client, stage)
             )
+        return True
+
+    async def _pass_lock(self) -> bool:
+        """Lock what is confirmed, if its time has come, after a person approved it if asked; return False if asked to
+        stop first."""
+        self._lock_confirmation()
+        while self.context.state.open_gate is not None:
+            if not await self.context.signals.wait_to_continue():
+                return False
+            self._lock_confirmation()
         return True
 
     async def run_missing_ablations(self, decision_id: int) -> bool:
@@ -154,6 +167,8 @@ class StageRunner:
     def _replace_suspect_winners(self) -> None:
         """Make each stage whose best node is now suspect select its next best node."""
         state = self.context.state
+        if "lock" in state.gates and state.search.current_lock is None:  # the gate was reached below, and approved
+            self._lock_confirmation()
         while (view := find_unsettled_stage(state, self.context.search)) is not None:
             known = state.search.stages[view.stage]
             before = state.nodes[known.best or ""]
@@ -181,7 +196,7 @@ class StageRunner:
             for swapped in (False, True)
         )
         event = build_lock(context.state, context.search, affordable=affordable, with_controls=with_controls)
-        if event is not None:
+        if event is not None and is_gate_open(context, "lock"):
             context.recorder.append(event)
             self._record_hours("at the lock")
         continue_sampling(context)

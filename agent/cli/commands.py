@@ -45,6 +45,8 @@ app = typer.Typer(
 
 queue = typer.Typer(help="Add ideas to a campaign or list them.")
 app.add_typer(queue, name="queue")
+memory = typer.Typer(help="List or delete records of finished studies.")
+app.add_typer(memory, name="memory")
 
 
 @app.callback(invoke_without_command=True)
@@ -67,7 +69,7 @@ class Run(
     CliCommand,
     to=app,
     work="agent.cli.run:run",
-    settings=(*RUN_SETTINGS, "seed", "bib", "papers", "template", "data", "context", *CODE_SETTINGS),
+    settings=(*RUN_SETTINGS, "seed", "bib", "papers", "template", "data", "context", "memory", "gate", *CODE_SETTINGS),
 ):
     """Run an idea: four stages of experiments, then figures and a paper."""
 
@@ -113,7 +115,7 @@ class Campaign(
     CliCommand,
     to=app,
     work="agent.cli.campaign:run_campaign",
-    settings=(*RUN_SETTINGS, "seed", "bib", "papers", "template", "data", "context", *CODE_SETTINGS),
+    settings=(*RUN_SETTINGS, "seed", "bib", "papers", "template", "data", "context", "memory", "gate", *CODE_SETTINGS),
 ):
     """Run several ideas in parallel under a shared budget and time limit (docs/budget.md). Continue with `scientist
     resume`."""
@@ -327,6 +329,43 @@ class Amend(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     run: RunArgument
     plan: Annotated[Path, Option(help="The complete new plan (YAML); data_plan.json has the current one.")]
     reason: RequiredReason
+
+
+class Approve(CliCommand, to=app, work="agent.cli.control:run_control_command"):
+    """Let a run that waits at a gate continue, with your changes if you give any. Changes pass the same checks as the
+    work of a model, are recorded, and are disclosed in the paper."""
+
+    run: RunArgument
+    edit: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Your version of what waits: the plan (data_plan.json, or YAML) at plan and lock, the text "
+            "(text.yaml, as status shows) at paper.",
+        ),
+    ] = None
+    reason: Annotated[str, Option(help="Reason, recorded and disclosed in the paper.")] = ""
+
+
+# --- a memory of finished studies -----------------------------------------------------------------------------------
+
+MemoryArgument = Annotated[Path, Argument(metavar="DIR", help="Folder given as --memory.")]
+
+
+class MemoryList(CliCommand, to=memory, name="list", work="agent.cli.memory:list_records"):
+    """List the records of a memory, newest first: what each study decided, and why it failed if it did."""
+
+    memory: MemoryArgument
+    json: JsonOption = False
+
+
+class MemoryForget(CliCommand, to=memory, name="forget", work="agent.cli.memory:forget_records"):
+    """Delete records from a memory: one, or all. Studies that already read them keep their copies."""
+
+    memory: MemoryArgument
+    record: Annotated[
+        str | None, Argument(metavar="[ID]", help="Id of a record or name of its run; default: all records.")
+    ] = None
 
 
 # --- inspecting runs ------------------------------------------------------------------------------------------------

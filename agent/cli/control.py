@@ -1,15 +1,16 @@
-"""`scientist stop`, `pause`, `kill`, `mark`, `note` and `amend`: send commands to a run through its `control/`
-folder."""
+"""Commands to a run through its `control/` folder: `scientist stop`, `pause`, `kill`, `mark`, `note`, `amend` and
+`approve`."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
 
-from labwright.agent.cli.commands import Amend, Kill, Mark, Note, Pause, Stop
+from labwright.agent.cli.commands import Amend, Approve, Kill, Mark, Note, Pause, Stop
 from labwright.agent.cli.errors import DONE
 from labwright.agent.cli.status import read_run_events, read_run_state
-from labwright.agent.plan_files import read_plan
+from labwright.agent.plan_files import check_plan, read_plan, read_text_file
+from labwright.agent.settings import adapt
 from labwright.inspector.safe_text import shorten, to_plain
 from labwright.inspector.tail import find_process
 from labwright.inspector.tree import find_node_limit
@@ -18,14 +19,16 @@ from labwright.record.control_files import find_refusal, read_user_name, send_co
 from labwright.record.errors import UsageError
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES
+from labwright.stages.paper.draft_versions import select_best
 
 WAIT_SECONDS = 2.0
 """Seconds to wait for the run to acknowledge a command."""
 POLL_SECONDS = 0.05
 
 
-def run_control_command(args: Stop | Pause | Kill | Mark | Note | Amend) -> int:
+def run_control_command(args: Stop | Pause | Kill | Mark | Note | Amend | Approve) -> int:
     match args:
         case Stop() if is_campaign(args.run):
             from labwright.agent.cli import campaign  # heavy import, only needed here
@@ -47,7 +50,25 @@ def run_control_command(args: Stop | Pause | Kill | Mark | Note | Amend) -> int:
             command = CommandReceived(verb="note", target=args.stage, text=args.text)
         case Amend():
             command = CommandReceived(verb="amend", text=args.reason, plan=read_plan(args.plan))
+        case Approve():
+            command = _build_approval(args)
     return send_request(args.run, command)
+
+
+def _build_approval(args: Approve) -> CommandReceived:
+    """Build the command that approves what waits at a run's gate, with the user's changes. Raises `UsageError`."""
+    state, command = read_run_state(args.run), CommandReceived(verb="approve", text=args.reason)
+    gate = state.open_gate
+    if gate is None or args.edit is None:
+        return command
+    if gate.reached.gate == "paper":
+        before = select_best(state.paper.drafts).draft
+        return command.model_copy(update={"draft": read_text_file(args.edit, before)})
+    plan = read_plan(args.edit)
+    if gate.reached.gate == "plan" and state.started is not None:
+        settings, _ = adapt(state, {}, RunFolder(args.run))
+        check_plan(plan, args.edit, state.started.idea, settings)
+    return command.model_copy(update={"plan": plan})
 
 
 def send_request(path: Path, command: CommandReceived) -> int:
@@ -93,6 +114,9 @@ def _describe_effect(path: Path, command: CommandReceived, state: RunState) -> s
         "stop": f"the run ends within its grace period; continue with: {resume}",
         "kill": f"its work is stopped and its slot is freed: {shorten(command.text, 80)}",
         "mark": "it gets no more children" if command.mark == "closed" else "its numbers are not used in decisions",
+        "approve": "your changes are checked, then the run continues"
+        if command.plan is not None or command.draft is not None
+        else "the run continues",
         "amend": "the plan is amended, and the paper discloses it",
         "note": _find_prompts_with_note(state, command.target or state.search.stage or ""),
     }[command.verb]

@@ -174,7 +174,7 @@ async def _prepare_run(
     log.append(
         RunStarted(
             idea=idea,
-            settings=settings.model_dump(mode="json"),
+            settings=settings.model_copy(update={"gates": ()}).model_dump(mode="json"),
             seed=settings.seed,
             version=version("labwright"),
             model=settings.models.model_names,
@@ -200,6 +200,7 @@ async def _prepare_run(
                 node_seconds=settings.sandbox.timeout,
                 run_seconds=settings.time_limit,
                 device=executor.device,
+                memory=settings.memory,
                 sources=list_sources(settings),
                 scorers=parse_scorers(list_sources(settings), settings.sandbox.scorers),
             )

@@ -80,6 +80,18 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
         metavar="NAME=PATH[,target=COLUMN]...",
     ),
     "context": (ContextOption, "context"),
+    "memory": _declare_setting(
+        "memory",
+        Path | None,
+        "Folder with records of finished studies: it is read, and a record of this study is added (docs/memory.md).",
+        metavar="DIR",
+    ),
+    "gate": _declare_setting(
+        "gates",
+        str | None,
+        "Wait for 'scientist approve' at these points: plan, lock, paper (docs/control-a-run.md).",
+        metavar="NAME,...",
+    ),
     "code": _declare_setting(
         "code.repository", Path | None, "Git repository to study (docs/repositories.md).", metavar="DIR"
     ),

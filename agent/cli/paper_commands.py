@@ -112,7 +112,7 @@ class Ideate(
     CliCommand,
     to=app,
     work="agent.cli.ideate:run_ideation",
-    settings=(*MODEL_SETTINGS, "gpus", "time_limit", "budget_usd", "budget_tokens", "data"),
+    settings=(*MODEL_SETTINGS, "gpus", "time_limit", "budget_usd", "budget_tokens", "data", "memory"),
 ):
     """Propose ideas for a topic. Each is checked against the literature, the other ideas and what this machine can run
     within --time-limit. Exits 3 if fewer than --count ideas are found."""

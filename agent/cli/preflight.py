@@ -53,6 +53,8 @@ def check_settings(settings: Settings, folder: Path) -> None:
         )
     if settings.context is not None:
         check_folder(settings.context)
+    if settings.memory is not None:
+        check_writable(settings.memory, "--memory")
     check_components(settings)
     for warning in survey_own_data(settings):
         print_to_stderr(warning)

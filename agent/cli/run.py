@@ -127,7 +127,7 @@ def resume(args: Resume) -> int:
     if state.started is None:
         raise UsageError(f"{run} was interrupted before it started: start it again with 'scientist run'")
     if state.is_paused and find_process(run) is not None:
-        if flags:
+        if flags and state.open_gate is None:
             raise UsageError(
                 f"{run} is paused but its process is alive, so settings cannot change: stop it "
                 "first, or resume without options"

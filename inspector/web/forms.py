@@ -43,7 +43,8 @@ class AvailableActions(NamedTuple):
 def list_actions(run: CachedRun, node: str = "") -> AvailableActions:
     """List the possible actions for a run or for a node."""
     notes = ("note",) if run.state.kind == "paper" else ()
-    verbs = NODE_VERBS if node else ("resume" if run.state.is_paused else "pause", *notes, "stop")
+    pause = "approve" if run.state.open_gate is not None else "resume" if run.state.is_paused else "pause"
+    verbs = NODE_VERBS if node else (pause, *notes, "stop")
     whys = {
         verb: find_refusal(
             run.state, CommandReceived(verb=verb, target=node, text=REASON_PLACEHOLDER), is_running=run.is_running

@@ -56,12 +56,16 @@ def _choose_variant(inputs: CodeInputs) -> int:
 
 
 def write_draft(study: OfflineStudy, inputs: CodeInputs) -> Program:
-    """Write the draft of this ordinal, with the faults that its entry lists."""
+    """Write the draft of this ordinal, with the faults that its entry lists; the first one without them, if an earlier
+    run of the study recorded its failures."""
     spec = study.drafts[_choose_variant(inputs) % len(study.drafts)]
-    faulty = apply_edits(write_sound_draft(study, inputs), (study.find_fault(name) for name in spec.faults))
+    failed = [one.id for one in inputs.studies if one.name == study.name and one.failures and inputs.ordinal == 0]
+    faults = () if failed else spec.faults
+    faulty = apply_edits(write_sound_draft(study, inputs), (study.find_fault(name) for name in faults))
     hidden = read_constant(faulty.experiment, "HIDDEN")
     varies = spec.network + (f", HIDDEN={hidden}" if inputs.ordinal >= len(study.drafts) else "")
-    return make_program(None, faulty, title=spec.title, plan=spec.plan, varies=varies)
+    learned = f" It avoids what failed in an earlier run (record {failed[0]})." if failed else ""
+    return make_program(None, faulty, title=spec.title, plan=spec.plan + learned, varies=varies)
 
 
 def write_sound_draft(study: OfflineStudy, inputs: CodeInputs) -> Scripts:

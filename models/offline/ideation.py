@@ -19,6 +19,8 @@ from labwright.models.roles.ideation import (
     IdeaFromText,
     IdeaFromTextInputs,
     IdeaInputs,
+    IdeaMatch,
+    IdeaMatchInputs,
     IdeaReflectInputs,
     IdeaReflection,
     IdeaText,
@@ -170,6 +172,14 @@ def answer_idea_reflect(inputs: IdeaReflectInputs) -> IdeaReflection:
     if inputs.study is None:
         return answer
     return FollowUpReflection(**dict(answer), reasons=inputs.reasons)
+
+
+def answer_idea_match(inputs: IdeaMatchInputs) -> IdeaMatch:
+    """Name the newest record of a study with the same name."""
+    same = next((one for one in inputs.studies if one.name == inputs.idea.name), None)
+    if same is None:
+        return IdeaMatch(reason="No record is of the study that this model knows.")
+    return IdeaMatch(same=same.id, reason="Both make the comparison of the one study that this model knows.")
 
 
 def _first_words(text: str) -> str:

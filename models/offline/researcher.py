@@ -22,6 +22,7 @@ from labwright.models.offline.figure_scripts import answer_figure_review, answer
 from labwright.models.offline.ideation import (
     answer_digest,
     answer_idea,
+    answer_idea_match,
     answer_idea_of,
     answer_idea_reflect,
     answer_proposal,
@@ -66,6 +67,7 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "idea_reflect": answer_idea_reflect,
     "related_work": answer_related_work,
     "proposal": answer_proposal,
+    "idea_match": answer_idea_match,
     "idea_of": answer_idea_of,
     "digest": answer_digest,
     "prefer": answer_prefer,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.repository_study import is_repository_study
 from labwright.models.offline.study import AblationSpec, find_study_by_idea
@@ -18,8 +20,10 @@ from labwright.models.roles.study_plan import (
 from labwright.record.ablation import Ablation
 from labwright.record.plan_edits import PlanEdit
 from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.prior_work import OmittedPriorWork
 from labwright.record.schema.protocol_review import FindingAnswer
+from labwright.record.schema.tuning import Hyperparameter
 
 
 def answer_plan(inputs: PlanInputs) -> DataPlan | PlanRevision:
@@ -54,9 +58,27 @@ def answer_plan(inputs: PlanInputs) -> DataPlan | PlanRevision:
         OmittedPriorWork(name=row.name, reason="it is not part of the study that this model knows")
         for row in inputs.common
     )
+    own = [one for one in inputs.studies if one.name == study.name]
     return study.plan.model_copy(
-        update={"datasets": asked or datasets, "metrics": metrics, "hypotheses": hypotheses, "omitted": omitted}
+        update={
+            "datasets": asked or datasets,
+            "metrics": metrics,
+            "hypotheses": hypotheses,
+            "omitted": omitted,
+            "space": tuple(_start_from_earlier(one, own) for one in study.plan.space),
+        }
     )
+
+
+def _start_from_earlier(one: Hyperparameter, studies: Sequence[EarlierStudy]) -> Hyperparameter:
+    """Return a hyperparameter whose default is the value that an earlier run selected for its method, if allowed."""
+    for study in studies:
+        value = study.code.settings.get("method", {}).get(one.name) if study.code is not None else None
+        inside = isinstance(value, int | float) and (one.low or 0.0) <= value <= (one.high or 0.0)
+        if value is not None and (inside or value in one.options):
+            source = f"selected by an earlier run (record {study.id})"
+            return one.model_copy(update={"default": value, "source": source})
+    return one
 
 
 def _answer_findings(inputs: PlanInputs) -> PlanRevision:

@@ -12,7 +12,7 @@ from labwright.models.roles.coder import CODER
 from labwright.models.roles.copy_editing import COPY_EDIT
 from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
-from labwright.models.roles.ideation import DIGEST, IDEA, IDEA_OF, IDEA_REFLECT, PROPOSAL, RELATED_WORK
+from labwright.models.roles.ideation import DIGEST, IDEA, IDEA_MATCH, IDEA_OF, IDEA_REFLECT, PROPOSAL, RELATED_WORK
 from labwright.models.roles.injection_reader import INFLUENCE
 from labwright.models.roles.judge import JUDGE, PREFER
 from labwright.models.roles.node_assessment import COMPARE, FEEDBACK, SUMMARY
@@ -51,6 +51,7 @@ ROLES: Mapping[str, AnyRole] = {
         CITE_SELECT,
         IDEA,
         IDEA_REFLECT,
+        IDEA_MATCH,
         RELATED_WORK,
         PROPOSAL,
         IDEA_OF,

@@ -17,6 +17,7 @@ from labwright.record.estimands import list_main_arms
 from labwright.record.machine import ComputeRate
 from labwright.record.python_syntax import collect_attributes, collect_constants, collect_reads
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement
+from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import (
@@ -223,6 +224,9 @@ class AuthorInputs(StudyInputs):
 
 
 class CodeInputs(AuthorInputs):
+    studies: tuple[EarlierStudy, ...] = Field(
+        default=(), description="for a draft: records of earlier runs, the code of the first shown in full"
+    )
     lab_reference: str = Field(description="the documentation of `lab`, as text")
     pretrained: Annotated[tuple[str, ...], EnvironmentField(())] = ()  # for `lab.pretrained`, as OWNER/NAME@REVISION
 

@@ -22,6 +22,7 @@ from labwright.record.ideation import (
     LiteratureSearch,
     ResourceEstimate,
 )
+from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
 
@@ -66,6 +67,7 @@ class IdeaInputs(FrozenModel):
     study: FollowedStudy | None = Field(default=None, description="the study that the idea follows, if any")
     number: int = Field(default=1, ge=1, description="number of this idea of the topic")
     earlier: tuple[Idea, ...] = Field(default=(), description="final ideas, which must not be repeated")
+    studies: tuple[EarlierStudy, ...] = Field(default=(), description="records of earlier runs")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their locations")
     complaints: tuple[str, ...] = ()
 
@@ -104,6 +106,7 @@ class IdeaReflectInputs(FrozenModel):
     works: tuple[FoundPaper, ...] = Field(default=(), description="works found by all searches, each once")
     closest: tuple[ClosestPick, ...] = Field(default=(), description="closest works named in the previous round")
     earlier: tuple[Idea, ...] = ()
+    studies: tuple[EarlierStudy, ...] = Field(default=(), description="records of earlier runs")
     context: tuple[str, ...] = ()
     complaints: tuple[str, ...] = Field(default=(), description="faults of the draft found by a program")
     last: bool = Field(default=False, description="whether this round's answer is final")
@@ -150,6 +153,26 @@ IDEA_REFLECT = Role(
     choose_output=lambda inputs: IdeaReflection if inputs.study is None else FollowUpReflection,
     check=_check_reasons,
 )
+
+
+class IdeaMatchInputs(FrozenModel):
+    idea: Idea
+    studies: tuple[EarlierStudy, ...] = Field(min_length=1, description="records of settled studies")
+
+
+class IdeaMatch(FrozenModel):
+    """The settled study that an idea repeats."""
+
+    same: str = Field(default="", description="id of a record; empty: no record settles the question of the idea")
+    reason: str = Field(min_length=1, max_length=800)
+
+
+def _check_match(inputs: IdeaMatchInputs, answer: IdeaMatch) -> None:
+    if answer.same and answer.same not in {one.id for one in inputs.studies}:
+        raise ValueError(f"same: there is no record {answer.same!r}: give the id of one of the records, or nothing")
+
+
+IDEA_MATCH = Role("idea_match", IdeaMatchInputs, IdeaMatch, temperature=0.0, check=_check_match)
 
 
 class RelatedWorkInputs(FrozenModel):

@@ -19,6 +19,7 @@ from labwright.record.ablation_results import AblationResult
 from labwright.record.plan_edits import PlanEdit, apply_plan_edits
 from labwright.record.schema.command_space import CommandSpace
 from labwright.record.schema.data_plan import Arm, DataPlan, Factor, HubItem, Level, ResourceNeeds
+from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import StageSummary
@@ -83,6 +84,7 @@ class PlanningInputs(FrozenModel):
     context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their locations")
     prior: tuple[PriorPaper, ...] = Field(default=(), description="items used by the closest papers")
     common: tuple[SharedPriorUse, ...] = Field(default=(), description="items used by at least two of them")
+    studies: tuple[EarlierStudy, ...] = Field(default=(), description="records of earlier runs")
     before: DataPlan | None = Field(default=None, description="the previous plan")
     findings: tuple[ProtocolFinding, ...] = Field(default=(), description="a reviewer's findings on that plan")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous plan")

@@ -11,10 +11,12 @@ from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.machine import ComputeRate, Machine
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import CallKey, Cost, TokenUsage
+from labwright.record.schema.earlier_study import RecalledStudy
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.llm_exchanges import StudiedLLMUsage
-from labwright.record.schema.nodes import NodeKind, StageName, StudyKind
+from labwright.record.schema.nodes import GateName, NodeKind, StageName, StudyKind
+from labwright.record.schema.paper import PaperDraft
 
 
 class RunStarted(FrozenModel):
@@ -90,13 +92,22 @@ class CommandReceived(FrozenModel):
     """A command to the running process was received (`control/`)."""
 
     type: Literal["commanded"] = "commanded"
-    verb: Literal["stop", "pause", "resume", "note", "kill", "mark", "amend"]
-    target: str = Field(default="", description="a node (kill, mark), or a stage (note; empty: the current one)")
+    verb: Literal["stop", "pause", "resume", "note", "kill", "mark", "amend", "approve"]
+    target: str = Field(
+        default="", description="a node (kill, mark), a stage (note; empty: the current one), or a gate (approve)"
+    )
     text: str = Field(default="", description="the reason; for a note, the text shown in later prompts")
     mark: Literal["suspect", "closed"] = Field(
         default="suspect", description="kind of mark; closed: nothing builds on the node"
     )
-    plan: DataPlan | None = Field(default=None, description="for an amendment: the complete new plan")
+    plan: DataPlan | None = Field(
+        default=None, description="for an amendment, or an approval with changes: the complete new plan"
+    )
+    draft: PaperDraft | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="for an approval of a paper with changes: the complete new text",
+    )
     by: str = Field(default="", description="user name according to the operating system")
     file: str = Field(default="", description="name of the file in control/, set by the receiving process")
 
@@ -107,6 +118,45 @@ class CommandIgnored(FrozenModel):
     type: Literal["command_ignored"] = "command_ignored"
     number: int
     messages: tuple[str, ...] = Field(description="reasons for the first few, one line each")
+
+
+class GateReached(FrozenModel):
+    """The run waits at a gate until a person approves what comes next (`CommandReceived`, verb approve)."""
+
+    type: Literal["gate_reached"] = "gate_reached"
+    gate: GateName
+    comes_next: str = Field(description="what the run does after the approval")
+    cost: str = Field(default="", description="what that is estimated to cost; empty if unknown")
+    plan: DataPlan | None = Field(default=None, description="at the gate plan: the plan to approve")
+
+
+class GateEditRefused(FrozenModel):
+    """A change made at a gate did not pass the checks, so the run still waits there."""
+
+    type: Literal["gate_edit_refused"] = "gate_edit_refused"
+    gate: GateName
+    reasons: tuple[str, ...]
+
+
+class StudiesRecalled(FrozenModel):
+    """The records of earlier studies that the prompts of this study show. Read once, so that a resumed study sees the
+    same, whatever becomes of the memory."""
+
+    type: Literal["studies_recalled"] = "studies_recalled"
+    memory: str = Field(description="folder of the memory")
+    shown: tuple[RecalledStudy, ...] = ()
+    left_out: int = Field(default=0, description="other records of the memory")
+    problems: tuple[str, ...] = Field(default=(), description="files that are no record, one line each")
+
+
+class StudyKept(FrozenModel):
+    """The record of this study was written to a memory."""
+
+    type: Literal["study_kept"] = "study_kept"
+    memory: str = Field(description="folder of the memory")
+    id: str
+    sha256: str = Field(description="hash of the record's file; empty if it could not be written")
+    why: str = Field(default="", description="why it could not be written")
 
 
 class LimitReached(FrozenModel):
@@ -192,6 +242,10 @@ RunEvent = (
     | RunBranched
     | CommandReceived
     | CommandIgnored
+    | GateReached
+    | GateEditRefused
+    | StudiesRecalled
+    | StudyKept
     | LimitReached
     | ProviderOutage
     | ProviderRecovered

@@ -44,7 +44,7 @@ def apply_event(state: RunState, event: Event, at: float = 0.0) -> None:
     state.event_count += 1
     if (
         state.event_count > 1
-        and state.paused_by is None
+        and not state.is_paused
         and not isinstance(event, run_events.RunResumed | paper_events.RewriteStarted | run_events.RunBranched)
     ):
         moved = event.seconds if isinstance(event, run_events.ClockMoved) else 0.0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from labwright.record.events import paper_events, run_events
 from labwright.record.internal_errors import MAX_NODES_PER_FAULT
 from labwright.record.reducers.node_reducer import interrupt_nodes, update_node
-from labwright.record.reducers.run_state import AncestorRun, RunState, UserCommand, collect_mark_reasons
+from labwright.record.reducers.run_state import AncestorRun, Gate, RunState, UserCommand, collect_mark_reasons
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import STAGES, StageName
 
@@ -23,6 +25,14 @@ def apply_run_event(state: RunState, event: run_events.RunEvent | paper_events.R
             _apply_resumed(state, event, at)
         case run_events.CommandReceived():
             _apply_command(state, event, at)
+        case run_events.GateReached():
+            state.gates[event.gate] = Gate(event, at)
+        case run_events.GateEditRefused() if event.gate in state.gates:
+            state.gates[event.gate] = replace(state.gates[event.gate], approval=None, refused=event.reasons)
+        case run_events.StudiesRecalled():
+            state.recalled_studies = event
+        case run_events.StudyKept():
+            state.kept_study = event
         case run_events.LimitReached():
             if event.stage is not None:
                 state.search.stages[event.stage].limit_reason = event.reason
@@ -44,9 +54,10 @@ def apply_run_event(state: RunState, event: run_events.RunEvent | paper_events.R
             state.campaign = event
         case paper_events.RewriteStarted():  # the paper's part is in `PaperState`
             state.process_end = None
+            state.gates.pop("paper", None)
             state.overrides |= event.settings
             _add_model(state, event.model)
-        case run_events.ClockMoved():  # handled with the event times in `record.reducers.event_fold`
+        case run_events.ClockMoved() | run_events.GateEditRefused():  # the clock: see `record.reducers.event_fold`
             pass
 
 
@@ -113,6 +124,7 @@ def _apply_branched(state: RunState, event: run_events.RunBranched, at: float) -
     state.freed_bytes = state.ignored_command_count = 0
     state.stopping, state.skipped_kinds, state.internal_faults = False, frozenset(), {}
     state.paused_by = state.process_end = state.outage = state.limit_reason = None
+    state.kept_study = None
     for stage in state.search.stages.values():
         if not stage.is_settled:
             stage.began_at = stage.limit_reason = None
@@ -128,6 +140,12 @@ def _apply_command(state: RunState, event: run_events.CommandReceived, at: float
         state.stopping = True
     elif event.verb in ("pause", "resume"):
         state.paused_by = event if event.verb == "pause" else None
+    elif event.verb == "approve":
+        state.gates |= {
+            name: replace(gate, approval=event, refused=())
+            for name, gate in state.gates.items()
+            if name == event.target and gate.approval is None
+        }
     elif event.verb == "kill":
         state.killed_nodes[event.target] = event
     elif event.verb == "mark" and event.target in state.nodes:

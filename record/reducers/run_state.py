@@ -15,7 +15,8 @@ from labwright.record.reducers.paper_state import PaperState
 from labwright.record.reducers.repository_state import AblationState, QuestionState, RepositoryState
 from labwright.record.reducers.search_state import SearchState
 from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, Cost, EndStage, RunTask
-from labwright.record.schema.nodes import PHASES, CellRun, Node, NodeKind, Phase, StageName, StudyKind
+from labwright.record.schema.earlier_study import EarlierStudy
+from labwright.record.schema.nodes import PHASES, CellRun, GateName, Node, NodeKind, Phase, StageName, StudyKind
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,19 @@ class UserCommand:
     received_at: float
     stage: StageName | None
     command: run_events.CommandReceived
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A gate that the run has reached."""
+
+    reached: run_events.GateReached
+    at: float
+    """Time at which it was reached, in seconds since the epoch."""
+    approval: CommandReceived | None = None
+    """The command of the person who approved; None while the run waits."""
+    refused: tuple[str, ...] = ()
+    """What was wrong with the last change, if it was refused."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +150,12 @@ class RunState:
     stopping: bool = False
     paused_by: run_events.CommandReceived | None = None
     """The active pause command; None if not paused. No active seconds are counted during the pause."""
+    gates: dict[GateName, Gate] = field(default_factory=dict[GateName, Gate])
+    """The gates reached so far. No active seconds are counted while one waits."""
+    recalled_studies: run_events.StudiesRecalled | None = None
+    """Records of earlier studies that prompts show; None: no memory is used."""
+    kept_study: run_events.StudyKept | None = None
+    """The record of this study in the memory."""
     ignored_command_count: int = 0
     deleted_folders: dict[str, str] = field(default_factory=dict[str, str])
     """Deleted folder of checkpoints or artifacts -> the `keep` setting that applied."""
@@ -183,9 +203,27 @@ class RunState:
         return any(one.branching.tested for one in self.ancestry)
 
     @property
+    def open_gate(self) -> Gate | None:
+        """The gate at which the run waits for a person; None too if it was removed from the settings since."""
+        waiting = (gate for gate in self.gates.values() if gate.approval is None)
+        return next((gate for gate in waiting if self.has_gate(gate.reached.gate)), None)
+
+    def list_earlier_studies(self) -> tuple[EarlierStudy, ...]:
+        """Return the records of earlier studies that prompts show."""
+        return tuple(one.study for one in self.recalled_studies.shown) if self.recalled_studies is not None else ()
+
+    def has_gate(self, gate: GateName) -> bool:
+        """Return whether the settings ask the run to wait at a gate."""
+        return gate in (self.read_setting("gates") or ())
+
+    def find_approval(self, gate: GateName) -> CommandReceived | None:
+        """Return the command by which a person let the run pass a gate; None if nobody did."""
+        return self.gates[gate].approval if gate in self.gates else None
+
+    @property
     def is_paused(self) -> bool:
-        """Whether the user paused the run."""
-        return self.paused_by is not None
+        """Whether the user paused the run, or it waits at a gate."""
+        return self.paused_by is not None or self.open_gate is not None
 
     def compute_seed(self, decision_id: int) -> int:
         """Return the seed of decision k: that of the run, or of the last branching before the decision."""

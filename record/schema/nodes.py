@@ -18,6 +18,9 @@ StageName = Literal["preliminary", "tuning", "agenda", "ablation"]
 STAGES: tuple[StageName, ...] = ("preliminary", "tuning", "agenda", "ablation")
 StudyKind = Literal["paper", "ablation", "question"]
 """What comes out of a study: a paper on an idea, the parts of a repository that matter, the answer to a question."""
+GateName = Literal["plan", "lock", "paper"]
+"""A point where a run can wait for a person: before the data of its plan are fetched, before the plan is locked, before
+its paper is released."""
 Phase = Literal[
     "prepare",
     "preliminary",

@@ -28,6 +28,15 @@ class EstimateRequest(FrozenModel):
     purpose: str = Field(default="", description="one phrase: what a reader learns from it")
 
 
+class EditableText(FrozenModel):
+    """The part of a draft that a person may edit."""
+
+    title: str
+    abstract: str
+    sections: tuple[Section, ...] = Field(min_length=1)
+    captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
+
+
 class PaperDraft(FrozenModel):
     r"""A draft submitted by a writer. Values are `\\result{key}` or `\\setup{key}`; floats are
     `\\paperfigure{name}`."""

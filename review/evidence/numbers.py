@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
 STOP_WORDS = (
@@ -55,14 +55,14 @@ _LISTED_PERCENTAGES = re.compile(
 )
 
 
-def mask_percentages(text: str, design: str) -> str:
+def mask_percentages(text: str, design: str, refused: Callable[[str, str], bool] = lambda number, noun: False) -> str:
     """Return the text with the percentages blanked that the text of a design has of the same thing (between 5 % and
-    30 % of the pool), and those that define a quantile."""
+    30 % of the pool), and those that define a quantile; none of those (number, noun) that are `refused`."""
 
     def read(found: re.Match[str]) -> set[tuple[str, str]]:
         return {(number, found["noun"].lower()) for number in re.findall(r"\d+(?:\.\d+)?", found["list"])}
 
-    known = {pair for found in _LISTED_PERCENTAGES.finditer(design) for pair in read(found)}
+    known = {pair for found in _LISTED_PERCENTAGES.finditer(design) for pair in read(found) if not refused(*pair)}
 
     def blank(found: re.Match[str]) -> str:
         size = len(found["list"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,6 +11,7 @@ from labwright.models.roles.paper_writing import ExploratoryComparison
 from labwright.record.printed_value import PrintedValue
 from labwright.record.result_macros import ResultMacroUse
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts
+from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.review.evidence import numbers
 
@@ -88,6 +90,8 @@ class Evidence:
     statements: tuple[str, ...] = ()
     captions: Mapping[str, str] = field(default_factory=dict[str, str])
     bold: frozenset[str] = frozenset()
+    earlier: tuple[EarlierStudy, ...] = ()
+    """The records of earlier runs that prompts showed: none of their values may be printed."""
 
     @property
     def design(self) -> str:
@@ -104,8 +108,18 @@ class Evidence:
             text = numbers.mask_levels(text, titles, values, plan.factor, self.design)
         if plan is not None:  # what a hypothesis expects is no setting
             settings = plan.model_copy(update={"hypotheses": ()}).model_dump_json()
-            text = numbers.mask_percentages(text, "\n".join((settings, *self.texts)))
+            text = numbers.mask_percentages(text, "\n".join((settings, *self.texts)), refused=self._is_earlier_value)
         return numbers.mask_matches(text, numbers.compile_phrases(self.literals, self.names))
+
+    def _is_earlier_value(self, percentage: str, noun: str) -> bool:
+        """Return whether a percentage is the value of an earlier run rather than a choice of the design: one with
+        decimals, or of a metric."""
+        digits = len(percentage.partition(".")[2])
+        return any(
+            (digits or noun in re.findall(r"\w+", " ".join(study.metrics).replace("_", " ").casefold()))
+            and any(round(100 * abs(value), digits) == float(percentage) for value in study.values)
+            for study in self.earlier
+        )
 
     def find_value(self, use: ResultMacroUse) -> PrintedValue | None:
         """Return the value that a macro prints; None if the record has no such key."""

@@ -13,12 +13,14 @@ from labwright.literature.lookup import LiteratureClient
 from labwright.models.client import ModelClient
 from labwright.models.roles.ideation import (
     IDEA,
+    IDEA_MATCH,
     IDEA_REFLECT,
     ClosestPick,
     FollowUpDraft,
     FollowUpReflection,
     IdeaDraft,
     IdeaInputs,
+    IdeaMatchInputs,
     IdeaReflectInputs,
     IdeaReflection,
     IdeaText,
@@ -34,7 +36,9 @@ from labwright.record.ideation import (
     IdeaOrigin,
     LiteratureSearch,
 )
+from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.idea import Idea
+from labwright.record.study_memory import hash_idea
 from labwright.review.judge.quotes import quote_is_in
 from labwright.stages.ideation import idea_checks
 
@@ -68,6 +72,8 @@ class IdeaDrafter:
     decision_id: int
     number: int
     earlier: tuple[Idea, ...]
+    studies: tuple[EarlierStudy, ...] = ()
+    """Records of earlier runs."""
     _searches: list[LiteratureSearch] = field(default_factory=list[LiteratureSearch])
 
     async def propose_idea(self) -> IdeaProposed:
@@ -82,19 +88,38 @@ class IdeaDrafter:
                     study=self.topic.study,
                     number=self.number,
                     earlier=self.earlier,
+                    studies=self.studies,
                     context=self.topic.context,
                     complaints=tuple(complaints),
                 ),
             )
             reflected = await self._reflect(draft)
             twin = self._find_duplicate(reflected.idea, reflected.alike)
-            if twin is None:
+            repeated = f"the earlier idea {twin!r}" if twin is not None else await self._find_settled(reflected.idea)
+            if not repeated:
                 return IdeaProposed(k=self.decision_id, idea=self._finish(reflected))
             complaints.append(
-                f"your idea {reflected.idea.title!r} repeats the earlier idea {twin!r}: choose another "
-                "question of the topic"
+                f"your idea {reflected.idea.title!r} repeats {repeated}: choose another question of the topic"
             )
         return IdeaProposed(k=self.decision_id, reason=f"{MAX_DRAFTS} drafts repeat earlier ideas: {complaints[-1]}")
+
+    async def _find_settled(self, idea: IdeaText) -> str:
+        """Return the earlier run that settled the question of an idea, and why; empty if none did.
+
+        Whether the texts are the same is computed; whether two texts ask the same question is read by a model.
+        """
+        settled = {one.id: one for one in self.studies if one.is_settled}
+        sha256 = hash_idea(idea.idea)
+        same = next((one for one in settled.values() if one.idea_sha256 == sha256), None)
+        why = "it has the same title and hypothesis"
+        if same is None and settled:
+            inputs = IdeaMatchInputs(idea=idea.idea, studies=tuple(settled.values()))
+            answer = await self.client.ask_or_none(IDEA_MATCH, inputs, instead="the idea counts as another question")
+            same, why = (settled.get(answer.same), answer.reason) if answer is not None else (None, "")
+        if same is None:
+            return ""
+        outcome = same.failed or ", ".join(f"{one.key} {one.verdict}" for one in same.verdicts)
+        return f"an earlier run ({same.run}, record {same.id}: {outcome}; {why.rstrip('. ')})"
 
     async def _reflect(self, draft: IdeaDraft) -> IdeaReflection:
         """Return the draft after all reflection rounds; each round searches first."""
@@ -120,6 +145,7 @@ class IdeaDrafter:
                     works=self._works,
                     closest=closest,
                     earlier=self.earlier,
+                    studies=self.studies,
                     context=self.topic.context,
                     last=number == self.topic.rounds,
                     complaints=complaints,

@@ -73,6 +73,7 @@ async def find_ideas(study: IdeationContext, count: int) -> None:
                     decision_id=decision_id,
                     number=number,
                     earlier=tuple(earlier),
+                    studies=study.state.list_earlier_studies(),
                 ).propose_idea()
             )
         study.recorder.append(TaskDone(k=decision_id))

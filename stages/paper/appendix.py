@@ -78,10 +78,11 @@ GRADE_MEANINGS: dict[EvidenceGrade, str] = {
 }
 
 
-def render_notice(*, novelty_unchecked: bool) -> str:
+def render_notice(*, novelty_unchecked: bool, edited: bool = False) -> str:
     """Render the line of page one that says who wrote the paper, and where everything else is disclosed."""
+    by = "a program and edited by a person" if edited else "a program"
     return (
-        rf"Written by a program; what else must be disclosed is in Appendix~\ref{{{DISCLOSURE_LABEL}}}."
+        rf"Written by {by}; what else must be disclosed is in Appendix~\ref{{{DISCLOSURE_LABEL}}}."
         + " Its novelty is unchecked." * novelty_unchecked
     )
 
@@ -249,6 +250,7 @@ def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
             failures.append((node, "; ".join(why)))
     replicable = {find_winner(state), *(node.id for node in state.nodes.values() if node.kind == "ablate")}
     return {
+        "recalled": state.recalled_studies.shown if state.recalled_studies is not None else (),
         "state": state,
         "stages": STAGES,
         "failures": failures,
@@ -334,6 +336,7 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
     behind = {node for claim in claims for node in claim.nodes}
     cells = [cell for node, found in compute_all_cells(state).items() if node in behind for cell in found]
     authors = {one.by for one in state.search.amendments}
+    planned, edited = (state.find_approval(name) for name in ("plan", "paper"))
     lines = render_template(
         "disclosures.txt.jinja",
         build_effort_context(state, claims)
@@ -341,6 +344,9 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
             "diverged": any(one.has_diverged for one in cells),
             "unfinished": any(one.outcome in ("failed", "left out") and not one.has_diverged for one in cells),
             "state": state,
+            "planned_by_person": planned is not None and planned.plan is not None,
+            "tested_before": _list_tested_before(state),
+            "edited_by_person": edited is not None and edited.draft is not None,
             "untested": _list_untested(state, claims),
             "unmeasured": _list_unmeasured_arms(state, claims),
             "unrun": _list_unrun_experiments(state),
@@ -359,6 +365,18 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
         },
     ).split("\n")
     return tuple(line for line in lines if line)
+
+
+def _list_tested_before(state: RunState) -> list[str]:
+    """Return the datasets of the study whose test data decided a hypothesis of an earlier run that prompts showed."""
+    plan = state.search.data_plan
+    tested = {
+        name
+        for one in state.list_earlier_studies()
+        if any(verdict.confirmed and verdict.verdict != "open" for verdict in one.verdicts)
+        for name in one.datasets
+    }
+    return [plan.name_dataset(one.name) for one in state.search.datasets if one.name in tested] if plan else []
 
 
 def _list_grades(state: RunState, claims: Sequence[Claim]) -> list[str]:

@@ -80,6 +80,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                 "rules": SELECTION_RULES,
                 "protocol": state.search.protocol_review,
                 "prior_work": state.paper.prior_work,
+                **_describe_recalled(state),
                 "plan": state.search.plan_hash,
                 "amendments": [one.model_dump(exclude={"data_plan"}) for one in state.search.amendments],
                 "locks": [one for _, one in state.search.locks],
@@ -364,6 +365,14 @@ def _describe_user_actions(state: RunState) -> Iterator[dict[str, object]]:
     """Yield the user actions that affected the search; pausing and stopping did not."""
     for action in state.user_commands:
         verb = action.command.verb
+        if verb == "approve":
+            yield {
+                "after_decision": action.after_decision,
+                "verb": verb,
+                "target": action.command.target,
+                "changed": "plan" if action.command.plan else "text" if action.command.draft else "",
+                "reason": action.command.text,
+            }
         if verb in ("kill", "mark", "note"):
             yield {
                 "after_decision": action.after_decision,
@@ -372,6 +381,18 @@ def _describe_user_actions(state: RunState) -> Iterator[dict[str, object]]:
                 "mark": action.command.mark if verb == "mark" else "",
                 "reason": action.command.text,
             }
+
+
+def _describe_recalled(state: RunState) -> dict[str, object]:
+    """Return the records of earlier runs that prompts showed, without their values and code; empty without a memory."""
+    if (found := state.recalled_studies) is None:
+        return {}
+    return {
+        "earlier_runs": [
+            {"id": one.study.id, "run": one.study.run, "digest": one.study.digest, "why": one.why}
+            for one in found.shown
+        ]
+    }
 
 
 def _describe_ancestor(one: AncestorRun) -> dict[str, object]:

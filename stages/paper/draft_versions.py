@@ -23,7 +23,7 @@ def build_paper_context(context: RunContext, decision_id: int | None = None) -> 
     """
     state = context.state if decision_id is None else context.state.with_decision_context(decision_id)
     isolation, requests = context.isolation(state), list_requests(state)
-    return PaperContext(state, context.folder, context.paper, context.notice, isolation, requests)
+    return PaperContext(state, context.folder, context.paper, context.notice(state), isolation, requests)
 
 
 async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:

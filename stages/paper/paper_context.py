@@ -368,6 +368,7 @@ class PaperContext:
             claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.placed_tables},
             statements=list_program_sentences(self.statements),
             bold=find_bold_claims(plan, self.decisions, self.claims.means),
+            earlier=self.state.list_earlier_studies(),
         )
 
 
@@ -455,7 +456,10 @@ def build_paper_parts(
         refused=tuple(refused),
         tables=material.tables,
         library=material.library,
-        notice=render_notice(novelty_unchecked=is_novelty_unchecked(state, draft)),
+        notice=render_notice(
+            novelty_unchecked=is_novelty_unchecked(state, draft),
+            edited=(approval := state.find_approval("paper")) is not None and approval.draft is not None,
+        ),
         figures=figures,
         logged={one.grade for one in claims} == {"logged"},
         appendix=render_appendix(

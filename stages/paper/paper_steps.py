@@ -27,11 +27,14 @@ from labwright.models.roles.paper_writing import OUTLINE, WRITE, OutlineInputs, 
 from labwright.models.roles.role import AnyRole
 from labwright.record.claims.requested_estimates import compute_requested_estimates
 from labwright.record.events.paper_events import DraftAssessed, PaperReleased
+from labwright.record.events.run_events import CommandReceived
 from labwright.record.manifest import build_manifest
 from labwright.record.registered_pairs import list_measured_keys
 from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.nodes import Phase
-from labwright.record.schema.paper import PaperDraft, Section
+from labwright.record.schema.paper import EditableText, PaperDraft, Section
+from labwright.record.yaml_text import dump_yaml
+from labwright.stages.gates import wait_at_gate
 from labwright.stages.paper.citations import gather_citations, is_novelty_unchecked, reduce_related_work
 from labwright.stages.paper.claim_check import (
     find_claim_violations,
@@ -73,6 +76,8 @@ from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.settings import MAX_OUTLINE_CALLS
 
 RETRY_NOTE = "the call is repeated once; without a usable answer no paper is written"
+PERSON_EDIT_NOTE = "changed by a person at the gate"
+"""How a version that a person changed is marked in the record."""
 MAX_CUTS = 3
 """Maximum number of times that overclaims are cut from a version and the rest is read again."""
 UNUSABLE_ANSWER = "the previous answer was unusable: answer with all required fields and nothing else"
@@ -179,7 +184,7 @@ async def release_paper(context: RunContext) -> None:
     async def work(_: ModelClient) -> None:
         await _complete_draft(context)
         await copy_edit(context)
-        left = await _cut_overclaims(context)
+        left = await approve_text(context, await _cut_overclaims(context))
         material, best, folder = build_paper_context(context), select_best(context.state.paper.drafts), context.folder
         found = await assess_draft(context, material, best.draft, "final", whole=True)
         reasons = (
@@ -226,6 +231,37 @@ async def release_paper(context: RunContext) -> None:
         write_file(folder.root / "manifest.json", json.dumps(build_manifest(context.state, folder), indent=1))
 
     await run_once(context, context.state.paper.format_task("release"), work)
+
+
+async def approve_text(context: RunContext, left: tuple[str, ...]) -> tuple[str, ...]:
+    """Wait until a person approved or changed the text, if the run waits for one. Takes and returns what prevents the
+    release, one line each. Raises `StopRequested`."""
+    if not context.state.has_gate("paper"):
+        return left
+    file = context.folder.paper_folder / "rounds" / "text.yaml"
+    shown = context.state.find_approval("paper") is not None
+
+    async def check(approval: CommandReceived) -> tuple[str, ...]:
+        nonlocal left
+        if approval.draft is None or approval.draft == select_best(context.state.paper.drafts).draft:
+            return ()
+        version = await assess_edit(context, approval.draft, PERSON_EDIT_NOTE, anew=True)
+        await read_claims(context, version)
+        blocking = (one.text for one in version.findings if one.blocks)
+        claims = list_claim_obstacles(find_claim_violations(context, version.draft))
+        if faults := (*version.violations, *blocking, *claims):
+            return faults
+        context.recorder.append(version)
+        left = await _cut_overclaims(context)
+        return ()
+
+    if not shown:
+        text = select_best(context.state.paper.drafts).draft.model_dump(include=set(EditableText.model_fields))
+        write_file(file, dump_yaml(text))
+    blocked = f"as it is, it is not released: {'; '.join(left)[:300]}" if left else ""
+    more = f"its text is in {file.relative_to(context.folder.root)}"
+    await wait_at_gate(context, "paper", check, more="; ".join(filter(None, (more, blocked))))
+    return left
 
 
 async def _complete_draft(context: RunContext) -> None:

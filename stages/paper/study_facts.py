@@ -122,9 +122,14 @@ def _list_planned(state: RunState, plan: DataPlan) -> Iterator[str]:
 
 def _list_run(state: RunState, plan: DataPlan, claims: Sequence[Claim], source: Mapping[str, str]) -> Iterator[str]:
     given = state.started is not None and state.started.plan is not None
+    planned = state.find_approval("plan")
     yield (
         "A person wrote or edited the data plan and gave it to the program before the run."
         if given
+        else "A model wrote the data plan, before any code, and a person changed it before any experiment ran."
+        if planned is not None and planned.plan is not None
+        else "A model wrote the data plan, before any code, and a person approved it unchanged."
+        if planned is not None
         else "A model wrote the data plan, before any code; no person wrote or edited it before the run."
     )
     writers = {REDUCTION_AUTHOR: "the program, for lack of time", REVIEW_AUTHOR: "the program, after a review"}
@@ -135,6 +140,13 @@ def _list_run(state: RunState, plan: DataPlan, claims: Sequence[Claim], source: 
         )
     if not state.search.amendments:
         yield "The data plan was never amended."
+    for one in state.recalled_studies.shown if state.recalled_studies is not None else ():
+        about = [f"{each.verdict}: {each.statement}" for each in one.study.verdicts]
+        about += [f"it has no paper: {one.study.failed}"] * bool(one.study.failed)
+        yield (
+            f"An earlier run ({one.study.title}), whose record the planner and the first code were shown, found what "
+            f"this run did not measure itself: {'; '.join(about) or 'no verdict'}."
+        )
     if any(one.command for one in state.search.datasets):
         yield "The experiments run the user's repository; a model changed it for the arms."
     elif state.user_nodes:

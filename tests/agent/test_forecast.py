@@ -131,6 +131,7 @@ def test_every_role_is_counted_and_has_its_tokens() -> None:
         "prefer",
         "idea",
         "idea_reflect",
+        "idea_match",
         "related_work",
         "proposal",
         "idea_of",

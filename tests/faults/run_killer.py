@@ -94,8 +94,12 @@ class KilledRun:
 
     def kill_after(self, kinds: Sequence[str]) -> str | None:
         """Let it work until the first event of one of these kinds, and kill it there; the kind, None when it ended."""
+        return self.kill_after_acting(kinds, wait_for_end)
+
+    def kill_after_acting(self, kinds: Sequence[str], act: Callable[[subprocess.Popen[bytes]], object]) -> str | None:
+        """The same, while `act` does something to it and then waits for its end."""
         before = self._read_events()
-        code = self._run_process(kinds, _wait_for_end)
+        code = self._run_process(kinds, act)
         assert code in (-signal.SIGKILL, 0), f"exit code {code}"
         return next((event.type for event in self._read_events()[len(before) :] if event.type in kinds), None)
 
@@ -118,7 +122,7 @@ class KilledRun:
 
     def run_to_end(self) -> RunState:
         """The state of the finished run."""
-        code = self._run_process((), _wait_for_end)
+        code = self._run_process((), wait_for_end)
         assert code == 0, f"exit code {code}: {read_state(self.run).process_end}"
         return read_state(self.run)
 
@@ -213,7 +217,7 @@ def _wait_for_children(others: set[psutil.Process]) -> list[psutil.Process]:
             return alive
 
 
-def _wait_for_end(child: subprocess.Popen[bytes]) -> None:
+def wait_for_end(child: subprocess.Popen[bytes]) -> None:
     child.wait(LIMIT_SECONDS)
 
 
@@ -247,15 +251,16 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
         if event.type in fatal:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    until = {"until": os.environ["STUDY_UNTIL"]} if os.environ.get("STUDY_UNTIL") else {}
+    changes = {"until": os.environ["STUDY_UNTIL"]} if os.environ.get("STUDY_UNTIL") else {}
+    changes |= {"gates": os.environ["STUDY_GATES"]} if os.environ.get("STUDY_GATES") else {}
     if (cluster := os.environ.get("STUDY_ON_RAY")) is not None:
-        settings = make_settings(url, sandbox__executor="ray", sandbox__ray=cluster, **until)
+        settings = make_settings(url, sandbox__executor="ray", sandbox__ray=cluster, **changes)
         return start_study(folder.parent, folder.name, settings, Path(noted), listen)
     with reusing_executions_between_runs(), noting_cells(notes_folder(folder)):
         if is_run(folder) and read_events(folder / "events.jsonl"):
             return resume_run(folder, Path(noted), listen)
         shutil.rmtree(folder, ignore_errors=True)  # killed before it began
-        return start_study(folder.parent, folder.name, make_settings(url, **until), Path(noted), listen)
+        return start_study(folder.parent, folder.name, make_settings(url, **changes), Path(noted), listen)
 
 
 if __name__ == "__main__":

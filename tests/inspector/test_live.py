@@ -10,6 +10,7 @@ from rich.console import Console
 
 from labwright.inspector.live_view import LiveView, PlainView, build_frame, choose_nodes, choose_view, format_frame
 from labwright.inspector.tree import build_tree
+from labwright.record.events.run_events import CommandReceived, GateReached, ProviderRecovered, RunResumed
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 from tests.inspector.cell_run import make_cell_run
@@ -105,3 +106,22 @@ def test_what_an_earlier_stage_still_has_to_do_is_shown_beside_the_one_that_is_s
     assert "  preliminary pending: 1 replicate running, its report" in lines
     assert any(line.startswith("tuning  2/3 nodes") for line in lines)
     assert len(format_frame(build_frame(make_eventful().state), 3.0, 8)) <= 8
+
+
+def test_a_gate_is_shown_with_what_comes_next_and_its_cost_and_the_clock_stands() -> None:
+    story, state = make_sample(), RunState()
+    story.add(
+        RunResumed(settings={"gates": "lock"}),
+        GateReached(gate="lock", comes_next="the plan is locked", cost="about 9 calls to the end"),
+    )
+    for event, at in story.events:
+        apply_event(state, event, at)
+    lines = [line.plain for line in format_frame(build_frame(state), state.active_seconds, 30, now=BEGAN + 999)]
+    told = next(line for line in lines if "at the gate" in line)
+    assert told.startswith("paused at the gate lock, next: the plan is locked; cost: about 9 calls to the end")
+    before = state.active_seconds
+    apply_event(state, ProviderRecovered(seconds=1.0), BEGAN + 5000)
+    assert state.active_seconds == before, "no time is counted while it waits"
+    apply_event(state, CommandReceived(verb="approve", target="lock", by="Ada"), BEGAN + 6000)
+    apply_event(state, ProviderRecovered(seconds=1.0), BEGAN + 6002)
+    assert state.active_seconds == before + 2.0 and not state.is_paused

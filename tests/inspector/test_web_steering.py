@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from labwright.record.control_files import read_pending_commands, read_user_name
-from labwright.record.events.run_events import CommandReceived
+from labwright.record.events.run_events import CommandReceived, GateReached, RunResumed
 from labwright.record.events.search_events import NodeJudged
 from labwright.record.lock import acquire_lock
 from tests.inspector.sample_run import make_ended, make_sample
@@ -189,3 +189,21 @@ def test_a_server_that_only_shows_takes_nothing(tmp_path: Path) -> None:
         fields, headers = {"form": "", "verb": "stop", "text": "a"}, {"origin": str(web.base_url).rstrip("/")}
         assert web.post(f"{RUN}/steer", data=fields, headers=headers).status_code == 405
     assert not waiting(run)
+
+
+def test_a_run_at_a_gate_is_approved_from_the_page(tmp_path: Path) -> None:
+    with steered(tmp_path) as (web, run):
+        assert 'id="act-approve-run"' not in web.get(RUN).text
+        append_events(
+            run,
+            RunResumed(settings={"gates": "lock"}),
+            GateReached(gate="lock", comes_next="the plan is locked", cost="about 9 calls to the end"),
+        )
+        page = web.get(RUN).text
+        assert "at the gate lock, next: the plan is locked; cost: about 9 calls to the end" in page
+        assert 'id="act-approve-run"' in page and 'id="act-pause-run"' not in page and 'id="act-stop-run"' in page
+        refused = ask(web, {"verb": "resume", "text": "on", "part": "1"})
+        assert refused.status_code == 409 and "waits at the gate lock" in refused.text
+        assert ask(web, {"verb": "approve", "text": "as planned"}).status_code == 200
+        [written] = waiting(run)
+        assert isinstance(written, CommandReceived) and (written.verb, written.text) == ("approve", "as planned")

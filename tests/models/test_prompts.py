@@ -458,6 +458,8 @@ def huge() -> dict[str, BaseModel]:
     made: dict[str, BaseModel] = {}
     for role in ROLES:
         known = type(INPUTS[role]).model_fields
+        if "studies" in known:
+            common["studies"] = (ideation_examples.make_huge_study(LONG),) * 99
         shared = {name: value for name, value in common.items() if name in known}
         made[role] = INPUTS[role].model_copy(update={**shared, **changes[role]})
     return made

@@ -24,6 +24,7 @@ from labwright.review.evidence import Evidence, check_draft, numbers
 from labwright.review.evidence.latex_scanner import scan
 from labwright.review.evidence.pdf_check import check_printed_numbers
 from labwright.stages.paper.latex import mark_recorded
+from tests.models.ideation_examples import EARLIER_STUDY
 from tests.paper import synthetic_paper
 
 EVIDENCE = synthetic_paper.make_evidence(synthetic_paper.make_state())
@@ -342,6 +343,33 @@ def test_a_number_of_a_level_that_is_no_level_may_not_be_typed(text: str) -> Non
 
 
 DESIGN = "The choice on wrong labels. More labels do not help. Between 5 % and 30 % of the pool."
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("An earlier run reached 93\\% accuracy.", False),
+        ("An earlier run lost 1.23\\% of the accuracy.", False),
+        ("An earlier run lost 0.0123 points.", False),
+        ("It trains on 5\\% of the pool.", True),
+    ],
+)
+def test_a_value_of_an_earlier_run_is_no_choice_of_the_design(text: str, allowed: bool) -> None:
+    """Even if the planner put it into the plan, whose percentages may otherwise be typed."""
+    assert EVIDENCE.plan is not None
+    notes = "An earlier run reached 93 % accuracy and lost 1.23 % of the accuracy. It trains on 5 % of the pool."
+    effect = EARLIER_STUDY.verdicts[0].effects[0]
+    verdict = EARLIER_STUDY.verdicts[0].model_copy(
+        update={"effects": (effect, effect.model_copy(update={"mean": 0.9312}))}
+    )
+    study = EARLIER_STUDY.model_copy(update={"verdicts": (verdict,)})
+    planned = replace(EVIDENCE, plan=EVIDENCE.plan.model_copy(update={"notes": notes}))
+    section = Section(title="Setup", body=text)
+    draft = synthetic_paper.DRAFT.model_copy(update={"sections": (*synthetic_paper.DRAFT.sections[:-1], section)})
+    bound = {one.excerpt for one in check_draft(draft, planned) if one.kind == "number"}
+    assert bool(bound) == ("0.0123" in text), "without the record it would be taken for a setting"
+    refused = [one for one in check_draft(draft, replace(planned, earlier=(study,))) if one.kind == "number"]
+    assert bool(refused) != allowed
 
 
 def find_typed(text: str) -> list[str]:

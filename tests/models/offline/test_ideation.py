@@ -21,6 +21,7 @@ from labwright.models.roles.ideation import (
     IdeaFromText,
     IdeaFromTextInputs,
     IdeaInputs,
+    IdeaMatch,
     IdeaReflection,
     Proposal,
     RelatedWork,
@@ -31,6 +32,7 @@ from tests.models.ideation_examples import INPUTS, MEANS, STUDY, WORK
 ANSWERS: dict[str, type[BaseModel]] = {
     "idea": IdeaDraft,
     "idea_reflect": FollowUpReflection,
+    "idea_match": IdeaMatch,
     "related_work": RelatedWork,
     "proposal": Proposal,
     "idea_of": IdeaFromText,
