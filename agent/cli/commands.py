@@ -45,6 +45,8 @@ app = typer.Typer(
 
 queue = typer.Typer(help="Add ideas to a campaign or list them.")
 app.add_typer(queue, name="queue")
+idea = typer.Typer(help="Check an idea file.")
+app.add_typer(idea, name="idea")
 
 
 @app.callback(invoke_without_command=True)
@@ -100,6 +102,27 @@ class Run(
     ] = None
     json: Annotated[bool, Option("--json", help="With --dry-run: print JSON.")] = False
     track: TrackOption = None
+
+
+class Demo(CliCommand, to=app, work="agent.cli.run:run_demo", settings=RUN_SETTINGS):
+    """Run a small study with the built-in model. It needs no key and no network, and takes some minutes."""
+
+    runs: Annotated[Path, Option(help="Folder in which the run's folder is created.")] = Path("runs")
+    name: Annotated[str | None, Option(help="Name of the run's folder; default: built from time and idea.")] = None
+
+
+class Init(CliCommand, to=app, work="agent.cli.idea:write_template"):
+    """Write an example of an idea file, for you to edit."""
+
+    file: Annotated[Path, Argument(metavar="[FILE]", help="File to create.")] = Path("idea.json")
+
+
+class IdeaCheck(CliCommand, to=idea, name="check", work="agent.cli.idea:check_idea", settings=("assignments", "data")):
+    """Check an idea file and read its data. Exits 5 if a field, metric or dataset is unknown."""
+
+    file: Annotated[Path, Argument(metavar="FILE", help="Idea file (.json), or a proposal (.md).")]
+    idea_idx: Annotated[int | None, Option(help="Index of the idea in a list, starting at 0.")] = None
+    config: ConfigOption = None
 
 
 class Resume(CliCommand, to=app, work="agent.cli.run:resume", settings=RUN_SETTINGS):
@@ -235,6 +258,14 @@ class Doctor(CliCommand, to=app, work="agent.cli.doctor:run_doctor", settings=MO
     probe_context: Annotated[
         bool,
         Option("--probe-context", help="With --model: measure the effective context window (up to 500k characters)."),
+    ] = False
+    fix: Annotated[
+        bool,
+        Option(
+            "--fix",
+            help="First install the Debian packages that are missing (as root or with passwordless sudo; otherwise "
+            "name them), and PyTorch for experiments if there is none.",
+        ),
     ] = False
     gpu: Annotated[bool, Option("--gpu", help="Run GPU self-tests and write a report.")] = False
     out: Annotated[Path, Option(help="With --gpu: report file.")] = Path("gpu-report.json")

@@ -92,6 +92,18 @@ def read_idea(path: Path, index: int | None = None) -> Idea:
     return _parse_idea(ideas[position], str(path) if len(ideas) == 1 else f"{path}, idea {position}")
 
 
+def list_ignored_fields(path: Path, index: int | None = None) -> list[str]:
+    """List the fields of the idea at `index` that no run reads, one sentence each, with the nearest known field."""
+    raw: dict[str, Any] = _read_raw_ideas(path)[index or 0]
+    unknown = [key for key in raw if key.strip().lower().replace("_", " ") not in _CANONICAL_FIELD_NAMES]
+    found = list[str]()
+    for key in unknown:
+        near = get_close_matches(key.strip().lower().replace("_", " "), _CANONICAL_FIELD_NAMES, 1, cutoff=0.4)
+        hint = f"; did you mean {_CANONICAL_FIELD_NAMES[near[0]]!r}?" if near else ""
+        found.append(f"the field {key!r} is unknown and ignored{hint}")
+    return found
+
+
 def read_ideas(path: Path) -> Iterator[Idea | IdeaError]:
     """Yield every idea of a file, or the reason why it is invalid. Raises `IdeaError` if the file cannot be read."""
     ideas = _read_raw_ideas(path)
