@@ -77,6 +77,11 @@ class SearchSettings(FrozenModel):
         "requires more "
         "than agenda.num_seeds and there is time for them",
     )
+    max_trials: int | None = Field(
+        default=None,
+        ge=1,
+        description="maximum tuning trials per arm in a plan made by the planner; None: as it decides",
+    )
     planned_ablations: int = Field(
         default=5,
         ge=0,

@@ -31,7 +31,7 @@ from labwright.agent.environment import max_cell_resources
 from labwright.agent.plan_files import check_plan, read_plan, read_review
 from labwright.agent.repository_setup import check_code, check_planner
 from labwright.agent.run import resume_run, rewrite_paper, start_study
-from labwright.agent.settings import KEY_ALIASES, compose_settings, override_settings
+from labwright.agent.settings import EFFORTS, KEY_ALIASES, compose_settings, override_settings
 from labwright.agent.space_file import add_space_from_file, merge_space
 from labwright.inspector.tail import find_process
 from labwright.inspector.tracking.sync import choose_tracker
@@ -92,7 +92,8 @@ def run(args: Run) -> int:
     elif settings.code.repository is not None and plan is not None:
         settings = override_settings(settings.model_dump(mode="json"), build_search_settings(plan))
     if args.dry_run:
-        return show_plan(chosen, settings, plan=plan, review=review, out=args.out, json=args.json)
+        efforts = [compose_settings(config=args.config, flags=args.flags | {"effort": one}) for one in EFFORTS]
+        return show_plan(chosen, settings, plan=plan, review=review, efforts=efforts, out=args.out, json=args.json)
     check_slots(settings)
     install_packages(settings.sandbox)
     for model in parse_pretrained(settings.sandbox.pretrained):
