@@ -213,7 +213,12 @@ class Write(CliCommand, to=app, work="agent.cli.run:write", settings=(*MODEL_SET
 class Execute(CliCommand, to=app, work="agent.cli.execute:execute_file", settings=("assignments", "data"), name="exec"):
     """Run a Python file in the sandbox, as a node would. Shows output and measurements; exits 1 if the file fails."""
 
-    file: Annotated[Path, Argument(metavar="FILE", help="Python file, such as the experiment.py of a node.")]
+    file: Annotated[Path | None, Argument(metavar="FILE", help="Python file, such as the experiment.py of a node.")] = (
+        None
+    )
+    describe: Annotated[
+        bool, Option("--describe", help="Instead of FILE: show how columns, target and splits of --data are read.")
+    ] = False
     cells: Annotated[
         str,
         Option(
@@ -357,6 +362,14 @@ class Status(CliCommand, to=app, work="agent.cli.status:show_status"):
     wait for, errors, baseline differences and next steps."""
 
     run: RunArgument
+    short: Annotated[bool, Option("--short", help="Print one line: condition, phase, verdicts, time and cost.")] = False
+    json: JsonOption = False
+
+
+class ListRuns(CliCommand, to=app, name="list", work="agent.cli.status:list_runs"):
+    """List the runs of a folder, newest first. Shows kind, condition, verdicts, hours, cost and age."""
+
+    folder: Annotated[Path, Argument(metavar="[DIR]", help="A folder of runs, or a campaign.")] = Path("runs")
     json: JsonOption = False
 
 

@@ -250,7 +250,7 @@ def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
     yield format_line(dry_run.title, "bold")
     rows = (
         *_plan_rows(plan),
-        *(row for one in dry_run.datasets for row in _dataset_rows(one)),
+        *(row for one in dry_run.datasets for row in list_dataset_rows(one)),
         ("packages", _format_packages(dry_run.installed)),
         *(("hub", str(one)) for one in dry_run.hub),
         ("expected", f"{format_duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
@@ -339,7 +339,8 @@ def _review_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
         yield from (("open" if one.open else "answered", one.summary_line) for one in dry_run.protocol.findings)
 
 
-def _dataset_rows(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
+def list_dataset_rows(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
+    """Yield labels and texts on the splits of a dataset, its missing values, and warnings."""
     sizes = ", ".join(f"{split} {size}" for split, size in facts.sizes.items())
     kind = f"{facts.classes} classes" if facts.classes else facts.task or "regression"
     also = [f"{facts.duplicates} of validation and test also in train"] if facts.duplicates else []
