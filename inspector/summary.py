@@ -121,7 +121,7 @@ def describe_next_step(status: RunStatus) -> str:
     run = to_plain(status.run)
     if status.condition == "draft only":
         return f"scientist write {run} writes the paper again; --model NAME takes another model"
-    if status.phase == "done" and status.kind == "paper":
+    if status.paper is not None and "done" in (status.condition, status.phase):
         return (
             f"scientist trace {run} NUMBER shows the source of a printed number; scientist reproduce {run} repeats them"
         )

@@ -10,7 +10,6 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,13 @@ import pytest
 from pydantic import BaseModel
 
 from labwright.agent.cli.campaign import CampaignReport, CampaignRow
+from labwright.agent.cli.dry_run import EffortForecast
 from labwright.agent.cli.run import DEMO_FOLDER
 from labwright.agent.settings import DURATION_SUFFIXES, EFFORTS, Settings, compose_settings
 from labwright.evals.detection import DetectionThreshold
 from labwright.inspector.provenance import NumberTrace, TraceCandidate
 from labwright.inspector.status import BudgetUsage, RemainingEstimate, RunStatus
+from labwright.inspector.summary import RunListRow
 from labwright.models.settings import RoleModel
 from labwright.record.schema.idea import read_idea
 from labwright.stages.evidence.reproduction_match import ReproducedNumber
@@ -194,6 +195,8 @@ def test_every_page_of_the_docs_is_listed() -> None:
         ("command-line.md", RunStatus),
         ("command-line.md", BudgetUsage),
         ("command-line.md", RemainingEstimate),
+        ("command-line.md", RunListRow),
+        ("command-line.md", EffortForecast),
         ("budget.md", CampaignReport),
         ("budget.md", CampaignRow),
         ("evidence.md", NumberTrace),
@@ -232,10 +235,16 @@ def test_the_page_lists_the_values_of_each_effort() -> None:
     assert table == wanted, "SNAPSHOT_UPDATE=1 writes the table again"
 
 
+def _find_value(settings: Any, key: str) -> Any:
+    for name in key.split("."):
+        settings = settings[name]
+    return settings
+
+
 def _effort_rows() -> Iterator[str]:
     found = [compose_settings(flags={"effort": one}, environment={}).model_dump() for one in EFFORTS]
     for key in dict.fromkeys(key for one in EFFORTS.values() for key in one):
-        values = [reduce(lambda place, name: place[name], key.split("."), one) for one in found]
+        values = [_find_value(one, key) for one in found]
         shown = (f"{value / 3600:g} h" if key.endswith(DURATION_SUFFIXES) else str(value) for value in values)
         yield f"| `{key}` | {' | '.join('as planned' if one == 'None' else one for one in shown)} |"
 

@@ -21,7 +21,7 @@ from labwright.models.roles.ideation import IDEA_OF
 from labwright.record.errors import UsageError
 from labwright.record.event_log import MemoryLog
 from labwright.record.run_folder import write_file
-from labwright.record.schema.idea import Idea, list_ignored_fields, read_idea
+from labwright.record.schema.idea import Idea, find_ignored_fields, read_idea
 from labwright.sandbox.errors import DatasetError
 from labwright.sandbox.metrics import METRICS
 from labwright.stages.ideation.idea_import import convert_text, find_idea_path, is_text_path, read_kept_idea, read_text
@@ -39,20 +39,20 @@ def write_template(args: Init) -> int:
 
 
 def check_idea(args: IdeaCheck) -> int:
+    ignored = dict[str, str]()
     if is_text_path(args.file):
         read_text(args.file)
         if (idea := read_kept_idea(args.file)) is None:
             print(f"{args.file} is a text: a model extracts the idea when you run it (billed)")
             return DONE
-        faults = list[str]()
     else:
-        idea = read_idea(args.file, args.idea_idx)
-        faults = list(list_ignored_fields(args.file, args.idea_idx))
+        idea, ignored = read_idea(args.file, args.idea_idx), find_ignored_fields(args.file, args.idea_idx)
+    notes = [f"the field {key!r} is not read" for key, near in ignored.items() if not near]
+    faults = [f"the field {key!r} is unknown: did you mean {near!r}?" for key, near in ignored.items() if near]
     settings = compose_settings(config=args.config, flags=args.flags)
-    notes: tuple[str, ...] = ()
     try:
         settings = add_idea_data(settings, idea, args.file.parent)
-        notes = (*survey_own_data(settings), *describe_targets(settings))
+        notes += (*survey_own_data(settings), *describe_targets(settings))
     except DatasetError as error:
         faults.append(str(error))
     faults += list_idea_faults(idea, settings)
@@ -60,7 +60,7 @@ def check_idea(args: IdeaCheck) -> int:
     return FINDINGS if faults else DONE
 
 
-def _format_check(idea: Idea, notes: tuple[str, ...], faults: list[str]) -> Iterator[Text]:
+def _format_check(idea: Idea, notes: list[str], faults: list[str]) -> Iterator[Text]:
     yield format_line(f"{idea.name}: {idea.title}", "bold")
     yield format_line(
         f"{len(idea.experiments)} experiments; datasets: {'; '.join(idea.datasets) or 'the planner chooses'}"

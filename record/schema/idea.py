@@ -92,16 +92,16 @@ def read_idea(path: Path, index: int | None = None) -> Idea:
     return _parse_idea(ideas[position], str(path) if len(ideas) == 1 else f"{path}, idea {position}")
 
 
-def list_ignored_fields(path: Path, index: int | None = None) -> list[str]:
-    """List the fields of the idea at `index` that no run reads, one sentence each, with the nearest known field."""
+def find_ignored_fields(path: Path, index: int | None = None) -> dict[str, str]:
+    """Return the fields of the idea at `index` that no run reads -> the nearest known field, or "" if none is near."""
     raw: dict[str, Any] = _read_raw_ideas(path)[index or 0]
-    unknown = [key for key in raw if key.strip().lower().replace("_", " ") not in _CANONICAL_FIELD_NAMES]
-    found = list[str]()
-    for key in unknown:
-        near = get_close_matches(key.strip().lower().replace("_", " "), _CANONICAL_FIELD_NAMES, 1, cutoff=0.4)
-        hint = f"; did you mean {_CANONICAL_FIELD_NAMES[near[0]]!r}?" if near else ""
-        found.append(f"the field {key!r} is unknown and ignored{hint}")
-    return found
+    spelt = {key: key.strip().lower().replace("_", " ") for key in raw}
+    near = {
+        key: get_close_matches(name, _CANONICAL_FIELD_NAMES, 1)
+        for key, name in spelt.items()
+        if name not in _CANONICAL_FIELD_NAMES
+    }
+    return {key: _CANONICAL_FIELD_NAMES[names[0]] if names else "" for key, names in near.items()}
 
 
 def read_ideas(path: Path) -> Iterator[Idea | IdeaError]:
