@@ -108,12 +108,18 @@ def _find_main_finding(status: RunStatus) -> str:
 
 
 def _describe_result(status: RunStatus, report: Sequence[str]) -> str:
-    run, why = to_plain(status.run), f": {shorten(status.reason, 200)}" if status.reason else ""
-    if status.kind != "paper":
-        return ", ".join(f"{run}/{name}" for name in report) or f"none{why}"
-    if status.paper is None:
-        return f"none{why}"
-    return f"{run}/{to_plain(status.paper)}" + (f", a DRAFT{why}" if status.condition == "draft only" else "")
+    run = to_plain(status.run)
+    files = [f"{run}/{name}" for name in (report if status.kind != "paper" else [status.paper] if status.paper else [])]
+    result = ", ".join(map(to_plain, files)) or "none"
+    if status.condition == "done":
+        return result
+    why = f": {shorten(status.reason, 200)}" if status.reason else ""
+    how = (
+        "a DRAFT"
+        if status.condition == "draft only" and files
+        else f"{status.condition} (exit code {status.exit_code})"
+    )
+    return f"{result}; {how}{why}"
 
 
 def describe_next_step(status: RunStatus) -> str:

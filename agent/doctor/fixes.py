@@ -48,7 +48,7 @@ def install_torch(python: str) -> str:
     wanted = find_torch_requirement()
     try:
         with open_uv(python) as uv:
-            uv.run("pip install", wanted)
+            uv.run("pip install --compile-bytecode", wanted)
     except PackageError as error:
         return f"{wanted} could not be installed for {python}: {error}"
     inspect_interpreter.cache_clear()

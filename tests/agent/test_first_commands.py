@@ -202,7 +202,7 @@ def test_torch_is_installed_only_where_there_is_none(monkeypatch: pytest.MonkeyP
     answer_with({"numpy": "2.4.6"})
     wanted = fixes.find_torch_requirement()
     assert wanted.startswith("torch==") and fixes.install_torch("python") == f"{wanted} installed for python"
-    assert asked == [("pip install", wanted)]
+    assert asked == [("pip install --compile-bytecode", wanted)]
 
 
 def leave_alone(python: str) -> str:
