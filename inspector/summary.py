@@ -99,7 +99,7 @@ def _list_verdicts(status: RunStatus) -> Iterator[str]:
     over = any(one.confirmed for one in status.decisions)
     for one in status.decisions:
         kind = "" if one.confirmed else " (exploratory)" if over else " (so far)"
-        yield f"{shorten(one.hypothesis.statement, 100)} {one.verdict}{kind}"
+        yield f"{one.verdict}{kind}: {shorten(one.hypothesis.statement, 120)}"
 
 
 def _find_main_finding(status: RunStatus) -> str:

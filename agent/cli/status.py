@@ -92,6 +92,10 @@ def show_status(args: Status) -> int:
     return DONE
 
 
+LIST_WIDTH = 500
+"""Names of runs are never folded, so that they can be copied; a narrow terminal wraps the lines itself."""
+
+
 def list_runs(args: ListRuns) -> int:
     from labwright.inspector.web.run_cache import RunCollection  # reads runs as the page does
 
@@ -104,7 +108,7 @@ def list_runs(args: ListRuns) -> int:
     if args.json:
         print(dumps([one.model_dump() for one in rows], indent=1))
     elif rows:
-        print_table_lines([_build_run_table(rows)])
+        print_table_lines([_build_run_table(rows)], Console(highlight=False, width=LIST_WIDTH))
     else:
         print(f"{place} has no runs")
     return DONE
