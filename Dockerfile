@@ -13,7 +13,7 @@ COPY . .
 # Without development tools. PyPI's PyTorch brings CUDA; --build-arg PIP_INDEX_URL=... names an index of CPU builds.
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
-RUN pip install --no-cache-dir -c constraints.txt -e .
+RUN pip install --no-cache-dir -c constraints.txt -e '.[torch]'
 RUN useradd --create-home --uid 1000 scientist && mkdir -p runs && chown -R scientist runs
 USER 1000
 ENTRYPOINT ["scientist"]

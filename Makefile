@@ -23,7 +23,7 @@ setup: $(STAMP)  ## .venv with everything, and missing Debian packages where tha
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "scientist needs Python 3.11 or newer, $(PYTHON) is older: make setup PYTHON=python3.12"; exit 1; }
-	@PYTHON=$(PYTHON) bash .ci/system-packages
+	@PYTHON=$(PYTHON) bash agent/doctor/debian_packages.sh chromium
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile $(TORCH) $(UV)
 	@# uv takes seconds where pip takes minutes, but does not read pip's files, which may name a mirror.
@@ -35,7 +35,7 @@ $(STAMP):
 	@touch $@
 
 demo: setup  ## a whole run without key or network: experiments, tree, paper (some minutes)
-	$(BIN)/scientist run --idea examples/ideas/label_noise_calibration.json --config examples/demo.yaml
+	$(BIN)/scientist demo
 
 recorded-run: setup  ## make examples/recorded-run.zip anew, and the pictures of docs/pictures from it (some five minutes)
 	$(BIN)/python examples/recording.py

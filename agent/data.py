@@ -8,6 +8,7 @@ Raises `DatasetError` (`sandbox.errors`) if a file or an option is invalid, befo
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from labwright.agent.settings import Settings
@@ -16,6 +17,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.idea import Idea
 from labwright.sandbox.data.spec import parse_idea_specs
+from labwright.sandbox.data.tables import ColumnReading
 from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.datasets import DatasetSources, RepositoryDataset, build_registry, list_choices
 from labwright.sandbox.hub import HubOffers, parse_pretrained, provide_model
@@ -54,6 +56,14 @@ def survey_own_data(settings: Settings) -> tuple[str, ...]:
 def describe_targets(settings: Settings) -> tuple[str, ...]:
     """Describe how the target of each user dataset is interpreted, one line each. Raises `DatasetError`."""
     return tuple(f"data {one.name!r}: {_describe_target(one)}" for one in _read_own_data(settings) if one.target)
+
+
+def describe_columns(settings: Settings) -> Iterator[tuple[DatasetFacts, int, tuple[ColumnReading, ...]]]:
+    """Yield each of the user's datasets with its number of rows and how its columns are read; none if it is no table.
+    Raises `DatasetError`."""
+    for spec in settings.data:
+        source = UserDataset(spec, settings.sandbox.data_bytes)
+        yield source.build_facts(settings.seed), *source.describe_columns()
 
 
 def _describe_target(facts: DatasetFacts) -> str:

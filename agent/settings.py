@@ -133,6 +133,42 @@ class JobSettings(FrozenModel):
     )
 
 
+Effort = Literal["quick", "standard", "thorough"]
+EFFORTS: Mapping[Effort, Mapping[str, Any]] = {
+    "quick": {
+        "time_limit": 2 * 3600.0,
+        "sandbox.timeout": 900.0,
+        "search.num_drafts": 2,
+        "search.preliminary.nodes": 6,
+        "search.tuning.nodes": 4,
+        "search.agenda.nodes": 4,
+        "search.ablation.nodes": 4,
+        "search.max_trials": 8,
+        "search.max_seeds": 20,
+        "search.planned_ablations": 2,
+        "paper.citation_rounds": 1,
+        "paper.reflections": 2,
+        "paper.missing_ablations": 0,
+    },
+    "standard": {},
+    "thorough": {
+        "time_limit": 48 * 3600.0,
+        "sandbox.timeout": 3 * 3600.0,
+        "search.num_drafts": 5,
+        "search.preliminary.nodes": 40,
+        "search.tuning.nodes": 24,
+        "search.agenda.nodes": 24,
+        "search.ablation.nodes": 24,
+        "search.num_seeds": 10,
+        "search.max_seeds": 300,
+        "search.planned_ablations": 8,
+        "paper.citation_rounds": 5,
+        "paper.reflections": 5,
+    },
+}
+"""The settings that one word stands for. All others keep their defaults, and a value that is set anywhere wins."""
+
+
 class Settings(FrozenModel):
     """All settings with their defaults."""
 
@@ -142,6 +178,13 @@ class Settings(FrozenModel):
         lt=2**31,
         description=(
             "seed of the run, used for splits, search choices and code; replicates use the seeds that follow it"
+        ),
+    )
+    effort: Effort = Field(
+        default="standard",
+        description=(
+            "one word for limits, seeds, trials and rounds of revision (docs/budget.md); a value that is set anywhere "
+            "wins; flag --effort"
         ),
     )
     time_limit: Annotated[float, BeforeValidator(parse_duration)] = Field(
@@ -387,6 +430,7 @@ def _build_settings(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settin
     values |= {key: value for key, value in recorded.items() if key not in _RETIRED_KEYS}
     known = list_known_keys()
     origin: dict[str, str] = {}
+    values |= _list_effort_values(next((given["effort"] for _, given, _ in reversed(layers) if "effort" in given), ""))
     for label, given, folder in layers:
         for key, value in _flatten(given).items():
             path = KEY_ALIASES.get(key, key)
@@ -406,6 +450,15 @@ def _build_settings(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settin
         return Settings.model_validate(root)
     except ValidationError as error:
         raise SettingsError(_format_error(error.errors()[0], origin, known)) from None
+
+
+def _list_effort_values(effort: Any) -> dict[str, Any]:
+    """Return the settings of an effort, and the defaults of those that only other efforts set; empty if it is unknown,
+    which validation reports."""
+    if effort not in EFFORTS:
+        return {}
+    defaults = _flatten(Settings().model_dump())
+    return {key: defaults[key] for one in EFFORTS.values() for key in one} | dict(EFFORTS[effort])
 
 
 def _convert_value(path: str, value: Any, folder: Path) -> Any:

@@ -59,6 +59,11 @@ def format_clock_time(at: float) -> str:
     return f"{then:%H:%M:%S}" if then.date() == datetime.now().date() else f"{then:%Y-%m-%d %H:%M}"
 
 
+def format_age(seconds: float) -> str:
+    """Format how long ago something happened, as 4.2s, 3m12s, 2h05m or 5 days."""
+    return format_duration(seconds) if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
+
+
 def format_countdown(until: float, now: float) -> str:
     """Format the time of the next attempt as `until 14:05:10 (in 3m12s)`; both arguments are seconds since the
     epoch."""

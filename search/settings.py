@@ -88,6 +88,11 @@ class SearchSettings(FrozenModel):
         description="number of claims that are confirmed together with those of other studies, so that fresh seeds "
         "decide at the level of this family; set by a portfolio; 0: the plan's own claims",
     )
+    max_trials: int | None = Field(
+        default=None,
+        ge=1,
+        description="maximum tuning trials per arm in a plan made by the planner; None: as it decides",
+    )
     planned_ablations: int = Field(
         default=5,
         ge=0,

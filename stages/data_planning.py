@@ -58,6 +58,7 @@ from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.packages.package_store import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
 from labwright.search.design_forecast import DesignForecast, forecast_design
+from labwright.search.settings import SearchSettings
 from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.earlier_studies import recall_studies
 from labwright.stages.gates import wait_at_gate
@@ -255,7 +256,7 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
         shared,
         catalogue={one.name: one for one in known},
         scorers=scorers,
-        order=context.search.order,
+        search=context.search,
         packages=context.run_packages,
         hub=hub,
         seed=context.state.started.seed,
@@ -362,7 +363,7 @@ class DataPlanner:
     inputs: PlanningInputs
     catalogue: Mapping[str, CatalogueEntry]
     scorers: Mapping[str, FrozenScorer]
-    order: str
+    search: SearchSettings
     role: AnyRole = PLAN
     fit_plan: Callable[[DataPlan], tuple[DataPlan, tuple[str, ...]]] = lambda plan: (plan, ())
     """Converts an answer to a plan, and returns further faults of it."""
@@ -434,8 +435,9 @@ class DataPlanner:
                 complaints = (*find_missing_outcomes(plan), *([] if self.fits_hours(plan, known) else [TOO_LARGE]))
                 reminded_of_design = bool(complaints)
             if not complaints:
-                plan = add_omissions(add_metric_formulas(make_repeatable(plan, self.order), self.scorers), unanswered)
-                return PlannedStudy(plan, tuple(answers.values()))
+                limited = limit_trials(make_repeatable(plan, self.search.order), self.search.max_trials)
+                final = add_omissions(add_metric_formulas(limited, self.scorers), unanswered)
+                return PlannedStudy(final, tuple(answers.values()))
         return PlannedStudy(None, tuple(answers.values()), complaints)
 
     def describe_hours(self, plan: DataPlan, known: Mapping[str, CatalogueEntry] | None = None) -> tuple[str, ...]:
@@ -512,6 +514,13 @@ def make_repeatable(plan: DataPlan, order: str) -> DataPlan:
         return plan
     terms = plan.tuning.model_copy(update={"currency": "trials", "budget": TuningPlan().budget})
     return plan.model_copy(update={"tuning": terms})
+
+
+def limit_trials(plan: DataPlan, limit: int | None) -> DataPlan:
+    """Return the plan with at most this many tuning trials per arm; None: as planned."""
+    if limit is None or plan.tuning.currency != "trials" or plan.tuning.budget <= limit:
+        return plan
+    return plan.model_copy(update={"tuning": plan.tuning.model_copy(update={"budget": float(limit)})})
 
 
 def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer] | None = None) -> DataPlan:

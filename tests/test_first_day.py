@@ -45,10 +45,10 @@ def test_commands_in_the_pages_can_be_typed(
         words = shlex.split(line)
         if words[0] == "make":
             assert set(words[1:]) <= targets, line
-        elif words[0] == ".venv/bin/scientist":
+        elif words[0] in (".venv/bin/scientist", "scientist"):
             _check_invocation(words[1:], capsys)
         else:
-            assert words[0] == "export", f"{line!r}: neither make, scientist nor export"
+            assert words[0] in ("export", "uv"), f"{line!r}: neither make, scientist, uv nor export"
 
 
 def _check_invocation(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +58,7 @@ def _check_invocation(words: list[str], capsys: pytest.CaptureFixture[str]) -> N
         said = capsys.readouterr().err
         assert REFUSED.search(said), said
         return
-    assert words[0] in ("doctor", "exec", "ablate", "view"), words  # run below or in tests/agent/test_doctor.py
+    assert words[0] in ("demo", "doctor", "exec", "ablate", "view"), words  # run below or in tests/agent/test_doctor.py
     assert main([*words, "--help"]) == 0
     assert words[0] != "view" or is_run(open_run_folder(ROOT / words[1]))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -18,10 +17,13 @@ import pytest
 from pydantic import BaseModel
 
 from labwright.agent.cli.campaign import CampaignReport, CampaignRow
-from labwright.agent.settings import Settings, compose_settings
+from labwright.agent.cli.dry_run import EffortForecast
+from labwright.agent.cli.run import DEMO_FOLDER
+from labwright.agent.settings import DURATION_SUFFIXES, EFFORTS, Settings, compose_settings
 from labwright.evals.detection import DetectionThreshold
 from labwright.inspector.provenance import NumberTrace, TraceCandidate
 from labwright.inspector.status import BudgetUsage, RemainingEstimate, RunStatus
+from labwright.inspector.summary import RunListRow
 from labwright.models.settings import RoleModel
 from labwright.record.schema.idea import read_idea
 from labwright.stages.evidence.reproduction_match import ReproducedNumber
@@ -71,7 +73,8 @@ def _requirements() -> list[str]:
 
 def test_torch_is_pinned_exactly_and_alike() -> None:
     [line] = [one for one in (ROOT / "constraints.txt").read_text().splitlines() if one.startswith("torch==")]
-    assert line in PROJECT["project"]["dependencies"]
+    assert PROJECT["project"]["optional-dependencies"]["torch"] == [line]
+    assert not [one for one in PROJECT["project"]["dependencies"] if one.startswith("torch")]
 
 
 def _name(requirement: str) -> str:
@@ -91,6 +94,7 @@ def test_a_regular_install_has_code_prompts_and_templates(tmp_path: Path) -> Non
     assert {"/".join(name.split("/")[1:2]) for name in shipped if name.startswith("labwright/")} == {
         *PACKAGES,
         "templates_latex",
+        "demo",
         "__init__.py",
         "__main__.py",
     }
@@ -98,7 +102,10 @@ def test_a_regular_install_has_code_prompts_and_templates(tmp_path: Path) -> Non
     assert not [name for name in shipped if "__pycache__" in name]
     site = tmp_path / "site"
     zipfile.ZipFile(built).extractall(site)
-    code = "import labwright.stages.paper.template as t; print(t.__file__); print(t.load_template('workshop').folder)"
+    code = (
+        "import labwright.stages.paper.template as t; print(t.__file__); print(t.load_template('workshop').folder)\n"
+        "from labwright.agent.cli.run import DEMO_FOLDER; print(DEMO_FOLDER)"
+    )
     found = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -118,6 +125,7 @@ def _wheel(place: Path) -> Path:
     ignore = shutil.ignore_patterns("__pycache__")
     for name in (*PACKAGES, "templates_latex"):
         shutil.copytree(ROOT / name, copy / name, ignore=ignore)
+    shutil.copytree(ROOT / "examples", copy / "examples", ignore=shutil.ignore_patterns("*.zip"))
     shutil.copytree(ROOT / "src", copy / "src", ignore=ignore, symlinks=True)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy / name)
@@ -187,6 +195,8 @@ def test_every_page_of_the_docs_is_listed() -> None:
         ("command-line.md", RunStatus),
         ("command-line.md", BudgetUsage),
         ("command-line.md", RemainingEstimate),
+        ("command-line.md", RunListRow),
+        ("command-line.md", EffortForecast),
         ("budget.md", CampaignReport),
         ("budget.md", CampaignRow),
         ("evidence.md", NumberTrace),
@@ -212,6 +222,33 @@ def test_the_settings_table_lists_every_setting() -> None:
     assert keys == [line.split("|")[1] for line in _table()], "SNAPSHOT_UPDATE=1 writes the table again"
 
 
+def test_the_page_lists_the_values_of_each_effort() -> None:
+    """SNAPSHOT_UPDATE=1 writes the table again."""
+    page = ROOT / "docs" / "budget.md"
+    head = "| setting | quick | standard | thorough |\n|---|---|---|---|\n"
+    before, _, after = page.read_text().partition(head)
+    table, _, rest = after.partition("\n\n")
+    wanted = "\n".join(_effort_rows())
+    if os.environ.get("SNAPSHOT_UPDATE") == "1":
+        page.write_text(f"{before}{head}{wanted}\n\n{rest}")
+        return
+    assert table == wanted, "SNAPSHOT_UPDATE=1 writes the table again"
+
+
+def _find_value(settings: Any, key: str) -> Any:
+    for name in key.split("."):
+        settings = settings[name]
+    return settings
+
+
+def _effort_rows() -> Iterator[str]:
+    found = [compose_settings(flags={"effort": one}, environment={}).model_dump() for one in EFFORTS]
+    for key in dict.fromkeys(key for one in EFFORTS.values() for key in one):
+        values = [_find_value(one, key) for one in found]
+        shown = (f"{value / 3600:g} h" if key.endswith(DURATION_SUFFIXES) else str(value) for value in values)
+        yield f"| `{key}` | {' | '.join('as planned' if one == 'None' else one for one in shown)} |"
+
+
 def _table() -> list[str]:
     rows = [f"| `{key}` | {default} | {meaning} |" for key, default, meaning in _rows(Settings(), "")]
     return ["| key | default | meaning |", "|---|---|---|", *rows]
@@ -235,10 +272,8 @@ def test_the_demo_can_be_started() -> None:
     bib = ROOT / "examples" / "library.bib"
     assert settings.paper.bib == bib and bib.is_file()
     assert (settings.models.name, settings.search.order, settings.search.num_workers) == ("offline", "ticket", 2)
-    [line] = [line for line in (ROOT / "Makefile").read_text().splitlines() if "scientist run" in line]
-    words = shlex.split(line.replace("$(BIN)/", ""))
-    assert words[words.index("--config") + 1] == "examples/demo.yaml"
-    assert read_idea(ROOT / words[words.index("--idea") + 1]).title
+    demo = compose_settings(config=DEMO_FOLDER / "demo.yaml", environment={})
+    assert demo == settings and read_idea(DEMO_FOLDER / "idea.json").title
 
 
 def test_files_name_no_machine_and_no_registry() -> None:
@@ -250,7 +285,7 @@ def test_files_name_no_machine_and_no_registry() -> None:
         "README.md",
         "CONTRIBUTING.md",
         ".ci/run",
-        ".ci/system-packages",
+        "agent/doctor/debian_packages.sh",
         "examples/demo.yaml",
         "Dockerfile",
     )
@@ -302,7 +337,7 @@ def test_where_nothing_may_be_installed_the_line_to_run_is_printed(tmp_path: Pat
         found = shutil.which(tool)
         assert found
         (tmp_path / tool).symlink_to(found)
-    command = [str(tmp_path / "bash"), str(ROOT / ".ci" / "system-packages")]
+    command = [str(tmp_path / "bash"), str(ROOT / "agent" / "doctor" / "debian_packages.sh")]
     done = subprocess.run(
         command,
         env={"PATH": str(tmp_path), "PYTHON": sys.executable},

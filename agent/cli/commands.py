@@ -47,6 +47,8 @@ queue = typer.Typer(help="Add ideas to a campaign or list them.")
 app.add_typer(queue, name="queue")
 memory = typer.Typer(help="List or delete records of finished studies.")
 app.add_typer(memory, name="memory")
+idea = typer.Typer(help="Check an idea file.")
+app.add_typer(idea, name="idea")
 
 
 @app.callback(invoke_without_command=True)
@@ -102,6 +104,27 @@ class Run(
     ] = None
     json: Annotated[bool, Option("--json", help="With --dry-run: print JSON.")] = False
     track: TrackOption = None
+
+
+class Demo(CliCommand, to=app, work="agent.cli.run:run_demo", settings=RUN_SETTINGS):
+    """Run a small study with the built-in model. It needs no key and no network, and takes some minutes."""
+
+    runs: Annotated[Path, Option(help="Folder in which the run's folder is created.")] = Path("runs")
+    name: Annotated[str | None, Option(help="Name of the run's folder; default: built from time and idea.")] = None
+
+
+class Init(CliCommand, to=app, work="agent.cli.idea:write_template"):
+    """Write an example of an idea file, for you to edit."""
+
+    file: Annotated[Path, Argument(metavar="[FILE]", help="File to create.")] = Path("idea.json")
+
+
+class IdeaCheck(CliCommand, to=idea, name="check", work="agent.cli.idea:check_idea", settings=("assignments", "data")):
+    """Check an idea file and read its data. Exits 5 if a field, metric or dataset is unknown."""
+
+    file: Annotated[Path, Argument(metavar="FILE", help="Idea file (.json), or a proposal (.md).")]
+    idea_idx: Annotated[int | None, Option(help="Index of the idea in a list, starting at 0.")] = None
+    config: ConfigOption = None
 
 
 class Resume(CliCommand, to=app, work="agent.cli.run:resume", settings=RUN_SETTINGS):
@@ -203,7 +226,12 @@ class Write(CliCommand, to=app, work="agent.cli.run:write", settings=(*MODEL_SET
 class Execute(CliCommand, to=app, work="agent.cli.execute:execute_file", settings=("assignments", "data"), name="exec"):
     """Run a Python file in the sandbox, as a node would. Shows output and measurements; exits 1 if the file fails."""
 
-    file: Annotated[Path, Argument(metavar="FILE", help="Python file, such as the experiment.py of a node.")]
+    file: Annotated[Path | None, Argument(metavar="FILE", help="Python file, such as the experiment.py of a node.")] = (
+        None
+    )
+    describe: Annotated[
+        bool, Option("--describe", help="Instead of FILE: show how columns, target and splits of --data are read.")
+    ] = False
     cells: Annotated[
         str,
         Option(
@@ -248,6 +276,14 @@ class Doctor(CliCommand, to=app, work="agent.cli.doctor:run_doctor", settings=MO
     probe_context: Annotated[
         bool,
         Option("--probe-context", help="With --model: measure the effective context window (up to 500k characters)."),
+    ] = False
+    fix: Annotated[
+        bool,
+        Option(
+            "--fix",
+            help="First install the Debian packages that are missing (as root or with passwordless sudo; otherwise "
+            "name them), and PyTorch for experiments if there is none.",
+        ),
     ] = False
     gpu: Annotated[bool, Option("--gpu", help="Run GPU self-tests and write a report.")] = False
     out: Annotated[Path, Option(help="With --gpu: report file.")] = Path("gpu-report.json")
@@ -376,6 +412,14 @@ class Status(CliCommand, to=app, work="agent.cli.status:show_status"):
     wait for, errors, baseline differences and next steps."""
 
     run: RunArgument
+    short: Annotated[bool, Option("--short", help="Print one line: condition, phase, verdicts, time and cost.")] = False
+    json: JsonOption = False
+
+
+class ListRuns(CliCommand, to=app, name="list", work="agent.cli.status:list_runs"):
+    """List the runs of a folder, newest first. Shows kind, condition, verdicts, hours, cost and age."""
+
+    folder: Annotated[Path, Argument(metavar="[DIR]", help="A folder of runs, or a campaign.")] = Path("runs")
     json: JsonOption = False
 
 

@@ -12,10 +12,10 @@ from random import Random
 from rich.text import Text
 
 from labwright.agent.cli.commands import Doctor
-from labwright.agent.cli.errors import DONE, FINDINGS
+from labwright.agent.cli.errors import DONE, FINDINGS, print_to_stderr
 from labwright.agent.cli.output import print_lines
 from labwright.agent.cli.preflight import nearest_existing
-from labwright.agent.doctor import DoctorFinding, fault_from_error, gpu, machine, model
+from labwright.agent.doctor import DoctorFinding, fault_from_error, fixes, gpu, machine, model
 from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.safe_text import to_plain
 from labwright.record.errors import UsageError
@@ -32,6 +32,8 @@ def run_doctor(args: Doctor) -> int:
     place = nearest_existing(runs)
     if not place.is_dir():
         raise UsageError(f"--runs {runs}: {place} is a file, not a folder; choose another --runs")
+    if args.fix:
+        fix_machine(compose_settings(config=args.config, flags=args.flags))
     if args.gpu:
         return check_gpus(compose_settings(config=args.config, flags=args.flags), args.out, json=args.json)
     settings, findings = compose_settings(config=args.config, flags=args.flags), list[DoctorFinding]()
@@ -46,6 +48,13 @@ def run_doctor(args: Doctor) -> int:
     elif not named:
         print_lines([Text("model      not checked: give --model to check it", style="dim")])
     return FINDINGS if any(one.grade == "fault" for one in findings) else DONE
+
+
+def fix_machine(settings: Settings) -> None:
+    """Install what this machine lacks, and print what was installed or must be installed by the user."""
+    for line in (fixes.install_debian_packages(), fixes.install_torch(settings.sandbox.python)):
+        if line:
+            print_to_stderr(line)
 
 
 def check_gpus(settings: Settings, out: Path, *, json: bool) -> int:

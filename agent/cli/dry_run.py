@@ -46,7 +46,7 @@ from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.packages.package_store import RunPackages
 from labwright.sandbox.scorers import parse_scorers
 from labwright.search.design_forecast import forecast_design
-from labwright.stages.data_planning import PlanError, plan_data
+from labwright.stages.data_planning import PlanError, limit_trials, plan_data
 from labwright.stages.run_context import RunContext
 from labwright.stages.user_documents import copy_documents
 
@@ -60,6 +60,16 @@ class PlanningCost(FrozenModel):
     input_tokens: int
     output_tokens: int
     usd: float | None
+
+
+class EffortForecast(FrozenModel):
+    """Likely cost of the same run with another effort. `hours` are hours of code, summed over workers."""
+
+    effort: str
+    calls: int
+    tokens: int
+    usd: float | None
+    hours: float
 
 
 class DryRun(FrozenModel):
@@ -81,6 +91,8 @@ class DryRun(FrozenModel):
     """What the plan can decide in the hours of a run, in lines."""
     planned: PlanningCost
     forecast: Forecast
+    effort: str
+    efforts: tuple[EffortForecast, ...] = ()
 
 
 def show_plan(
@@ -89,12 +101,14 @@ def show_plan(
     *,
     plan: DataPlan | None = None,
     review: ProtocolReviewed | None = None,
+    efforts: Sequence[Settings] = (),
     out: Path | None = None,
     json: bool,
 ) -> int:
     """Make or load the plan, show it, and write it to `out`, with its review. Returns 2 if there is no usable plan.
 
-    `review`: an earlier review of the given plan, which is not repeated.
+    `review`: an earlier review of the given plan, which is not repeated. `efforts`: the settings with each effort, for
+    comparison.
 
     Raises: `ModelError`, `DatasetError`, `UsageError`.
     """
@@ -145,6 +159,8 @@ def show_plan(
             state.search.datasets,
             override_settings(settings.model_dump(mode="json"), state.overrides),
         ),
+        effort=settings.effort,
+        efforts=tuple(_forecast_effort(state, one, limit=plan is None) for one in efforts),
         planned=PlanningCost(
             calls=total.calls,
             input_tokens=total.input_tokens,
@@ -160,6 +176,25 @@ def show_plan(
     if out is not None and not json:
         print_to_stderr(f"plan written to {out}: edit it if needed, then run it with --plan {out}")
     return DONE
+
+
+def _forecast_effort(state: RunState, settings: Settings, *, limit: bool) -> EffortForecast:
+    """Forecast the run with these settings. `limit`: whether the planner made the plan, so that its trials are
+    limited."""
+    plan = state.search.data_plan
+    assert plan is not None
+    cast = forecast_run(
+        limit_trials(plan, settings.search.max_trials if limit else None),
+        state.search.datasets,
+        override_settings(settings.model_dump(mode="json"), state.overrides),
+    )
+    return EffortForecast(
+        effort=settings.effort,
+        calls=sum(one.likely for one in cast.calls),
+        tokens=round(cast.input_tokens.likely + cast.output_tokens.likely),
+        usd=None if cast.usd is None else cast.usd.likely,
+        hours=cast.code_hours.likely,
+    )
 
 
 async def _prepare_run(
@@ -216,7 +251,7 @@ def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
     yield format_line(dry_run.title, "bold")
     rows = (
         *_plan_rows(plan),
-        *(row for one in dry_run.datasets for row in _dataset_rows(one)),
+        *(row for one in dry_run.datasets for row in list_dataset_rows(one)),
         ("packages", _format_packages(dry_run.installed)),
         *(("hub", str(one)) for one in dry_run.hub),
         ("expected", f"{format_duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
@@ -305,7 +340,8 @@ def _review_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
         yield from (("open" if one.open else "answered", one.summary_line) for one in dry_run.protocol.findings)
 
 
-def _dataset_rows(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
+def list_dataset_rows(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
+    """Yield labels and texts on the splits of a dataset, its missing values, and warnings."""
     sizes = ", ".join(f"{split} {size}" for split, size in facts.sizes.items())
     kind = f"{facts.classes} classes" if facts.classes else facts.task or "regression"
     also = [f"{facts.duplicates} of validation and test also in train"] if facts.duplicates else []
@@ -351,6 +387,13 @@ def _forecast_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     )
     gpus = cast.gpu_hours
     yield "GPU-hours", "none (experiments run on the CPU)" if gpus is None else pair(gpus, hours)
+    for one in dry_run.efforts:
+        yield (
+            "effort",
+            f"{one.effort}: {whole(one.calls)} calls, {whole(one.tokens)} tokens, "
+            f"{'price unknown' if one.usd is None else f'${one.usd:.2f}'}, {hours(one.hours)} of code"
+            + (" (this run)" if one.effort == dry_run.effort else f" (--effort {one.effort})"),
+        )
     yield "disk", pair(cast.disk_gb, lambda v: f"{v:.2f} GB")
 
 

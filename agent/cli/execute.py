@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from math import inf
 from typing import Any
@@ -15,16 +16,19 @@ from rich.text import Text
 
 from labwright.agent.budget import check_studied_llms, open_studied_llms
 from labwright.agent.cli.commands import Execute
+from labwright.agent.cli.dry_run import list_dataset_rows
 from labwright.agent.cli.errors import DONE, FAILED, print_to_stderr
 from labwright.agent.cli.output import format_line, print_result
 from labwright.agent.cli.preflight import check_isolation
-from labwright.agent.data import describe_targets, list_sources, survey_own_data
-from labwright.agent.settings import compose_settings, parse_duration
+from labwright.agent.data import describe_columns, describe_targets, list_sources, survey_own_data
+from labwright.agent.settings import Settings, compose_settings, parse_duration
 from labwright.inspector.safe_text import format_duration, to_plain
 from labwright.record.errors import UsageError
 from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.table import Table
+from labwright.sandbox.data.tables import ColumnReading
 from labwright.sandbox.exec_file import run_file
 from labwright.sandbox.isolation.probe import describe_isolation
 from labwright.sandbox.job import JobOutcome
@@ -35,6 +39,12 @@ _CELL = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(@[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 
 def execute_file(args: Execute) -> int:
     file = args.file
+    if args.describe:
+        if file is not None:
+            raise UsageError("--describe runs no file: give one of the two")
+        return describe_own_data(compose_settings(config=args.config, flags=args.flags), json=args.json)
+    if file is None:
+        raise UsageError("give a Python file, or --describe with --data to see how your data are read")
     if not file.is_file():
         raise UsageError(f"{file} does not exist: give the path of a Python file")
     try:
@@ -86,6 +96,31 @@ def execute_file(args: Execute) -> int:
         json=args.json,
     )
     return DONE if outcome.failure is None else FAILED
+
+
+def describe_own_data(settings: Settings, *, json: bool) -> int:
+    """Show how the columns of the user's data are read. Raises `UsageError`, `DatasetError`."""
+    if not settings.data:
+        raise UsageError("--describe needs data: --data NAME=PATH,target=COLUMN")
+    found = list(describe_columns(settings))
+    shown = {
+        facts.name: facts.model_dump(mode="json") | {"rows": rows, "read": [asdict(one) for one in columns]}
+        for facts, rows, columns in found
+    }
+    print_result(shown, (line for one in found for line in _format_reading(*one)), json=json)
+    return DONE
+
+
+def _format_reading(facts: DatasetFacts, rows: int, columns: Sequence[ColumnReading]) -> Iterator[Text | Table]:
+    if columns:
+        yield Table.of(
+            ("column", "role", "read as", "values", "missing"),
+            ((one.column, one.role, one.kind, one.values, str(one.missing)) for one in columns),
+            title=facts.name,
+        )
+    of = f"of {rows} rows" if columns else "examples"
+    yield format_line(f"{facts.example_count} {of} used, {facts.features} features after encoding")
+    yield from (format_line(f"{name}: {text}") for name, text in list_dataset_rows(facts) if text)
 
 
 def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:

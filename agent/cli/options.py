@@ -46,6 +46,11 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
     "base_url": _declare_setting(
         "models.base_url", str | None, "Address of an OpenAI-compatible server, ending in /v1."
     ),
+    "effort": _declare_setting(
+        "effort",
+        str | None,
+        "quick, standard or thorough: one word for limits, seeds, trials and revisions; --dry-run compares the three.",
+    ),
     "workers": _declare_setting("search.num_workers", int | None, "Number of concurrent experiments."),
     "gpus": _declare_setting(
         "sandbox.gpus",
@@ -191,7 +196,7 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
 """Parameter name -> its option and its setting. These options override `assignments` (--set)."""
 BUDGET_SETTINGS = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL_SETTINGS = ("model", "base_url", "assignments")
-RUN_SETTINGS = (*MODEL_SETTINGS, "workers", "gpus", "ray", *BUDGET_SETTINGS)
+RUN_SETTINGS = (*MODEL_SETTINGS, "effort", "workers", "gpus", "ray", *BUDGET_SETTINGS)
 ABLATION_SETTINGS = ("metric_scale", "timeout", "top", "budget_runs", "proxy", "reproduce_only", "accept_baseline")
 REPOSITORY_SETTINGS = (
     "command",

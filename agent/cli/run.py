@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
+from importlib.resources import files
 from pathlib import Path
 
-from labwright.agent.budget import check_prices_known, open_budgeted_models
 from labwright.agent.cli import campaign
-from labwright.agent.cli.commands import Resume, Run, Write
+from labwright.agent.cli.commands import Demo, Resume, Run, Write
 from labwright.agent.cli.control import send_request
 from labwright.agent.cli.dry_run import show_plan
 from labwright.agent.cli.errors import print_to_stderr
+from labwright.agent.cli.idea import list_idea_faults, read_idea_from_text
 from labwright.agent.cli.preflight import (
     check_components,
     check_isolation,
@@ -32,25 +31,25 @@ from labwright.agent.environment import max_cell_resources
 from labwright.agent.plan_files import check_plan, read_plan, read_review
 from labwright.agent.repository_setup import check_code, check_planner
 from labwright.agent.run import resume_run, rewrite_paper, start_study
-from labwright.agent.settings import KEY_ALIASES, Settings, compose_settings, override_settings
+from labwright.agent.settings import EFFORTS, KEY_ALIASES, compose_settings, override_settings
 from labwright.agent.space_file import add_space_from_file, merge_space
 from labwright.inspector.tail import find_process
 from labwright.inspector.tracking.sync import choose_tracker
-from labwright.models.roles.ideation import IDEA_OF
 from labwright.record.campaign import is_campaign
 from labwright.record.errors import UsageError
-from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.idea import Idea, read_idea
+from labwright.record.schema.idea import read_idea
 from labwright.sandbox.hub import fetch_model, parse_pretrained
-from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.packages.package_store import restore_packages
 from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.stages.data_planning import find_unmet_needs
-from labwright.stages.ideation.idea_import import convert_text, find_idea_path, is_text_path, read_kept_idea, read_text
+from labwright.stages.ideation.idea_import import is_text_path
 from labwright.stages.repository.patched_arms import build_search_settings
 from labwright.stages.repository.study_planning import add_tuning_reasons
+
+DEMO_FOLDER = Path(str(files("labwright"))) / "demo"
+"""Idea, settings and bibliography of `scientist demo`, which are also among the examples."""
 
 
 def run(args: Run) -> int:
@@ -71,10 +70,8 @@ def run(args: Run) -> int:
         assert args.idea is not None
         chosen = written or read_idea_from_text(args.idea, settings)
         settings = add_idea_data(settings, chosen, args.idea.parent)
-        if chosen.metric and settings.code.repository is None and not _names_metric(chosen.metric):
-            print_to_stderr(
-                f"the idea's Metric {chosen.metric!r} names none of {', '.join(METRICS)}: the planner gets it as text"
-            )
+        for fault in list_idea_faults(chosen, settings):
+            print_to_stderr(f"{fault}: the planner gets it as text")
     folder = args.runs / (make_run_name(chosen) if args.name is None else check_name(args.name))
     check_code(settings)
     if args.space is not None:
@@ -95,7 +92,8 @@ def run(args: Run) -> int:
     elif settings.code.repository is not None and plan is not None:
         settings = override_settings(settings.model_dump(mode="json"), build_search_settings(plan))
     if args.dry_run:
-        return show_plan(chosen, settings, plan=plan, review=review, out=args.out, json=args.json)
+        efforts = [compose_settings(config=args.config, flags=args.flags | {"effort": one}) for one in EFFORTS]
+        return show_plan(chosen, settings, plan=plan, review=review, efforts=efforts, out=args.out, json=args.json)
     check_slots(settings)
     install_packages(settings.sandbox)
     for model in parse_pretrained(settings.sandbox.pretrained):
@@ -110,10 +108,11 @@ def run(args: Run) -> int:
         )
 
 
-def _names_metric(text: str) -> bool:
-    """Return whether a text contains the name or title of a metric that the program scores."""
-    names = "|".join(re.escape(name) for one in METRICS.values() for name in (one.name, one.title.lower()))
-    return re.search(rf"(?<!\w)(?:{names})(?!\w)", text.lower()) is not None
+def run_demo(args: Demo) -> int:
+    demo = Run()
+    demo.idea, demo.config = DEMO_FOLDER / "idea.json", DEMO_FOLDER / "demo.yaml"
+    demo.runs, demo.name, demo.flags = args.runs, args.name, args.flags
+    return run(demo)
 
 
 def resume(args: Resume) -> int:
@@ -168,26 +167,3 @@ def write(args: Write) -> int:
     # a run whose writer failed has no first version of the paper, so it is resumed
     work = resume_run if unwritten else rewrite_paper
     return run_with_view(lambda listener: work(run, flags, listener=listener), run)
-
-
-# --- ideas from text files ------------------------------------------------------------------------------------------
-
-
-def read_idea_from_text(path: Path, settings: Settings) -> Idea:
-    """Return the idea of a document such as a proposal: the one saved next to it, or one extracted by the model and
-    shown.
-
-    Raises: `IdeaError`, `ModelError`.
-    """
-    read_text(path)  # raises before the model is called
-    if (known := read_kept_idea(path)) is not None:
-        print_to_stderr(f"idea of {path}, extracted earlier and saved in {find_idea_path(path)}: {known.title}")
-        return known
-    print_to_stderr(f"extracting the idea of {path} with {settings.models.list_candidates(IDEA_OF)[0].name} (billed)")
-    check_prices_known(settings)  # the call counts against the run's budget but is not in its record
-    idea = asyncio.run(convert_text(path, open_budgeted_models(settings, MemoryLog()).make_client(0, 0)))
-    print_to_stderr(f"{idea.title}: {idea.short_hypothesis}")
-    for number, step in enumerate(idea.experiments, 1):
-        print_to_stderr(f"{number}. {step}")
-    print_to_stderr(f"saved in {find_idea_path(path)}: edit it there, or edit the text")
-    return idea

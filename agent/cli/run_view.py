@@ -12,12 +12,13 @@ from rich.console import Console
 
 from labwright.agent.cli.errors import INTERRUPTED, as_unbreakable, print_to_stderr, saving_traceback
 from labwright.agent.next_steps import estimate_remaining
+from labwright.inspector.findings import list_report_files
 from labwright.inspector.live_view import choose_view
-from labwright.inspector.render import format_remaining_estimate, format_status, format_tree, print_lines
+from labwright.inspector.render import format_remaining_estimate
 from labwright.inspector.status import build_status
+from labwright.inspector.summary import format_ending
 from labwright.inspector.tracking.sync import TrackerSync
 from labwright.inspector.tracking.tracked_runs import OpenTracker
-from labwright.inspector.tree import build_tree
 from labwright.record.event_log import EventListener
 from labwright.record.events import Event
 from labwright.record.events.search_events import PlanPrepared
@@ -26,7 +27,7 @@ from labwright.record.reducers.run_state import RunState
 
 
 def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: OpenTracker | None = None) -> int:
-    """Show and mirror a run while it is running, print its tree and status at the end, and return its exit code."""
+    """Show and mirror a run while it is running, print its result at the end, and return its exit code."""
     console = Console(file=as_unbreakable(sys.stdout))
     console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
     try:
@@ -39,9 +40,9 @@ def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: 
     except KeyboardInterrupt:  # outside the event loop, which handles signals itself
         print_to_stderr(f"interrupted; continue with: scientist resume {folder}")
         return INTERRUPTED
-    state = read_state(folder)
-    print_lines(console, format_tree(build_tree(state), ascii=not console.encoding.lower().startswith("utf")))
-    print_lines(console, format_status(build_status(str(folder), state, (), None, now=time.time(), folder=folder)))
+    ended = build_status(str(folder), read_state(folder), (), None, now=time.time(), folder=folder)
+    for line in format_ending(ended, list_report_files(folder)):
+        console.print(line, soft_wrap=True, highlight=False)
     return code
 
 

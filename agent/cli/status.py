@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from json import dumps
 from pathlib import Path
@@ -12,15 +13,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from labwright.agent.cli.commands import Logs, Status, Tree, View
+from labwright.agent.cli.commands import ListRuns, Logs, Status, Tree, View
 from labwright.agent.cli.errors import DONE, ignoring_closed_output
 from labwright.agent.cli.output import format_json
+from labwright.agent.cli.output import print_lines as print_table_lines
 from labwright.agent.next_steps import estimate_remaining, find_next_steps
 from labwright.inspector.diagnosis import diagnose_run
 from labwright.inspector.live_view import is_ascii, watch_run
 from labwright.inspector.logs import PrintedLine, read_logs
 from labwright.inspector.render import format_status, format_tree, print_lines
+from labwright.inspector.safe_text import format_age
 from labwright.inspector.status import read_status
+from labwright.inspector.summary import RunListRow, build_list_row, format_short
 from labwright.inspector.tail import find_process
 from labwright.inspector.tree import build_tree
 from labwright.record.campaign import RUNS_FOLDER, is_campaign
@@ -30,6 +34,7 @@ from labwright.record.log_reader import RecordError, drop_unreleased_rewrite, is
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
+from labwright.record.table import Table
 from labwright.record.zips import is_zip, open_run_folder, refuse_zip
 
 
@@ -80,9 +85,51 @@ def show_status(args: Status) -> int:
     )
     if args.json:
         print(format_json(found))
+    elif args.short:
+        print(format_short(found))
     else:
         print_lines(Console(), format_status(found))
     return DONE
+
+
+LIST_WIDTH = 500
+"""Names of runs are never folded, so that they can be copied; a narrow terminal wraps the lines itself."""
+
+
+def list_runs(args: ListRuns) -> int:
+    from labwright.inspector.web.run_cache import RunCollection  # reads runs as the page does
+
+    place = args.folder / RUNS_FOLDER if is_campaign(args.folder) else args.folder
+    if not place.is_dir():
+        raise UsageError(f"{place} is not a folder: give a folder of runs")
+    runs, now = RunCollection(place), time.time()
+    entries = [one for name in runs.list_names() if (one := runs.find_entry(name)) is not None]
+    rows = [build_list_row(one.status, now) for one in entries]
+    if args.json:
+        print(dumps([one.model_dump() for one in rows], indent=1))
+    elif rows:
+        print_table_lines([_build_run_table(rows)], Console(highlight=False, width=LIST_WIDTH))
+    else:
+        print(f"{place} has no runs")
+    return DONE
+
+
+def _build_run_table(rows: Sequence[RunListRow]) -> Table:
+    return Table.of(
+        ("run", "kind", "condition", "verdicts", "hours", "cost", "age"),
+        (
+            (
+                one.run,
+                one.kind,
+                one.condition if one.condition in ("done", "failed") else f"{one.condition}, {one.phase}",
+                one.verdicts or "-",
+                f"{one.hours:.2f}",
+                f"${one.usd:.2f}",
+                "-" if one.age is None else format_age(one.age),
+            )
+            for one in rows
+        ),
+    )
 
 
 def show_tree(args: Tree) -> int:

@@ -95,14 +95,16 @@ def check_experiment_packages(python: str) -> DoctorFinding:
         return make_warning(
             "experiments",
             f"{python} lacks {', '.join(missing)}: experiments cannot use them",
-            f"to install: {python} -m pip install {' '.join(missing)}",
+            "scientist doctor --fix, which installs the tested version from your own package index"
+            if missing == ["torch"]
+            else f"to install: {python} -m pip install {' '.join(missing)}",
         )
     return make_ok("experiments", ", ".join(installed))
 
 
 def check_typesetting(template: str) -> DoctorFinding:
     """Check whether papers can be built and checked, by typesetting a two-line paper with the template."""
-    install = f"on Debian: sudo apt-get install -y --no-install-recommends {TEX_PACKAGES}"
+    install = f"scientist doctor --fix, or on Debian: sudo apt-get install -y --no-install-recommends {TEX_PACKAGES}"
     missing = [name for name in TEX_PROGRAMS if shutil.which(name) is None]
     if missing:
         return make_fault(
@@ -139,6 +141,7 @@ def check_gpu(interpreter: str, device: str) -> DoctorFinding:
         why = f"torch sees no GPU; its CUDA version is {answer[0] or '-'}" if answer else ""
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         why = f"torch failed: {' '.join(str(getattr(error, 'stderr', None) or error).split())[-300:]}"
+    lacks_torch = "No module named 'torch'" in why  # reported by `check_experiment_packages`
     names = answer[1] if answer else []
     if names and device == "cpu":
         return make_warning(
@@ -149,7 +152,7 @@ def check_gpu(interpreter: str, device: str) -> DoctorFinding:
     if names:
         return make_ok("gpu", "; ".join(names))
     driver = shutil.which("nvidia-smi") is not None
-    if device == "cuda" or driver or answer is None:
+    if device == "cuda" or driver or (answer is None and not lacks_torch):
         return (make_fault if device == "cuda" else make_warning)(
             "gpu",
             f"no usable GPU: {why}; an NVIDIA driver is {'installed' if driver else 'not installed'}",

@@ -92,6 +92,18 @@ def read_idea(path: Path, index: int | None = None) -> Idea:
     return _parse_idea(ideas[position], str(path) if len(ideas) == 1 else f"{path}, idea {position}")
 
 
+def find_ignored_fields(path: Path, index: int | None = None) -> dict[str, str]:
+    """Return the fields of the idea at `index` that no run reads -> the nearest known field, or "" if none is near."""
+    raw: dict[str, Any] = _read_raw_ideas(path)[index or 0]
+    spelt = {key: key.strip().lower().replace("_", " ") for key in raw}
+    near = {
+        key: get_close_matches(name, _CANONICAL_FIELD_NAMES, 1)
+        for key, name in spelt.items()
+        if name not in _CANONICAL_FIELD_NAMES
+    }
+    return {key: _CANONICAL_FIELD_NAMES[names[0]] if names else "" for key, names in near.items()}
+
+
 def read_ideas(path: Path) -> Iterator[Idea | IdeaError]:
     """Yield every idea of a file, or the reason why it is invalid. Raises `IdeaError` if the file cannot be read."""
     ideas = _read_raw_ideas(path)

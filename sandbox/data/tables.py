@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,53 @@ def examples_from_table(frame: LoadedTable, spec: DataSpec, limit: int) -> Examp
         return add_roles(_read_text_examples(frame, features, spec), frame, spec, target)
     examples = replace(_read_features(frame, features, spec, limit), columns=tuple(features))
     return add_roles(examples, frame, spec, target)
+
+
+@dataclass(frozen=True)
+class ColumnReading:
+    """How a column of a table is read: its role, its kind (numbers, categories, dates, text), its values, and the
+    number of rows without a value."""
+
+    column: str
+    role: str
+    kind: str
+    values: str
+    missing: int
+
+
+def describe_columns(frame: LoadedTable, spec: DataSpec) -> Iterator[ColumnReading]:
+    """Yield how each column of a table is read. Raises `DatasetError`."""
+    names = list(frame.table.column_names)
+    target = find_target(names, spec)
+    roles = dict.fromkeys(spec.metric_columns, "meta") | dict.fromkeys(spec.drop, "dropped")
+    roles |= {spec.group: "group", spec.time: "time", spec.split: "split", target: "target"}
+    features = [name for name in names if name not in roles]
+    is_text = bool(spec.text) or (bool(features) and not spec.horizon and _has_one_text_feature(frame, features))
+    for name in names:
+        column = _read_column(frame, name)
+        role = roles.get(name, "feature" if not is_text or name == (spec.text or features[0]) else "left out")
+        if column.other_kind:
+            yield ColumnReading(name, role, column.other_kind, "", 0)
+            continue
+        missing = int(column.is_missing.sum())
+        if is_text and role == "feature":
+            yield ColumnReading(name, role, "text", f"{len(column.levels)} different", missing)
+        elif column.is_dates and name not in spec.categorical:
+            yield ColumnReading(name, role, "dates", f"{column.levels[0]} to {column.levels[-1]}", missing)
+        elif _is_read_as_numbers(column, role, spec) and column.numbers is not None:
+            known = column.numbers[~np.isnan(column.numbers)]
+            span = f"{known.min():.6g} to {known.max():.6g}" if len(known) else ""
+            yield ColumnReading(name, role, "numbers", span, missing)
+        else:
+            levels = column.as_categories().levels
+            kind = "classes" if role == "target" else "categories"
+            yield ColumnReading(name, role, kind, f"{len(levels)}: {format_names(levels)}", missing)
+
+
+def _is_read_as_numbers(column: TableColumn, role: str, spec: DataSpec) -> bool:
+    if role == "target":
+        return not _read_target(column, spec, (), MAX_CLASSES)[1]
+    return column.name not in spec.categorical and role not in ("group", "split", "meta")
 
 
 def _has_one_text_feature(frame: LoadedTable, features: Sequence[str]) -> bool:

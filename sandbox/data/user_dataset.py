@@ -74,6 +74,20 @@ class UserDataset:
                 raise DatasetError("it changed on the hub since the run began: set revision= to the one used then")
             return examples
 
+    def describe_columns(self) -> tuple[int, tuple[tables.ColumnReading, ...]]:
+        """Return the number of rows and how each column is read; nothing if the data are no table. Raises
+        `DatasetError`."""
+        with self.name_errors():
+            path = _resolve(self.spec.path) if self.spec.path is not None else None
+            if path is not None and _detect_kind(self.spec, path) != "table":
+                return 0, ()
+            frame = (
+                frames.load_library_dataset(self.spec, self.limit)
+                if path is None
+                else frames.LoadedTable(frames.read_table(path), literal=self.spec.literal)
+            )
+            return frame.table.num_rows, tuple(tables.describe_columns(frame, self.spec))
+
     def check_unchanged(self) -> None:
         """Raise `DatasetError` if the file or folder changed since the run began."""
         then = self.spec.sha256 if self.spec.path is not None else ""

@@ -29,13 +29,12 @@ QUERY_TIMEOUT_SECONDS = 120.0
 """Timeout for the interpreter's answer, in seconds."""
 
 _QUERY_CODE = """
-import json, platform, site, sys
+import json, platform, sys
 from importlib.metadata import distributions
-user = site.getusersitepackages() if site.ENABLE_USER_SITE else ""
 print(json.dumps({
     "version": platform.python_version(), "platform": platform.platform(),
     "prefixes": sorted({sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}),
-    "user_site": user if user in sys.path else "",
+    "site": [one for one in sys.path if one.endswith(("/site-packages", "/dist-packages"))],
     "packages": sorted({(one.metadata["Name"], one.version) for one in distributions()}, key=str),
 }))
 """
@@ -81,7 +80,7 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
         ) from error
     named = [
         *answer["prefixes"],
-        answer["user_site"],
+        *answer["site"],  # also those of a user, and those that pipx shares between programs
         *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep),
         os.environ.get("CUDA_HOME", ""),
     ]

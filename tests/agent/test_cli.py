@@ -297,8 +297,9 @@ def test_run_hands_over_what_was_asked(
     assert (settings.search.num_workers, settings.time_limit, settings.seed) == (4, 7200.0, 7)
     assert (settings.search.order, settings.search.num_drafts) == ("ticket", 2)
     out = capsys.readouterr().out
-    assert out.startswith("run folder: out/calm\n") and "paper       paper/paper.pdf" in out
-    assert "done (exit code 0)" in out
+    assert out.startswith("run folder: out/calm\n")
+    assert [line.split()[0] for line in out.splitlines()[-5:]] == ["verdicts", "paper", "page", "cost", "next"]
+    assert "paper     out/calm/paper/paper.pdf\n" in out and "scientist view out/calm\n" in out
 
 
 def test_a_run_is_named_after_time_and_idea(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

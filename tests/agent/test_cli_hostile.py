@@ -50,7 +50,7 @@ def interpreter(version: str, packages: list[str]) -> dict[str, object]:
         "version": version,
         "platform": "Linux",
         "prefixes": [],
-        "user_site": "",
+        "site": [],
         "packages": [[name, "1.0"] for name in packages],
     }
 

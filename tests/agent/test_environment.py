@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import venv
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +19,7 @@ from labwright.agent.environment import (
 )
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import RunResumed, RunStarted
-from labwright.sandbox.isolation.interpreter import format_environment
+from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
 from tests.stages.small_study import IDEA
 
 
@@ -51,3 +53,14 @@ def test_the_environment_told_is_that_of_the_interpreter_that_runs_experiments()
     assert any(one.startswith("torch ") for one in told) and any(one.startswith("scikit-learn ") for one in told)
     lines = format_environment(sys.executable).splitlines()
     assert lines[0] == f"python {sys.version.split()[0]}" and "numpy==" in " ".join(lines)
+
+
+def test_packages_that_pipx_shares_between_programs_belong_to_the_interpreter(tmp_path: Path) -> None:
+    """With pipx, ipykernel's packaging lies in a folder outside the environment, which a .pth file names."""
+    venv.create(tmp_path / "own", with_pip=False)
+    shared = tmp_path / "shared" / "lib" / "site-packages"
+    shared.mkdir(parents=True)
+    [site] = (tmp_path / "own" / "lib").glob("python3*/site-packages")
+    (site / "pipx_shared.pth").write_text(f"{shared}\n{tmp_path}\n")
+    trees = inspect_interpreter(str(tmp_path / "own" / "bin" / "python")).trees
+    assert shared in trees and tmp_path not in trees

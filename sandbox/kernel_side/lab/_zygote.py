@@ -64,7 +64,10 @@ def serve(number: int) -> NoReturn:
     faulthandler.enable(crash_log, all_threads=False)
     _child.prepare_process(crash_log)
     gc.freeze()  # exclude permanent objects from collections and from the flush of open files
-    kernel.sendall(b"\n")
+    try:
+        kernel.sendall(b"\n")
+    except BrokenPipeError:  # the kernel has ended and reports why itself
+        os._exit(0)
     walls, common = KernelWalls.from_environment(), SharedProcessState()
     while True:
         message, outputs, *_ = socket.recv_fds(kernel, 16, 2)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Install the Debian packages that are missing, when root or sudo without a password allows it; otherwise say which.
-# Never fails: without TeX a run still ends, with the paper's sources. Only a missing python3-venv stops the setup.
+# Arguments name optional programs that are installed as well, such as chromium. Never fails: without TeX a run still
+# ends, with the paper's sources.
 set -u
 missing=()
 need() { missing+=("$1"); }
@@ -12,9 +13,10 @@ has_tex ptmr8t.tfm || need texlive-fonts-recommended
 command -v latexmk >/dev/null || need latexmk
 command -v chktex >/dev/null || need chktex
 command -v bwrap >/dev/null || need bubblewrap
-"${PYTHON:-python3}" -c 'import ensurepip' 2>/dev/null || need python3-venv
+command -v git >/dev/null || need git  # for the study of a repository
+[ -z "${PYTHON:-}" ] || "$PYTHON" -c 'import ensurepip' 2>/dev/null || need python3-venv
 optional=()
-command -v chromium >/dev/null || optional+=(chromium)  # tests/inspector/browser are skipped without it
+for program in "$@"; do command -v "$program" >/dev/null || optional+=("$program"); done
 [ "${#missing[@]}${#optional[@]}" = 00 ] && exit 0
 
 as_root=()
@@ -24,7 +26,7 @@ if command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/
     apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
     install=("${apt[@]}" install -y --no-install-recommends)
     "${apt[@]}" update </dev/null || true
-    # By itself: a system that does not know this package shall still get the others.
+    # By themselves: a system that does not know these packages shall still get the others.
     [ "${#optional[@]}" = 0 ] || "${install[@]}" "${optional[@]}" </dev/null >/dev/null && optional=()
     [ "${#missing[@]}" = 0 ] || "${install[@]}" "${missing[@]}" </dev/null >/dev/null && missing=()
     [ "${#missing[@]}" = 0 ] || echo "that failed; without them papers are not typeset." >&2

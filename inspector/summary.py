@@ -1,0 +1,139 @@
+"""Short summaries of a run: five lines at its end, one line of its status, one row of a list of runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from rich.text import Text
+
+from labwright.inspector.safe_text import format_count, format_dollars, format_duration, shorten, to_plain
+from labwright.inspector.status import RunCondition, RunStatus
+from labwright.record.reducers.call_state import RoleUsage
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import StudyKind
+
+LAST_FINDINGS = ("answer", "most important", "baseline")
+"""Labels of the findings of a repository that sum up its study, best first."""
+
+
+class RunListRow(FrozenModel):
+    """One run of `scientist list`. `hours` are hours of work; `age` is seconds since the last event."""
+
+    run: str
+    kind: StudyKind
+    title: str
+    condition: RunCondition
+    phase: str
+    verdicts: str
+    hours: float
+    tokens: int
+    usd: float
+    age: float | None
+
+
+def build_list_row(status: RunStatus, now: float) -> RunListRow:
+    """Summarise a run for a list. `now` is in seconds since the epoch."""
+    last = datetime.fromisoformat(status.last_event).timestamp() if status.last_event else None
+    return RunListRow(
+        run=status.run,
+        kind=status.kind,
+        title=status.title,
+        condition=status.condition,
+        phase=status.phase,
+        verdicts=count_verdicts(status),
+        hours=round(status.elapsed / 3600, 3),
+        tokens=status.cost.input_tokens + status.cost.output_tokens,
+        usd=status.cost.usd,
+        age=None if last is None else round(max(0.0, now - last), 1),
+    )
+
+
+def count_verdicts(status: RunStatus) -> str:
+    """Count the verdicts on the confirmatory hypotheses, such as `2 supported, 1 open so far`; for the study of a
+    repository, its main finding."""
+    if status.kind != "paper":
+        return shorten(_find_main_finding(status), 60)
+    claims = [one for one in status.decisions if one.hypothesis.confirmatory]
+    counts = Counter(one.verdict for one in claims)
+    so_far = " so far" * any(not one.confirmed for one in claims)
+    return ", ".join(f"{number} {verdict}" for verdict, number in counts.items()) + so_far
+
+
+def format_short(status: RunStatus) -> str:
+    """Format a status in one line."""
+    parts = (
+        status.condition,
+        status.phase * (status.phase != "done"),
+        count_verdicts(status),
+        f"{format_duration(status.elapsed)} of work",
+        _format_cost(status.cost),
+        f"paused {status.paused}" * bool(status.paused),
+    )
+    return f"{to_plain(status.run)}: {'; '.join(part for part in parts if part)}"
+
+
+def format_ending(status: RunStatus, report: Sequence[str]) -> list[Text]:
+    """Format the five lines at the end of a run: verdicts, paper, page, cost, and what to do next. `report` lists the
+    files of the report on a repository."""
+    run = to_plain(status.run)
+    rows = (
+        ("verdicts", "; ".join(_list_verdicts(status)) or "none: nothing was decided"),
+        ("paper" if status.kind == "paper" else "report", _describe_result(status, report)),
+        ("page", f"scientist view {run}"),
+        (
+            "cost",
+            f"{_format_cost(status.cost)} for {status.cost.calls} calls to {status.model}; "
+            f"{format_duration(status.elapsed)} of work, {format_duration(status.code_seconds)} running code",
+        ),
+        ("next", describe_next_step(status)),
+    )
+    return [Text(f"{name:<10}", style="cyan") + Text(value) for name, value in rows]
+
+
+def _list_verdicts(status: RunStatus) -> Iterator[str]:
+    if status.kind != "paper":
+        yield shorten(_find_main_finding(status), 200)
+        return
+    over = any(one.confirmed for one in status.decisions)
+    for one in status.decisions:
+        kind = "" if one.confirmed else " (exploratory)" if over else " (so far)"
+        yield f"{one.verdict}{kind}: {shorten(one.hypothesis.statement, 120)}"
+
+
+def _find_main_finding(status: RunStatus) -> str:
+    found = {name: text for name, text in status.findings if name}
+    return next((f"{name}: {found[name]}" for name in LAST_FINDINGS if name in found), "")
+
+
+def _describe_result(status: RunStatus, report: Sequence[str]) -> str:
+    run = to_plain(status.run)
+    files = [f"{run}/{name}" for name in (report if status.kind != "paper" else [status.paper] if status.paper else [])]
+    result = ", ".join(map(to_plain, files)) or "none"
+    if status.condition == "done":
+        return result
+    why = f": {shorten(status.reason, 200)}" if status.reason else ""
+    how = (
+        "a DRAFT"
+        if status.condition == "draft only" and files
+        else f"{status.condition} (exit code {status.exit_code})"
+    )
+    return f"{result}; {how}{why}"
+
+
+def describe_next_step(status: RunStatus) -> str:
+    """Say what the user may do with a run that has ended."""
+    run = to_plain(status.run)
+    if status.condition == "draft only":
+        return f"scientist write {run} writes the paper again; --model NAME takes another model"
+    if status.paper is not None and "done" in (status.condition, status.phase):
+        return (
+            f"scientist trace {run} NUMBER shows the source of a printed number; scientist reproduce {run} repeats them"
+        )
+    return status.next
+
+
+def _format_cost(cost: RoleUsage) -> str:
+    tokens = cost.input_tokens + cost.output_tokens
+    return f"{format_dollars(cost.usd, cost.unpriced)}" + (f", {format_count(tokens)} tokens" if tokens else "")
