@@ -25,6 +25,7 @@ from typing import Literal
 
 from labwright.record.schema.cell import Cell
 from labwright.sandbox.cell_runner import execute
+from labwright.sandbox.cell_scheduler import RunningCell
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.limits import compute_limits
@@ -90,7 +91,7 @@ async def measure_start(settings: SandboxSettings, place: Path) -> dict[str, flo
         await kernel.start()
         started = clock()
         memory = measure_use(list_process_tree(kernel.pid))
-        await execute(kernel, make_script("pass", kernel), compute_limits(settings, slots=1))
+        await execute(kernel, make_script("pass", kernel), compute_limits(settings, slots=1), RunningCell())
         executed = clock()
         kernel.kill()
         return {
@@ -107,7 +108,7 @@ async def measure_stubborn(code: str, settings: SandboxSettings, place: Path) ->
         await kernel.start()
         began = time.perf_counter()
         running = asyncio.create_task(
-            execute(kernel, make_script(code, kernel, 0.5), compute_limits(settings, slots=1))
+            execute(kernel, make_script(code, kernel, 0.5), compute_limits(settings, slots=1), RunningCell())
         )
         await asyncio.sleep(0.45)
         before = list_process_tree(kernel.pid)

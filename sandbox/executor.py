@@ -15,7 +15,7 @@ from labwright.record.repository_source import CODE_FILE
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement, ResourceNeeds
 from labwright.record.untrusted_files import BadFile, remove_path, remove_tree
 from labwright.sandbox.cell_runner import CellRunner, KernelWorker, get_scoring_folder
-from labwright.sandbox.cell_scheduler import CellStream, CellWorker
+from labwright.sandbox.cell_scheduler import CellStream, CellWorker, RunningCell
 from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.gpu_leases import GpuLeases, open_gpu_leases
@@ -77,11 +77,7 @@ class LocalExecutor:
         self.isolation = determine_isolation(settings)
         """How code is isolated on this machine."""
         config = KernelConfig(
-            settings,
-            self.isolation,
-            cache.absolute(),
-            secret=tuple(path.absolute() for path in (labels, *secret)),
-            packages=lambda: self.packages.folder if self.packages else None,
+            settings, self.isolation, cache.absolute(), secret=tuple(path.absolute() for path in (labels, *secret))
         )
         remove_tree(get_scoring_folder(config), ignore_errors=True)
         self.config = config
@@ -100,6 +96,7 @@ class LocalExecutor:
             collector=ResultCollector(labels, config.cache, settings.artifact_bytes, self.grade),
             meter=MemoryMeter(self._gpus.nvml, alone=self._gpus.is_alone),
             subjects=subjects,
+            get_packages=lambda: self.packages and self.packages.folder,
         )
         self.subjects = subjects
         """Language models that experiments may query; they are closed together with the executor."""
@@ -142,7 +139,7 @@ class LocalExecutor:
 
     async def run_command(self, job: CommandJob) -> CommandOutcome:
         """Run a repository command to its end. Raises `ExecutorError`."""
-        return await self._run_in_slot(lambda: self.runner.run_repository_command(job))
+        return await self._run_in_slot(lambda: self.runner.run_repository_command(job, RunningCell()))
 
     async def evaluate(self, folder: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         tasks = await asyncio.to_thread(

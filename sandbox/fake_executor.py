@@ -110,7 +110,7 @@ class FakeExecutor:
         if not job.watched:
             await self._pause(taken)
         progress = ExecutionProgress(clock() - began, 0.0, ended=True) if job.watched else None
-        if running.stop_reason is not None and running.stop_reason.done() and seconds is not None:
+        if running.stop_reason.done() and seconds is not None:
             failure = Failure(kind="hopeless", message=running.stop_reason.result())
             result = CellResult(cell=cell, seconds=seconds, failure=failure)
         elif delay > order.limit:
@@ -144,7 +144,6 @@ class FakeExecutor:
         """Report progress until the code has taken `delay` seconds (return None), or is stopped (return its
         seconds)."""
         seconds = 0.0
-        assert running.stop_reason is not None
         while seconds < delay:
             await self._pause(min(self._watch_seconds, delay - seconds))
             seconds = min(seconds + self._watch_seconds, delay)

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from labwright.record.untrusted_files import BadFile
+from labwright.record.untrusted_files import BadFile, remove_tree
 from labwright.sandbox.archives import pack_archive, unpack_archive
 from labwright.sandbox.cluster.machines import import_ray
 
@@ -21,10 +21,14 @@ _INLINE_BYTES = 2**16
 
 
 class SentFolder(NamedTuple):
-    """The parts of an archive, by reference to the object store unless they are small, and the sha256 of the whole."""
+    """A folder, or a folder with one file."""
 
     parts: list[Any]
+    """The parts of an archive, by reference to the object store unless they are small."""
     sha256: str
+    """Hash of the whole archive."""
+    file: str
+    """Name of the file; empty for a folder."""
 
 
 def send_folder(folder: Path, scratch: Path, *, max_bytes: int = 2**60, **options: Any) -> SentFolder:
@@ -36,11 +40,11 @@ def send_folder(folder: Path, scratch: Path, *, max_bytes: int = 2**60, **option
         while part := archive.read(_CHUNK_BYTES):
             digest.update(part)
             parts.append(part if len(part) < _INLINE_BYTES else ray.put(part))
-    return SentFolder(parts, digest.hexdigest())
+    return SentFolder(parts, digest.hexdigest(), "" if folder.is_dir() else folder.name)
 
 
 def receive_folder(sent: SentFolder, folder: Path, scratch: Path, *, max_bytes: int = 2**62) -> None:
-    """Write what was sent to a folder. Raises `BadFile`, also if it was damaged on the way, `OSError`, `RayError`."""
+    """Replace a folder by what was sent. Raises `BadFile`, also if it was damaged on the way, `OSError`, `RayError`."""
     digest = hashlib.sha256()
     with tempfile.NamedTemporaryFile(dir=scratch) as archive:
         for reference in sent.parts:
@@ -50,4 +54,5 @@ def receive_folder(sent: SentFolder, folder: Path, scratch: Path, *, max_bytes: 
         archive.flush()
         if digest.hexdigest() != sent.sha256:
             raise BadFile("the archive was damaged on the way")
+        remove_tree(folder)
         unpack_archive(Path(archive.name), folder, max_bytes=max_bytes)

@@ -48,21 +48,22 @@ class ResourceLimits:
     tasks: int
 
 
-def compute_limits(settings: SandboxSettings, *, slots: int) -> ResourceLimits:
-    """Compute the limits of one experiment if `slots` experiments may run at the same time."""
+def compute_limits(settings: SandboxSettings, *, slots: int, machine_bytes: int | None = None) -> ResourceLimits:
+    """Compute the limits of one experiment if `slots` experiments may run at the same time on a machine with this much
+    memory, by default this machine."""
     memory = (
         settings.memory_gb * 1e9
         if settings.memory_gb is not None
-        else DEFAULT_MEMORY_SHARE * read_machine_memory() / slots
+        else DEFAULT_MEMORY_SHARE * (machine_bytes or read_machine_memory()) / slots
     )
     return ResourceLimits(memory_bytes=int(memory), disk_bytes=int(settings.disk_gb * 1e9), tasks=settings.tasks)
 
 
-def compute_cell_capacity(settings: SandboxSettings, gpus: int) -> ResourceNeeds:
-    """Return the maximum resources of one cell on this machine with `gpus` GPUs, if it runs alone."""
-    return ResourceNeeds(
-        gpus=gpus, hours=settings.timeout / 3600, memory_gb=compute_limits(settings, slots=1).memory_bytes / 1e9
-    )
+def compute_cell_capacity(settings: SandboxSettings, gpus: int, machine_bytes: int | None = None) -> ResourceNeeds:
+    """Return the maximum resources of one cell, if it runs alone, on a machine with `gpus` GPUs and this much memory,
+    by default this machine's."""
+    limits = compute_limits(settings, slots=1, machine_bytes=machine_bytes)
+    return ResourceNeeds(gpus=gpus, hours=settings.timeout / 3600, memory_gb=limits.memory_bytes / 1e9)
 
 
 def read_machine_memory() -> int:

@@ -13,7 +13,7 @@ import functools
 import os
 import re
 import site
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,23 +87,24 @@ class KernelConfig:
     isolation: IsolationStatus
     cache: Path
     secret: tuple[Path, ...] = ()
-    packages: Callable[[], Path | None] = lambda: None
 
 
 @dataclass(frozen=True)
 class KernelStartOptions:
-    """The resources that a kernel gets at its start: readable paths, GPUs, and modules to preload."""
+    """The resources that a kernel gets at its start: readable paths, GPUs, modules to preload, and a folder of
+    additional packages."""
 
     readable: tuple[Path, ...] = ()
     gpus: tuple[GpuDevice, ...] = ()
     modules: tuple[str, ...] = ()
+    packages: Path | None = None
 
 
 def build_kernel_sandbox(
     config: KernelConfig, start: KernelStartOptions, *, folder: Path, folder_inside: Path, scratch: ScratchFolder
 ) -> SandboxSpec:
     """Build the sandbox of one kernel, whose code sees its folder as `folder_inside`. Raises `ExecutorError`."""
-    packages = config.packages()
+    packages = start.packages
     trees = (
         *inspect_interpreter(config.settings.python).trees,
         *map(Path, config.settings.readable),
@@ -189,7 +190,7 @@ def build_kernel_environment(
         "LAB_WALLS": str(int(config.isolation.between_cells)),
         "LAB_NETWORK": settings.network,
         "LAB_MODULES": ",".join(start.modules),
-        "LAB_PACKAGES": str(config.packages() or ""),
+        "LAB_PACKAGES": str(start.packages or ""),
     }
     if site.ENABLE_USER_SITE:  # located through HOME, which is changed above
         environment["PYTHONUSERBASE"] = site.getuserbase()

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.nodes import Failure
 from labwright.record.schema.repository import split_folder
 from labwright.record.untrusted_files import BadFile, make_folder, open_regular, read_status, write_file
@@ -86,6 +87,9 @@ class CommandJob:
     """Read-only folders that large files of the checkout link to, at the same path inside the sandbox."""
     resume: tuple[str, ...] = ()
     """Command that resumes after a timeout or crash, in the same folder; empty: none."""
+    needs: ResourceNeeds = field(default_factory=ResourceNeeds)
+    alone: bool = False
+    """Whether it may use the whole machine."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -165,10 +164,10 @@ class CommandWorker:
                 environment=self.repository.environment.command_environment,
                 readable=(large_files, HOOK_FOLDER),
                 resume=resume,
+                needs=order.task.needs,
+                alone=order.alone,
             ),
-            order.task.needs,
-            alone=order.alone,
-            on_start=lambda: running.mark_started(time.monotonic()),
+            running,
         )
         if code.traced:
             copy_trace(checkout, folder)
