@@ -10,7 +10,6 @@ reach of the kernel only while the cell runs, so no cell sees the files of anoth
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import json
 import os
@@ -618,8 +617,8 @@ class ScriptRun:
 
 def _parse_zygote_reply(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the zygote's report on its cell; if it is not valid, an error based on the kernel's own reply."""
-    with suppress(KeyError, TypeError, ValueError, SyntaxError, RecursionError, AttributeError):
-        report: dict[str, Any] = json.loads(ast.literal_eval(answer["user_expressions"]["ran"]["data"]["text/plain"]))
+    with suppress(KeyError, TypeError, ValueError, RecursionError, AttributeError):
+        report: dict[str, Any] = json.loads(answer["user_expressions"]["ran"])
         counted: dict[str, Any] = report.get("training") or {}
         answer = {
             "status": report["status"],

@@ -120,14 +120,14 @@ class Kernel:
                     command,
                     wrapped=self.config.isolation.is_on,
                     cwd=self.folder,
-                    env={**environment, "JPY_PARENT_PID": str(os.getpid())},  # ipykernel ends with this process
+                    env=environment,
                     stdout=subprocess.DEVNULL,
                     stderr=log,
                 )
         except OSError as error:
             raise ExecutorError(f"cannot start a kernel with {settings.python!r}: {error}") from error
         await to_thread(self._process.read_first_pid)
-        client.start_channels(stdin=False, hb=False)
+        client.start_channels(stdin=False, hb=False, control=False)
         await self._wait_until_ready()
 
     def kill(self) -> None:
@@ -147,7 +147,7 @@ class Kernel:
 
     def _build_command_line(self) -> list[str]:
         """Build the command line of the kernel, in its sandbox if there is one."""
-        command = [self.config.settings.python, str(KERNEL_SIDE / "bootstrap.py"), "-f", str(self._scratch.connection)]
+        command = [self.config.settings.python, str(KERNEL_SIDE / "bootstrap.py"), str(self._scratch.connection)]
         if not self.config.isolation.is_on:
             return command
         folders = {"folder": self.folder, "folder_inside": self.folder_inside}
@@ -216,7 +216,7 @@ class Kernel:
 
     def send_request(self) -> str:
         """Ask the kernel to run the job in the job file and report the result; return the request's id."""
-        return self._client.execute("", store_history=False, allow_stdin=False, user_expressions={"ran": "__run__()"})
+        return self._client.execute("", store_history=False, allow_stdin=False)
 
     async def wait_for_reply(self, request: str) -> dict[str, Any]:
         """Return the content of the reply to a request."""

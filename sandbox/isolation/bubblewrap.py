@@ -87,7 +87,6 @@ def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
     capable = [word for name in names for word in ("--cap-add", f"CAP_{name}")]
     guard = [sandbox.guard, "-I", "-S", str(WALLS_SCRIPT)] if sandbox.guard else []
     guard += ["--with-host"] if guard and sandbox.with_host else []
-    # JPY_PARENT_PID would make ipykernel wait for a process that it cannot see.
     return [
         BWRAP_PROGRAM,
         "--die-with-parent",
@@ -104,8 +103,6 @@ def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
         "ALL",
         *(["--as-pid-1"] if sandbox.has_inner_walls else ()),
         *(capable if sandbox.has_inner_walls or guard else ()),
-        "--unsetenv",
-        "JPY_PARENT_PID",
         *_system_arguments(sandbox),
         *_tree_arguments(sandbox),
         *(["--ro-bind", str(WALLS_SCRIPT), str(WALLS_SCRIPT)] if guard else ()),

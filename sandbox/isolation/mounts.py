@@ -183,7 +183,6 @@ def build_kernel_environment(
         "LAB_DETERMINISTIC": str(int(settings.deterministic)),
         "MPLCONFIGDIR": str(cache / "matplotlib"),
         "XDG_CACHE_HOME": str(cache),
-        "IPYTHONDIR": f"{tmp}/.ipython",
         "JUPYTER_RUNTIME_DIR": tmp,
         "JUPYTER_CONFIG_DIR": f"{tmp}/.jupyter",
         "JUPYTER_DATA_DIR": f"{tmp}/.jupyter",
