@@ -18,7 +18,7 @@ from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
 from labwright.record.yaml_text import load_yaml
 from labwright.sandbox.hub import HubOffers
-from labwright.sandbox.packages.package_store import RunPackages
+from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import parse_scorers
 from labwright.stages.data_planning import find_given_plan_faults
 

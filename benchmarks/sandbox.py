@@ -28,10 +28,8 @@ from labwright.sandbox.cell_runner import execute
 from labwright.sandbox.cell_scheduler import RunningCell
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.limits import compute_limits
-from labwright.sandbox.isolation.mounts import KernelConfig
-from labwright.sandbox.isolation.probe import determine_isolation
-from labwright.sandbox.isolation.processes import list_process_tree, measure_use
+from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
+from labwright.sandbox.isolation.processes import compute_limits, list_process_tree, measure_use
 from labwright.sandbox.job import CellTask, Job, measure_all
 from labwright.sandbox.kernels import Kernel
 from labwright.sandbox.settings import SandboxSettings

@@ -36,32 +36,35 @@ from labwright.record.untrusted_files import (
 from labwright.sandbox import monitor
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
 from labwright.sandbox.errors import ExecutorError, GpuError, SubmissionRefused
-from labwright.sandbox.failures import (
+from labwright.sandbox.gpus import GpuLease, GpuLeases
+from labwright.sandbox.isolation.bubblewrap import KernelConfig, KernelStartOptions
+from labwright.sandbox.isolation.processes import ResourceLimits, compute_limits, count_oom_kills
+from labwright.sandbox.job import CellResult, ExecutionProgress, Job
+from labwright.sandbox.kernels import Kernel, choose_modules
+from labwright.sandbox.llm_attribution import attribute_answers
+from labwright.sandbox.llm_gateway import LlmGateway, LlmSession, serve_session
+from labwright.sandbox.monitor import MemoryMeter, PeakUsage, ProgressReader, read_curves
+from labwright.sandbox.output import (
+    MAX_KEPT_CHARS,
+    MAX_PRINTED_CHARS,
+    LiveOutput,
+    Transcript,
     failure_from_death,
     failure_from_exception,
     failure_from_flood,
     failure_from_timeout,
     strip_colours,
 )
-from labwright.sandbox.gpu_leases import GpuLease, GpuLeases
-from labwright.sandbox.isolation.limits import ResourceLimits, compute_limits, count_oom_kills
-from labwright.sandbox.isolation.mounts import KernelConfig, KernelStartOptions
-from labwright.sandbox.job import CellResult, ExecutionProgress, Job
-from labwright.sandbox.kernels import Kernel, choose_modules
-from labwright.sandbox.llm_attribution import attribute_answers
-from labwright.sandbox.llm_gateway import LlmGateway, LlmSession, serve_session
-from labwright.sandbox.monitor import MemoryMeter, PeakUsage, ProgressReader, read_curves
-from labwright.sandbox.output import MAX_KEPT_CHARS, MAX_PRINTED_CHARS, LiveOutput, Transcript
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome, run_command
 from labwright.sandbox.results import KernelExecution, ResultCollector, build_result, failure_from_error, with_failure
-from labwright.sandbox.scorer_tasks import (
+from labwright.sandbox.scorers import (
     SCORER_ENTRY,
     ScorerTask,
     build_scorer_tasks,
     prepare_scorer_folder,
+    read_frozen_scorers,
     read_scores,
 )
-from labwright.sandbox.scorers import read_frozen_scorers
 from labwright.sandbox.scoring import read_submitted
 from labwright.sandbox.workspace import CELLS_FOLDER, KernelScript, copy_view, prepare_workspace
 

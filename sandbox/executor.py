@@ -18,22 +18,18 @@ from labwright.sandbox.cell_runner import CellRunner, KernelWorker, get_scoring_
 from labwright.sandbox.cell_scheduler import CellStream, CellWorker, RunningCell
 from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.gpu_leases import GpuLeases, open_gpu_leases
-from labwright.sandbox.gpus import describe_devices, read_cuda_visible_devices
-from labwright.sandbox.isolation.limits import compute_cell_capacity
-from labwright.sandbox.isolation.mounts import KernelConfig
-from labwright.sandbox.isolation.probe import determine_isolation
-from labwright.sandbox.isolation.scratch import remove_stale
+from labwright.sandbox.gpus import GpuLeases, describe_devices, open_gpu_leases, read_cuda_visible_devices
+from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
+from labwright.sandbox.isolation.processes import compute_cell_capacity, remove_stale
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.monitor import MemoryMeter
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
-from labwright.sandbox.packages.package_store import PackageOverlay
+from labwright.sandbox.packages import PackageOverlay
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.command_cells import CommandWorker, StudyRepository
 from labwright.sandbox.results import ResultCollector
-from labwright.sandbox.scorer_tasks import build_scorer_tasks
-from labwright.sandbox.scorers import read_frozen_scorers
+from labwright.sandbox.scorers import build_scorer_tasks, read_frozen_scorers
 from labwright.sandbox.scoring import read_sealed
 from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.slots import Slots

@@ -1,8 +1,8 @@
 """Start, communicate with and kill Jupyter kernels, in a sandbox if code is isolated.
 
 Guarantees: `kill` leaves no process of a kernel (without a sandbox, no process that can be found; see
-`sandbox.isolation.processes`). The environment is an allow-list (`sandbox.isolation.mounts`); limits are
-described in `sandbox.isolation.limits`.
+`sandbox.isolation.processes`). The environment is an allow-list (`sandbox.isolation.bubblewrap`); limits are
+described in `sandbox.isolation.processes`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,23 @@ from typing import Any
 
 from labwright.record.untrusted_files import MAX_HASHED_BYTES, BadFile, open_regular, read_file, remove_path
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.isolation.bubblewrap import build_command
-from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group, enter_task_group
-from labwright.sandbox.isolation.mounts import (
+from labwright.sandbox.isolation.bubblewrap import (
     KERNEL_SIDE,
     KernelConfig,
     KernelStartOptions,
+    build_command,
     build_kernel_environment,
     build_kernel_sandbox,
 )
-from labwright.sandbox.isolation.processes import SandboxedProcess
-from labwright.sandbox.isolation.scratch import ScratchFolder
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.isolation.processes import (
+    ResourceLimits,
+    SandboxedProcess,
+    ScratchFolder,
+    Watchdog,
+    create_task_group,
+    enter_task_group,
+)
 
 KERNEL_FOLDER = Path("/experiment")
 """Path of the working folder inside the sandbox, so that printed paths do not depend on the machine."""

@@ -26,8 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from labwright.record.untrusted_files import MAX_FILE_BYTES, BadFile, FolderRef, OpenFolder, open_regular, read_status
 from labwright.sandbox.errors import GpuError
-from labwright.sandbox.gpu_leases import GpuLease
-from labwright.sandbox.gpus import Nvml
+from labwright.sandbox.gpus import GpuLease, Nvml
 from labwright.sandbox.isolation.processes import list_process_tree, read_proportional_bytes
 from labwright.sandbox.job import MEASUREMENTS, ExecutionProgress, LoggedPoint
 

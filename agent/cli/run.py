@@ -45,7 +45,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.idea import Idea, read_idea
 from labwright.sandbox.hub import fetch_model, parse_pretrained
 from labwright.sandbox.metrics import METRICS
-from labwright.sandbox.packages.package_store import restore_packages
+from labwright.sandbox.packages import restore_packages
 from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.stages.data_planning import find_unmet_needs
 from labwright.stages.ideation.idea_import import convert_text, find_idea_path, is_text_path, read_kept_idea, read_text

@@ -1,4 +1,5 @@
-"""Run cells and commands on a machine of the cluster, in the same kernels as on a single machine.
+"""Run cells and commands on a machine of the cluster, in the same kernels as on a single machine. Folders and files
+travel by Ray's object store; what arrives is verified by its sha256, and has the times of the receiving file system.
 
 One actor serves a machine. Its processes are started by the one thread of its event loop, which lives as long as the
 actor, because bubblewrap ends with the thread that started it: a killed actor leaves no process in a sandbox. Labels
@@ -8,7 +9,9 @@ never reach it. Limits: without a sandbox, a command may outlive its killed acto
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import socket
+import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,20 +19,63 @@ from typing import Any, NamedTuple
 
 from labwright.record.untrusted_files import BadFile, make_harmless, remove_path, remove_tree
 from labwright.sandbox import monitor
+from labwright.sandbox.archives import pack_archive, unpack_archive
 from labwright.sandbox.cell_runner import KernelHost
 from labwright.sandbox.cell_scheduler import RunningCell
-from labwright.sandbox.cluster.machines import adapt_settings, open_machine_gpus
-from labwright.sandbox.cluster.sent_folders import SentFolder, receive_folder, send_folder
-from labwright.sandbox.content_store import default_store_root
+from labwright.sandbox.cluster.machines import adapt_settings, import_ray, open_machine_gpus
+from labwright.sandbox.content_store import default_store_root, read_file_time
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.file_clock import read_file_time
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.scratch import ScratchFolder, remove_stale
+from labwright.sandbox.isolation.processes import ScratchFolder, remove_stale
 from labwright.sandbox.job import CellStarted, Event
 from labwright.sandbox.repository.command import CommandJob
 from labwright.sandbox.results import failure_from_error
 from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.workspace import KernelScript
+
+_CHUNK_BYTES = 32 * 2**20
+"""Bytes per object of Ray's object store."""
+_INLINE_BYTES = 2**16
+"""A smaller part travels in the message itself."""
+
+
+class SentFolder(NamedTuple):
+    """A folder, or a folder with one file."""
+
+    parts: list[Any]
+    """The parts of an archive, by reference to the object store unless they are small."""
+    sha256: str
+    """Hash of the whole archive."""
+    file: str
+    """Name of the file; empty for a folder."""
+
+
+def send_folder(folder: Path, scratch: Path, *, max_bytes: int = 2**60, **options: Any) -> SentFolder:
+    """Put a folder or file into the object store; `options` are those of `pack_archive`. `scratch` is a folder for
+    temporary files. Raises `BadFile`, `OSError`, `RayError`."""
+    ray, parts, digest = import_ray(), list[Any](), hashlib.sha256()
+    with tempfile.NamedTemporaryFile(dir=scratch) as archive:
+        pack_archive(folder, Path(archive.name), max_bytes=max_bytes, **options)
+        while part := archive.read(_CHUNK_BYTES):
+            digest.update(part)
+            parts.append(part if len(part) < _INLINE_BYTES else ray.put(part))
+    return SentFolder(parts, digest.hexdigest(), "" if folder.is_dir() else folder.name)
+
+
+def receive_folder(sent: SentFolder, folder: Path, scratch: Path, *, max_bytes: int = 2**62) -> None:
+    """Replace a folder by what was sent. Raises `BadFile`, also if it was damaged on the way, `OSError`, `RayError`."""
+    digest = hashlib.sha256()
+    with tempfile.NamedTemporaryFile(dir=scratch) as archive:
+        for reference in sent.parts:
+            part: bytes = reference if isinstance(reference, bytes) else import_ray().get(reference)
+            digest.update(part)
+            archive.write(part)
+        archive.flush()
+        if digest.hexdigest() != sent.sha256:
+            raise BadFile("the archive was damaged on the way")
+        remove_tree(folder)
+        unpack_archive(Path(archive.name), folder, max_bytes=max_bytes)
+
 
 NEWS_SECONDS = 1.0
 """Interval between messages to the head, which also are signs of life, in seconds."""

@@ -25,7 +25,7 @@ from labwright.record.untrusted_files import BadFile
 from labwright.sandbox import monitor
 from labwright.sandbox.cell_runner import CellHost, CellRunner
 from labwright.sandbox.cell_scheduler import RunningCell
-from labwright.sandbox.cluster.actor import MachineActor, RemoteWork, WorkEnded
+from labwright.sandbox.cluster.actor import MachineActor, RemoteWork, SentFolder, WorkEnded, receive_folder, send_folder
 from labwright.sandbox.cluster.machines import (
     MachineFacts,
     compute_max_cell_capacity,
@@ -35,13 +35,11 @@ from labwright.sandbox.cluster.machines import (
     list_machines,
     pin_to_node,
 )
-from labwright.sandbox.cluster.sent_folders import SentFolder, receive_folder, send_folder
+from labwright.sandbox.content_store import read_file_time
 from labwright.sandbox.errors import ClusterDown, ExecutorError, WorkerLost
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.file_clock import read_file_time
-from labwright.sandbox.gpu_leases import GpuLeases
-from labwright.sandbox.gpus import describe_devices
-from labwright.sandbox.isolation.limits import compute_limits
+from labwright.sandbox.gpus import GpuLeases, describe_devices
+from labwright.sandbox.isolation.processes import compute_limits
 from labwright.sandbox.job import CellProgress, CellStarted, Job
 from labwright.sandbox.output import Transcript
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome

@@ -25,11 +25,10 @@ from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.whole_numbers import parse_whole_number
 from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint, hash_path
 from labwright.sandbox.errors import ClusterError
-from labwright.sandbox.gpu_leases import GpuLeases, open_gpu_leases
-from labwright.sandbox.gpus import GpuDevice
+from labwright.sandbox.gpus import GpuDevice, GpuLeases, open_gpu_leases
+from labwright.sandbox.isolation.bubblewrap import determine_isolation
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.limits import compute_cell_capacity, read_machine_memory
-from labwright.sandbox.isolation.probe import determine_isolation
+from labwright.sandbox.isolation.processes import compute_cell_capacity, read_machine_memory
 from labwright.sandbox.settings import SandboxSettings
 
 _CONNECT_SECONDS = 3.0

@@ -40,8 +40,8 @@ from labwright.record.untrusted_files import (
 )
 from labwright.sandbox.cell_runner import CellRunner
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
+from labwright.sandbox.content_store import wait_for_next_time
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
-from labwright.sandbox.file_clock import wait_for_next_time
 from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS, CellResult, Job
 from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput

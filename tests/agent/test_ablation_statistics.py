@@ -14,7 +14,7 @@ import pytest
 from labwright.agent.cli import main
 from labwright.record.claims.part_effects import FIRST_FRESH_SEED
 from labwright.record.log_reader import read_state
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.repositories import make_repository
 
 pytestmark = [

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from labwright.record.log_reader import read_state
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.repositories import FILES, make_repository
 
 pytestmark = [

@@ -18,16 +18,16 @@ from labwright.sandbox.environment_fingerprint import (
     hash_path,
 )
 from labwright.sandbox.gpus import GpuDevice
-from labwright.sandbox.isolation.interpreter import InterpreterInfo, inspect_interpreter
-from labwright.sandbox.isolation.mounts import (
+from labwright.sandbox.isolation.bubblewrap import (
     KERNEL_SIDE,
+    IsolationStatus,
     KernelConfig,
     KernelStartOptions,
     build_kernel_environment,
     build_kernel_sandbox,
 )
-from labwright.sandbox.isolation.probe import IsolationStatus
-from labwright.sandbox.isolation.scratch import ScratchFolder
+from labwright.sandbox.isolation.interpreter import InterpreterInfo, inspect_interpreter
+from labwright.sandbox.isolation.processes import ScratchFolder
 from labwright.sandbox.repository.environment import build_environment
 from labwright.sandbox.settings import SandboxSettings
 

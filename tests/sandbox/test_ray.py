@@ -25,10 +25,9 @@ from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
 from labwright.record.untrusted_files import BadFile
 from labwright.sandbox.cluster import executor as cluster_executor
-from labwright.sandbox.cluster.actor import MachineActor, RemoteWork
+from labwright.sandbox.cluster.actor import MachineActor, RemoteWork, SentFolder, receive_folder, send_folder
 from labwright.sandbox.cluster.executor import RayExecutor, build_bundle
 from labwright.sandbox.cluster.machines import check_address, describe_conditions, describe_machine, list_machines
-from labwright.sandbox.cluster.sent_folders import SentFolder, receive_folder, send_folder
 from labwright.sandbox.content_store import compute_key
 from labwright.sandbox.errors import ClusterDown, ClusterError, ExecutorError
 from labwright.sandbox.executor import LocalExecutor

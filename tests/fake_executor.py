@@ -1,6 +1,6 @@
 """An executor that runs no code, and GPUs that do not exist; both behave as scripted.
 
-It is used for benchmarks of the search, for tests, and to try GPU settings on a machine without a GPU.
+It is used for benchmarks of the search and for tests, also of GPU settings on a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from labwright.record.schema.data_plan import Measurement, ResourceNeeds
 from labwright.record.schema.nodes import Failure
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, CellStream, RunningCell
 from labwright.sandbox.errors import ExecutorError, GpuError
-from labwright.sandbox.failures import failure_from_timeout
 from labwright.sandbox.gpus import GpuDevice
 from labwright.sandbox.job import CellResult, ExecutionProgress, Job, JobOutcome
+from labwright.sandbox.output import failure_from_timeout
 from labwright.sandbox.slots import Slots
 from labwright.sandbox.workspace import CELLS_FOLDER
 
