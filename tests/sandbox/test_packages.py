@@ -18,6 +18,7 @@ from pydantic_ai.models import override_allow_model_requests
 
 from labwright.agent.cli import main
 from labwright.agent.environment import format_environment
+from labwright.sandbox import packages as packages_module
 from labwright.sandbox.content_store import ContentStore
 from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
 from labwright.sandbox.errors import PackageError
@@ -32,7 +33,6 @@ from labwright.sandbox.packages import (
     Uv,
     get_torch_backend_option,
     lock_packages,
-    packages,
     parse_allowed,
     parse_requirements,
     read_pip_options,
@@ -173,7 +173,7 @@ def test_other_bytes_under_the_same_version_are_refused(index: PackageIndex, tmp
 def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
     index: PackageIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, make = list[Path](), packages._install_lock  # pyright: ignore[reportPrivateUsage]
+    made, make = list[Path](), packages_module._install_lock  # pyright: ignore[reportPrivateUsage]
 
     def counted(lock: PackageLock, store: ContentStore, settings: SandboxSettings) -> str:
         made.append(store.root)
