@@ -179,7 +179,7 @@ def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
         made.append(store.root)
         return make(lock, store, settings)
 
-    monkeypatch.setattr(packages, "_install_lock", counted)
+    monkeypatch.setattr(packages_module, "_install_lock", counted)
     with ThreadPoolExecutor(2) as both:
         folders = [one.folder for one in both.map(installed, ["tiny"] * 2)]
     assert folders[0] == folders[1] and len(made) == 1
@@ -349,7 +349,7 @@ def test_another_interpreter_that_lacks_what_a_lock_rests_on_is_refused(
     (tmp_path / "packages.lock").write_text(overlay.lock.text)
     there = inspect_interpreter(SETTINGS.python)
     without = replace(there, packages={name: one for name, one in there.packages.items() if name != "numpy"})
-    monkeypatch.setattr(packages, "inspect_interpreter", {SETTINGS.python: without}.__getitem__)
+    monkeypatch.setattr(packages_module, "inspect_interpreter", {SETTINGS.python: without}.__getitem__)
     with pytest.raises(PackageError, match=r"tiny needs numpy>=1, but sandbox\.python lacks it: install it there"):
         restore_packages(overlay.installed, tmp_path / "packages.lock", SETTINGS)
 
