@@ -106,11 +106,9 @@ class ContentStore:
         """Return the entries whose contents do not match their key."""
         return [one for one in self.iterate_entries() if compute_key(self._content_path(one.key)) != one.key]
 
-    def prune(self, *, unused: float, now: float | None = None) -> list[StoreEntry]:
+    def prune(self, *, unused: float) -> list[StoreEntry]:
         """Remove entries that were not used for `unused` seconds, and unfinished ones; return the removed entries."""
-        if now is None:
-            now = read_file_time(self.root.resolve()) if self.root.is_dir() else 0.0
-        since = now - unused
+        since = (read_file_time(self.root.resolve()) if self.root.is_dir() else 0.0) - unused
         gone = [one for one in self.iterate_entries() if one.used <= since]
         for one in gone:
             remove_tree(self.root / one.key, ignore_errors=True)

@@ -443,9 +443,9 @@ def find_target(names: Sequence[str], spec: DataSpec) -> str:
     return usual[0]
 
 
-def format_names(names: Sequence[str], max_names: int = 12) -> str:
-    """Format up to `max_names` names for a message."""
-    return ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
+def format_names(names: Sequence[str]) -> str:
+    """Format up to 12 names for a message."""
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
 # --- the datasets library -------------------------------------------------------------------------------------------
