@@ -78,8 +78,7 @@ class LocalExecutor:
         remove_tree(get_scoring_folder(config), ignore_errors=True)
         self.config = config
         """Configuration of all kernels."""
-        self._settings, self._scorers = settings, scorers
-        self._gpus = gpus or open_gpu_leases(settings, read_cuda_visible_devices())
+        gpus = gpus or open_gpu_leases(settings, read_cuda_visible_devices())
         models = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
         self.slot_pool = Slots(slots, shared)
         self.runner = CellRunner(
@@ -88,9 +87,9 @@ class LocalExecutor:
             views,
             scorers=scorers,
             pretrained=models,
-            gpus=self._gpus,
+            gpus=gpus,
             collector=ResultCollector(labels, config.cache, settings.artifact_bytes, self.grade),
-            meter=MemoryMeter(self._gpus.nvml, alone=self._gpus.is_alone),
+            meter=MemoryMeter(gpus.nvml, alone=gpus.is_alone),
             subjects=subjects,
             get_packages=lambda: self.packages and self.packages.folder,
         )
@@ -104,9 +103,8 @@ class LocalExecutor:
     @property
     def device(self) -> str:
         """The device behind `lab.device`, as described in prompts."""
-        return describe_devices(
-            self._gpus.devices, each=self._settings.gpus_per_node, shared_by=self._settings.slots_per_gpu
-        )
+        settings = self.config.settings
+        return describe_devices(self.runner.gpus.devices, each=settings.gpus_per_node, shared_by=settings.slots_per_gpu)
 
     def add_pretrained(self, pretrained: Mapping[str, Path]) -> None:
         """Add models for `lab.pretrained`."""
@@ -116,19 +114,19 @@ class LocalExecutor:
     @property
     def cell_capacity(self) -> ResourceNeeds:
         """Maximum resources of one cell on this machine."""
-        return compute_cell_capacity(self._settings, len(self._gpus.devices))
+        return compute_cell_capacity(self.config.settings, len(self.runner.gpus.devices))
 
     @property
     def grade(self) -> EvidenceGrade:
         """Grade of values computed from predictions: it depends on whether the code could reach labels and other
         cells.
         """
-        return "scored" if self.isolation.between_cells and self._settings.network == "off" else "computed"
+        return "scored" if self.isolation.between_cells and self.config.settings.network == "off" else "computed"
 
     @property
     def environment_fingerprint(self) -> str:
         """Fingerprint of the conditions on which values depend besides code, data and seed. Raises `ExecutorError`."""
-        return compute_environment_fingerprint(self._settings, self._gpus.devices, self.packages)
+        return compute_environment_fingerprint(self.config.settings, self.runner.gpus.devices, self.packages)
 
     def measure(self, job: Job) -> LocalStream:
         return LocalStream(self, job)
@@ -140,7 +138,7 @@ class LocalExecutor:
     async def evaluate(self, folder: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         tasks = await asyncio.to_thread(
             lambda: (
-                build_scorer_tasks(read_sealed(folder, sealed), "test", read_frozen_scorers(self._scorers))
+                build_scorer_tasks(read_sealed(folder, sealed), "test", read_frozen_scorers(self.runner.scorers))
                 if sealed
                 else []
             )
@@ -153,7 +151,7 @@ class LocalExecutor:
             task.cancel()
         if self._running:
             await asyncio.wait(set(self._running))
-        await self._gpus.close()
+        await self.runner.gpus.close()
         if self.subjects is not None:
             await self.subjects.close()
 

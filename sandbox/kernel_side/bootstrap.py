@@ -66,6 +66,7 @@ def main() -> None:
 
 def serve(zygote: ZygoteProcess, connection: str) -> None:
     """Answer the host's requests over the sockets in a connection file: each execution runs the job in the job file."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one that comes after its cell has ended
     for package in ("IPython", "ipykernel", "jupyter_client"):
         load_without_contents(package)
     import zmq
