@@ -37,7 +37,7 @@ from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
 from labwright.review.evidence.source_check import collect_used_keys
 from labwright.sandbox.datasets import read_materialised
 from labwright.sandbox.errors import RepositoryError, SandboxError
-from labwright.sandbox.metric_formulas import read_formulas
+from labwright.sandbox.metrics import read_formulas
 from labwright.sandbox.output import strip_control_chars
 from labwright.sandbox.repository.git_mirror import open_mirror
 from labwright.sandbox.scoring import read_sealed, read_submitted, score_sealed, score_submissions

@@ -13,11 +13,10 @@ from labwright.record.machine import ComputeRate, Machine
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.sandbox.errors import GpuError
-from labwright.sandbox.gpu_leases import open_gpu_leases
-from labwright.sandbox.gpus import GpuDevice, read_cuda_visible_devices
+from labwright.sandbox.gpus import GpuDevice, open_gpu_leases, read_cuda_visible_devices
+from labwright.sandbox.isolation.bubblewrap import BUBBLEWRAP
 from labwright.sandbox.isolation.interpreter import inspect_interpreter, measure_rate
-from labwright.sandbox.isolation.limits import compute_cell_capacity, compute_limits, read_machine_memory
-from labwright.sandbox.isolation.probe import BUBBLEWRAP
+from labwright.sandbox.isolation.processes import compute_cell_capacity, compute_limits, read_machine_memory
 from labwright.sandbox.settings import SandboxSettings
 
 REPORTED_PACKAGES = (

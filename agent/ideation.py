@@ -37,7 +37,7 @@ from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import STAGES
 from labwright.sandbox.datasets import list_choices
 from labwright.sandbox.metrics import METRICS
-from labwright.sandbox.packages.package_store import RunPackages
+from labwright.sandbox.packages import RunPackages
 from labwright.stages.document_summaries import digest_documents
 from labwright.stages.earlier_studies import recall_studies
 from labwright.stages.ideation.ideation_steps import IdeationContext, WriteUpStep, build_idea_work, find_ideas, write_up

@@ -21,7 +21,7 @@ from labwright.record.schema.idea import Idea
 from labwright.record.schema.paper import EditableText, PaperDraft
 from labwright.record.yaml_text import dump_yaml, load_yaml
 from labwright.sandbox.hub import HubOffers
-from labwright.sandbox.packages.package_store import RunPackages
+from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import parse_scorers
 from labwright.stages.data_planning import find_given_plan_faults
 

@@ -21,8 +21,7 @@ from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.schema.nodes import StudyKind
 from labwright.record.source_tree import format_arm_path
-from labwright.sandbox.isolation.mounts import KernelConfig
-from labwright.sandbox.isolation.probe import determine_isolation
+from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
 from labwright.sandbox.repository.command import check_command_environment
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.repository.environment import build_environment

@@ -41,8 +41,8 @@ from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import StudyKind
 from labwright.record.untrusted_files import remove_tree
+from labwright.sandbox.isolation.bubblewrap import describe_isolation
 from labwright.sandbox.isolation.interpreter import format_environment
-from labwright.sandbox.isolation.probe import describe_isolation
 from labwright.sandbox.isolation.processes import kill_orphans
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.stages.paper import template

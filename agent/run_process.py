@@ -48,7 +48,7 @@ from labwright.sandbox.errors import ClusterDown, ExecutorError, PackageError, R
 from labwright.sandbox.executor import LocalExecutor, open_executor
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.isolation.interpreter import format_environment
-from labwright.sandbox.packages.package_store import PackageOverlay, RunPackages, restore_packages
+from labwright.sandbox.packages import PackageOverlay, RunPackages, restore_packages
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.scorers import parse_scorers
 from labwright.search.run_control import RunControl

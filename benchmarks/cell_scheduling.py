@@ -35,10 +35,10 @@ from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Level, Measurement
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES
 from labwright.record.source_edits import WholeFile
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import CellResult, Job
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.stage_runner import StageRunner
+from tests.fake_executor import FakeExecutor
 
 LEVELS = tuple(Level(name=f"noise{percent}", value=percent) for percent in (0, 10, 20, 40))
 GRID = PLAN.model_copy(update={"factor": "noise", "levels": LEVELS})

@@ -33,7 +33,7 @@ from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, judge_row_repla
 from labwright.review.honesty.run_facts import find_equal_arms
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.errors import SandboxError
-from labwright.sandbox.isolation.mounts import KERNEL_SIDE
+from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from labwright.sandbox.results import measure_attempt
 from labwright.sandbox.scoring import SubmittedPredictions, compute_chance_level, read_final_predictions
 

@@ -25,12 +25,11 @@ from typing import Literal
 
 from labwright.record.schema.cell import Cell
 from labwright.sandbox.cell_runner import execute
+from labwright.sandbox.cell_scheduler import RunningCell
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.limits import compute_limits
-from labwright.sandbox.isolation.mounts import KernelConfig
-from labwright.sandbox.isolation.probe import determine_isolation
-from labwright.sandbox.isolation.processes import list_process_tree, measure_use
+from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
+from labwright.sandbox.isolation.processes import compute_limits, list_process_tree, measure_use
 from labwright.sandbox.job import CellTask, Job, measure_all
 from labwright.sandbox.kernels import Kernel
 from labwright.sandbox.settings import SandboxSettings
@@ -90,7 +89,7 @@ async def measure_start(settings: SandboxSettings, place: Path) -> dict[str, flo
         await kernel.start()
         started = clock()
         memory = measure_use(list_process_tree(kernel.pid))
-        await execute(kernel, make_script("pass", kernel), compute_limits(settings, slots=1))
+        await execute(kernel, make_script("pass", kernel), compute_limits(settings, slots=1), RunningCell())
         executed = clock()
         kernel.kill()
         return {
@@ -107,7 +106,7 @@ async def measure_stubborn(code: str, settings: SandboxSettings, place: Path) ->
         await kernel.start()
         began = time.perf_counter()
         running = asyncio.create_task(
-            execute(kernel, make_script(code, kernel, 0.5), compute_limits(settings, slots=1))
+            execute(kernel, make_script(code, kernel, 0.5), compute_limits(settings, slots=1), RunningCell())
         )
         await asyncio.sleep(0.45)
         before = list_process_tree(kernel.pid)

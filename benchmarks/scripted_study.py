@@ -34,11 +34,11 @@ from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts, Figu
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Attempt, NodeVerdict, StageName, StageSummary
 from labwright.record.source_edits import WholeFile
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Executor, Job, JobOutcome
 from labwright.search.settings import SearchSettings
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
+from tests.fake_executor import FakeExecutor
 
 JOB_LENGTHS = (1.0, 2.0, 3.0, 12.0)
 

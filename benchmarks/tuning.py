@@ -52,10 +52,10 @@ from labwright.record.schema.tuning import HyperparameterSetting
 from labwright.record.source_edits import WholeFile
 from labwright.record.tuning_results import MAX_EQUAL_RATIO, collect_trial_results, compute_efforts, find_chosen
 from labwright.record.zips import open_run_folder
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import CellResult, Job
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.stage_runner import StageRunner
+from tests.fake_executor import FakeExecutor
 
 SEEDS = 8
 SOURCE = {

@@ -70,14 +70,11 @@ def pack_archive(
                 archive.addfile(info, file)
 
 
-def unpack_archive(source: Path, folder: Path, *, max_bytes: int = 2**62, packed: bool = False) -> None:
-    """Extract an archive of at most `max_bytes` into a folder; only a verified one may be compressed (`packed`).
-
-    Raises `BadFile`, `OSError`.
-    """
+def unpack_archive(source: Path, folder: Path, *, max_bytes: int = 2**62) -> None:
+    """Extract an archive of at most `max_bytes` into a folder. Raises `BadFile`, `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
     size = 0
-    with raise_read_errors_as("the archive cannot be read"), tarfile.open(source, "r:*" if packed else "r:") as archive:
+    with raise_read_errors_as("the archive cannot be read"), tarfile.open(source, "r:") as archive:
         for number, member in enumerate(archive):
             size += member.size
             if size > max_bytes or number > MAX_ENTRIES:

@@ -10,7 +10,6 @@ reach of the kernel only while the cell runs, so no cell sees the files of anoth
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import json
 import os
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from labwright.record.schema.cell import Cell, TrainingCounts
-from labwright.record.schema.data_plan import FrozenScorer, Measurement, ResourceNeeds
+from labwright.record.schema.data_plan import FrozenScorer, Measurement
 from labwright.record.schema.nodes import Failure
 from labwright.record.untrusted_files import (
     BadFile,
@@ -37,36 +36,38 @@ from labwright.record.untrusted_files import (
 from labwright.sandbox import monitor
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
 from labwright.sandbox.errors import ExecutorError, GpuError, SubmissionRefused
-from labwright.sandbox.failures import (
+from labwright.sandbox.gpus import GpuLease, GpuLeases
+from labwright.sandbox.isolation.bubblewrap import KernelConfig, KernelStartOptions
+from labwright.sandbox.isolation.processes import ResourceLimits, compute_limits, count_oom_kills
+from labwright.sandbox.job import CellResult, ExecutionProgress, Job
+from labwright.sandbox.kernels import Kernel, choose_modules
+from labwright.sandbox.llm_attribution import attribute_answers
+from labwright.sandbox.llm_gateway import LlmGateway, LlmSession, serve_session
+from labwright.sandbox.monitor import MemoryMeter, PeakUsage, ProgressReader, read_curves
+from labwright.sandbox.output import (
+    MAX_KEPT_CHARS,
+    MAX_PRINTED_CHARS,
+    LiveOutput,
+    Transcript,
     failure_from_death,
     failure_from_exception,
     failure_from_flood,
     failure_from_timeout,
     strip_colours,
 )
-from labwright.sandbox.gpu_leases import GpuLease, GpuLeases
-from labwright.sandbox.isolation.limits import ResourceLimits, compute_limits, count_oom_kills
-from labwright.sandbox.isolation.mounts import KernelConfig, KernelStartOptions
-from labwright.sandbox.job import CellResult, Job
-from labwright.sandbox.kernels import Kernel, choose_modules
-from labwright.sandbox.llm_attribution import attribute_answers
-from labwright.sandbox.llm_gateway import LlmGateway, LlmSession, serve_session
-from labwright.sandbox.monitor import MemoryMeter, PeakUsage, ProgressReader
-from labwright.sandbox.output import MAX_KEPT_CHARS, MAX_PRINTED_CHARS, LiveOutput, Transcript
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome, run_command
 from labwright.sandbox.results import KernelExecution, ResultCollector, build_result, failure_from_error, with_failure
-from labwright.sandbox.scorer_tasks import (
+from labwright.sandbox.scorers import (
     SCORER_ENTRY,
     ScorerTask,
     build_scorer_tasks,
     prepare_scorer_folder,
+    read_frozen_scorers,
     read_scores,
 )
-from labwright.sandbox.scorers import read_frozen_scorers
 from labwright.sandbox.scoring import read_submitted
 from labwright.sandbox.workspace import CELLS_FOLDER, KernelScript, copy_view, prepare_workspace
 
-_DEFAULT_NEEDS = ResourceNeeds()
 _POLL_SECONDS = 0.1
 """Interval between checks that the kernel is alive, in seconds."""
 _DRAIN_SECONDS = 2.0
@@ -90,6 +91,8 @@ class CellRunner:
     pretrained: Mapping[str, str]
     gpus: GpuLeases
     meter: MemoryMeter
+    get_packages: Callable[[], Path | None]
+    """Returns the folder of the packages installed for the run."""
     subjects: LlmGateway | None = None
     preload_fault: str = ""
     """The reason why kernels preload nothing but `lab` any more: importing failed, printed or warned."""
@@ -109,6 +112,7 @@ class CellRunner:
         return replace(
             script,
             pretrained=dict(self.pretrained),
+            packages=self.get_packages(),
             scorers=tuple(name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"),
         )
 
@@ -146,8 +150,7 @@ class CellRunner:
         kernel: Kernel,
         lease: GpuLease,
         script: KernelScript,
-        *,
-        running: RunningCell | None,
+        running: RunningCell,
         reader: ProgressReader | None,
         usage: PeakUsage,
     ) -> KernelExecution:
@@ -188,17 +191,10 @@ class CellRunner:
             return limits
         return replace(limits, memory_bytes=max(int(memory_gb * 1e9), limits.memory_bytes if alone else 0))
 
-    async def run_repository_command(
-        self,
-        job: CommandJob,
-        needs: ResourceNeeds = _DEFAULT_NEEDS,
-        *,
-        alone: bool = False,
-        on_start: Callable[[], None] = lambda: None,
-    ) -> CommandOutcome:
-        """Run a repository command to its end; `on_start` is called when it starts. Raises `ExecutorError`."""
-        lease, usage = await self.lease_gpus(needs.gpus), PeakUsage()
-        on_start()
+    async def run_repository_command(self, job: CommandJob, running: RunningCell) -> CommandOutcome:
+        """Run a repository command to its end. Raises `ExecutorError`."""
+        lease, usage = await self.lease_gpus(job.needs.gpus), PeakUsage()
+        running.mark_started()
         try:
             return await run_command(
                 job,
@@ -206,7 +202,7 @@ class CellRunner:
                 meter=self.meter,
                 lease=lease,
                 usage=usage,
-                limits=self.compute_limits(needs.memory_gb, alone=alone),
+                limits=self.compute_limits(job.needs.memory_gb, alone=job.alone),
             )
         finally:
             self.gpus.release(lease, usage.processes)
@@ -257,13 +253,20 @@ class CellRunner:
             script = await asyncio.to_thread(
                 prepare_scorer_folder,
                 task,
-                KernelScript(job, Cell(dataset="", arm="", seed=seed), target, settings.scorer_timeout, views={}),
+                KernelScript(
+                    job,
+                    Cell(dataset="", arm="", seed=seed),
+                    target,
+                    settings.scorer_timeout,
+                    views={},
+                    packages=self.get_packages(),
+                ),
                 place,
                 views=self.views,
                 labels=self.collector.labels,
                 limit=settings.artifact_bytes,
             )
-            execution = await host.execute(script)
+            execution = await host.execute(script, RunningCell())
             if execution.failure is not None:
                 raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} failed: {execution.failure.message}")
             return await asyncio.to_thread(read_scores, task, target, seed=seed)
@@ -302,12 +305,13 @@ class KernelWorker:
         # the folder of a cell before and after it runs; code in the kernel cannot reach it
         folder = self.folder.with_name(f"{self.folder.name}.{CELLS_FOLDER}") / cell.name
         await asyncio.to_thread(remove_tree, folder)
-        script = replace(await self.runner.prepare_script(job, order, folder), live=self.live)
-        reader = ProgressReader(folder) if job.watched else None
+        script, running.show = await self.runner.prepare_script(job, order, folder), self.live.add
         if not cell.is_script:
             self.live.add(f"\n--- {cell} ---\n")
-        execution = await self._host.execute(script, running, reader)
-        progress = await asyncio.to_thread(reader.read, execution.seconds, None) if reader is not None else None
+        execution, progress = await self._host.execute(script, running), None
+        if job.watched:
+            points = await asyncio.to_thread(read_curves, folder)
+            progress = ExecutionProgress(execution.seconds, quiet_seconds=0.0, points=points, ended=True)
         script = await self._move_to_job(script)
         result = await self.runner.collect_result(script, execution)
         for name in ("inputs", "arrays" if job.kind == "plot" else "figures"):  # large, and available elsewhere
@@ -331,9 +335,7 @@ class KernelWorker:
 class CellHost(Protocol):
     """Where cells run, one after another: a kernel of this machine or of another one."""
 
-    async def execute(
-        self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
-    ) -> KernelExecution:
+    async def execute(self, script: KernelScript, running: RunningCell, /) -> KernelExecution:
         """Execute a cell in its folder, which afterwards is where it was. Raises `ExecutorError`."""
         ...
 
@@ -357,9 +359,7 @@ class KernelHost:
     _ended_cells: int = 0
     """Number of cells that finished in this kernel."""
 
-    async def execute(
-        self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
-    ) -> KernelExecution:
+    async def execute(self, script: KernelScript, running: RunningCell) -> KernelExecution:
         arm = "" if self.runner.config.isolation.between_cells else script.cell.arm
         if (terms := (script.mounted, script.gpus, arm)) != self._terms:
             await self.close()
@@ -369,13 +369,11 @@ class KernelHost:
         try:
             if not script.cell.is_script and not script.mounted:
                 script = await asyncio.to_thread(copy_view, script, script.cell.dataset)
+            reader = ProgressReader(script.folder) if script.job.watched else None
             kernel, lent = await self._lend_cell_folder(script)
-            if running is not None:
-                running.mark_started(time.monotonic())
+            running.mark_started()
             lent_script = replace(script, folder=self.folder / CELLS_FOLDER / script.folder.name)
-            execution = await self.runner.run_in_kernel(
-                kernel, self._lease, lent_script, running=running, reader=reader, usage=self._usage
-            )
+            execution = await self.runner.run_in_kernel(kernel, self._lease, lent_script, running, reader, self._usage)
             if not await asyncio.to_thread(self._take_back, lent, script.folder):
                 execution = replace(execution, failure=execution.failure or _MOVED_FOLDER_FAILURE)
         except BaseException:
@@ -448,7 +446,7 @@ class KernelHost:
         kernel = Kernel(
             self.folder,
             config=self.runner.config,
-            options=KernelStartOptions(script.readable_paths, self._lease.devices, modules=modules),
+            options=KernelStartOptions(script.readable_paths, self._lease.devices, modules, script.packages),
         )
         try:
             await kernel.start()
@@ -487,7 +485,7 @@ async def execute(
     kernel: Kernel,
     script: KernelScript,
     limits: ResourceLimits,
-    running: RunningCell | None = None,
+    running: RunningCell,
     reader: ProgressReader | None = None,
 ) -> KernelExecution:
     """Run the script until it ends, reaches its limit, or is stopped; with `reader`, report its progress."""
@@ -502,18 +500,16 @@ class ScriptRun:
         self._folder_in_kernel = kernel.folder_inside / script.folder.relative_to(kernel.folder)
         self._flooded = False
 
-    async def run(
-        self, limits: ResourceLimits, running: RunningCell | None, reader: ProgressReader | None
-    ) -> KernelExecution:
+    async def run(self, limits: ResourceLimits, running: RunningCell, reader: ProgressReader | None) -> KernelExecution:
         began, timeout = time.monotonic(), self._script.limit
         self._write_job(timeout)
         watchdog = self._kernel.start_watchdog(limits)
         request = self._kernel.send_request()
         reply = asyncio.create_task(self._kernel.wait_for_reply(request))
         death = asyncio.create_task(self._wait_for_death())
-        listener = asyncio.create_task(self._collect_output(request))
+        listener = asyncio.create_task(self._collect_output(request, running))
         watcher = asyncio.create_task(self._report_progress(began, running, reader))
-        stopped = (running and running.stop_reason) or asyncio.get_running_loop().create_future()
+        stopped = asyncio.wrap_future(running.stop_reason)
         try:
             late = not await _wait_first(reply, death, stopped, within=timeout)
             reason: str | None = stopped.result() if stopped.done() else None
@@ -545,8 +541,8 @@ class ScriptRun:
             peak_process_bytes=answer.get("peak", 0),
         )
 
-    async def _report_progress(self, began: float, running: RunningCell | None, reader: ProgressReader | None) -> None:
-        while running is not None and reader is not None:
+    async def _report_progress(self, began: float, running: RunningCell, reader: ProgressReader | None) -> None:
+        while reader is not None:
             await asyncio.sleep(monitor.WATCH_SECONDS)
             seconds, printed = time.monotonic() - began, self._transcript.char_count
             running.report(await asyncio.to_thread(reader.read, seconds, printed))
@@ -584,7 +580,7 @@ class ScriptRun:
             }
         )
 
-    async def _collect_output(self, request: str) -> None:
+    async def _collect_output(self, request: str, running: RunningCell) -> None:
         """Collect output until the request is done."""
         async for kind, content in self._kernel.read_messages(request):
             if self._transcript.char_count > MAX_PRINTED_CHARS and not self._flooded:
@@ -594,8 +590,8 @@ class ScriptRun:
                 continue
             shown = strip_colours(content["text"])
             self._transcript.add(content["name"], shown)
-            if self._script.live is not None:
-                self._script.live.add(shown)
+            if self._transcript.char_count < MAX_KEPT_CHARS:
+                running.show(shown)
 
     async def _wait_for_death(self) -> int:
         while (code := self._kernel.process.get_exit_code()) is None:
@@ -624,8 +620,8 @@ class ScriptRun:
 
 def _parse_zygote_reply(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the zygote's report on its cell; if it is not valid, an error based on the kernel's own reply."""
-    with suppress(KeyError, TypeError, ValueError, SyntaxError, RecursionError, AttributeError):
-        report: dict[str, Any] = json.loads(ast.literal_eval(answer["user_expressions"]["ran"]["data"]["text/plain"]))
+    with suppress(KeyError, TypeError, ValueError, RecursionError, AttributeError):
+        report: dict[str, Any] = json.loads(answer["user_expressions"]["ran"])
         counted: dict[str, Any] = report.get("training") or {}
         answer = {
             "status": report["status"],

@@ -26,6 +26,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,20 +119,26 @@ class CellRunResult(NamedTuple):
 class RunningCell:
     """The connection between a worker and the schedule while a cell runs."""
 
-    def __init__(self, cell: Cell, limit: float, began: float, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        cell: Cell = Cell(dataset="", arm=""),  # noqa: B008  frozen
+        limit: float = 0.0,
+        began: float = 0.0,
+        emit: Callable[[Event], None] = lambda _: None,
+    ) -> None:
         self.cell = cell
         self.limit = limit
         """Seconds reserved for it."""
         self.began = began
-        self.stop_reason: asyncio.Future[str] | None = None
-        """Set once the consumer stops the cell; None outside an event loop."""
+        self.stop_reason = Future[str]()
+        """Set once the consumer stops the cell."""
         self._emit = emit
-        with suppress(RuntimeError):
-            self.stop_reason = asyncio.get_running_loop().create_future()
+        self.show: Callable[[str], None] = lambda _: None
+        """Shows output while the cell runs."""
 
-    def mark_started(self, now: float) -> None:
+    def mark_started(self) -> None:
         """Record that its code starts now, after its kernel has started."""
-        self.began = now
+        self.began = time.monotonic()
 
     def report(self, progress: ExecutionProgress) -> None:
         """Offer a snapshot of the running code to the consumer."""
@@ -139,7 +146,7 @@ class RunningCell:
 
     def stop(self, reason: str) -> None:
         """Ask the worker to interrupt the code."""
-        if self.stop_reason is not None and not self.stop_reason.done():
+        if not self.stop_reason.done():
             self.stop_reason.set_result(reason)
 
 

@@ -4,8 +4,8 @@ trees.
 An entry is a folder named by the hash of its contents; it is built under a temporary name and then renamed.
 
 Guarantees: contents match the name when the entry is created; runs share files by hard links, so pruning removes
-nothing from a run. Limits: space is freed only by pruning; a run on another filesystem has its own copy; later
-changes to the store are found only by `find_damaged`.
+nothing from a run. Limits: space is freed only by pruning; a run on another filesystem has its own copy; later changes
+to the store are found only by `find_damaged`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from labwright.record.run_folder import RunFolder, hash_file, write_file
-from labwright.record.untrusted_files import remove_tree
+from labwright.record.untrusted_files import FolderRef, open_subfolder, remove_tree
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.file_clock import read_file_time
 
 
 def default_store_root() -> Path:
@@ -105,11 +106,9 @@ class ContentStore:
         """Return the entries whose contents do not match their key."""
         return [one for one in self.iterate_entries() if compute_key(self._content_path(one.key)) != one.key]
 
-    def prune(self, *, unused: float, now: float | None = None) -> list[StoreEntry]:
+    def prune(self, *, unused: float) -> list[StoreEntry]:
         """Remove entries that were not used for `unused` seconds, and unfinished ones; return the removed entries."""
-        if now is None:
-            now = read_file_time(self.root.resolve()) if self.root.is_dir() else 0.0
-        since = now - unused
+        since = (read_file_time(self.root.resolve()) if self.root.is_dir() else 0.0) - unused
         gone = [one for one in self.iterate_entries() if one.used <= since]
         for one in gone:
             remove_tree(self.root / one.key, ignore_errors=True)
@@ -188,3 +187,34 @@ def _link(source: str | Path, target: str | Path) -> None:
         os.link(source, target, follow_symlinks=False)
     except OSError:
         shutil.copy2(source, target, follow_symlinks=False)
+
+
+# --- the clock of files: a file server has its own, which may differ from the local one by seconds --------------------
+
+
+_MAX_TICK_SECONDS = 3.0
+"""Seconds within which every clock advances."""
+
+
+def read_file_time(folder: FolderRef) -> float:
+    """Return the time of a folder's file server in seconds since 1970. Raises `BadFile`, `OSError`."""
+    name = f".{secrets.token_hex(8)}.time"
+    with open_subfolder(folder) as place:
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=place)
+        try:
+            return os.fstat(file).st_mtime
+        finally:
+            os.close(file)
+            os.unlink(name, dir_fd=place)
+
+
+def wait_for_next_time(folder: FolderRef) -> float:
+    """Block until file timestamps in the folder advance, and return the new time.
+
+    It is later than the timestamps of all files written before. This takes milliseconds, or up to two seconds if the
+    server counts whole seconds. Raises `BadFile`, `OSError`.
+    """
+    before, until = read_file_time(folder), time.monotonic() + _MAX_TICK_SECONDS
+    while (now := read_file_time(folder)) == before and time.monotonic() < until:
+        time.sleep(0.002)
+    return now

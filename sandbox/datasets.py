@@ -2,7 +2,7 @@
 
 `views/<name>.npz` holds train and dev with labels, validation and test without them. `labels/<name>.npz` holds the
 labels of validation and test and the columns that metrics use, for the host only. Both are the run's own copies, so the
-original files may change or be deleted. `sandbox.data.splits` makes the splits, `sandbox.data.preparation` the
+original files may change or be deleted. `sandbox.data.preparation` makes the splits, `sandbox.data.preparation` the
 features; see docs/data.md.
 """
 

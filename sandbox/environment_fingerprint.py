@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from labwright.sandbox.gpus import GpuDevice
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.probe import get_probed_isolation
-from labwright.sandbox.packages.package_store import PackageOverlay
+from labwright.sandbox.packages import PackageOverlay
 from labwright.sandbox.settings import SandboxSettings
 
 FINGERPRINTED_VARIABLES = ("CUDA_HOME", "LD_LIBRARY_PATH", "TZ")

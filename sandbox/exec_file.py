@@ -20,7 +20,7 @@ from labwright.sandbox.executor import LocalExecutor, open_executor
 from labwright.sandbox.hub import parse_pretrained, provide_model
 from labwright.sandbox.job import CellTask, Job, JobOutcome, measure_all
 from labwright.sandbox.llm_gateway import LlmGateway
-from labwright.sandbox.packages.package_store import RunPackages
+from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.results import write_job_output
 from labwright.sandbox.scorers import freeze_scorer, parse_scorers
 from labwright.sandbox.settings import SandboxSettings

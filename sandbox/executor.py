@@ -15,25 +15,21 @@ from labwright.record.repository_source import CODE_FILE
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement, ResourceNeeds
 from labwright.record.untrusted_files import BadFile, remove_path, remove_tree
 from labwright.sandbox.cell_runner import CellRunner, KernelWorker, get_scoring_folder
-from labwright.sandbox.cell_scheduler import CellStream, CellWorker
+from labwright.sandbox.cell_scheduler import CellStream, CellWorker, RunningCell
 from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.gpu_leases import GpuLeases, open_gpu_leases
-from labwright.sandbox.gpus import describe_devices, read_cuda_visible_devices
-from labwright.sandbox.isolation.limits import compute_cell_capacity
-from labwright.sandbox.isolation.mounts import KernelConfig
-from labwright.sandbox.isolation.probe import determine_isolation
-from labwright.sandbox.isolation.scratch import remove_stale
+from labwright.sandbox.gpus import GpuLeases, describe_devices, open_gpu_leases, read_cuda_visible_devices
+from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
+from labwright.sandbox.isolation.processes import compute_cell_capacity, remove_stale
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.monitor import MemoryMeter
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
-from labwright.sandbox.packages.package_store import PackageOverlay
+from labwright.sandbox.packages import PackageOverlay
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.command_cells import CommandWorker, StudyRepository
 from labwright.sandbox.results import ResultCollector
-from labwright.sandbox.scorer_tasks import build_scorer_tasks
-from labwright.sandbox.scorers import read_frozen_scorers
+from labwright.sandbox.scorers import build_scorer_tasks, read_frozen_scorers
 from labwright.sandbox.scoring import read_sealed
 from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.slots import Slots
@@ -77,17 +73,12 @@ class LocalExecutor:
         self.isolation = determine_isolation(settings)
         """How code is isolated on this machine."""
         config = KernelConfig(
-            settings,
-            self.isolation,
-            cache.absolute(),
-            secret=tuple(path.absolute() for path in (labels, *secret)),
-            packages=lambda: self.packages.folder if self.packages else None,
+            settings, self.isolation, cache.absolute(), secret=tuple(path.absolute() for path in (labels, *secret))
         )
         remove_tree(get_scoring_folder(config), ignore_errors=True)
         self.config = config
         """Configuration of all kernels."""
-        self._settings, self._scorers = settings, scorers
-        self._gpus = gpus or open_gpu_leases(settings, read_cuda_visible_devices())
+        gpus = gpus or open_gpu_leases(settings, read_cuda_visible_devices())
         models = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
         self.slot_pool = Slots(slots, shared)
         self.runner = CellRunner(
@@ -96,10 +87,11 @@ class LocalExecutor:
             views,
             scorers=scorers,
             pretrained=models,
-            gpus=self._gpus,
+            gpus=gpus,
             collector=ResultCollector(labels, config.cache, settings.artifact_bytes, self.grade),
-            meter=MemoryMeter(self._gpus.nvml, alone=self._gpus.is_alone),
+            meter=MemoryMeter(gpus.nvml, alone=gpus.is_alone),
             subjects=subjects,
+            get_packages=lambda: self.packages and self.packages.folder,
         )
         self.subjects = subjects
         """Language models that experiments may query; they are closed together with the executor."""
@@ -111,9 +103,8 @@ class LocalExecutor:
     @property
     def device(self) -> str:
         """The device behind `lab.device`, as described in prompts."""
-        return describe_devices(
-            self._gpus.devices, each=self._settings.gpus_per_node, shared_by=self._settings.slots_per_gpu
-        )
+        settings = self.config.settings
+        return describe_devices(self.runner.gpus.devices, each=settings.gpus_per_node, shared_by=settings.slots_per_gpu)
 
     def add_pretrained(self, pretrained: Mapping[str, Path]) -> None:
         """Add models for `lab.pretrained`."""
@@ -123,31 +114,31 @@ class LocalExecutor:
     @property
     def cell_capacity(self) -> ResourceNeeds:
         """Maximum resources of one cell on this machine."""
-        return compute_cell_capacity(self._settings, len(self._gpus.devices))
+        return compute_cell_capacity(self.config.settings, len(self.runner.gpus.devices))
 
     @property
     def grade(self) -> EvidenceGrade:
         """Grade of values computed from predictions: it depends on whether the code could reach labels and other
         cells.
         """
-        return "scored" if self.isolation.between_cells and self._settings.network == "off" else "computed"
+        return "scored" if self.isolation.between_cells and self.config.settings.network == "off" else "computed"
 
     @property
     def environment_fingerprint(self) -> str:
         """Fingerprint of the conditions on which values depend besides code, data and seed. Raises `ExecutorError`."""
-        return compute_environment_fingerprint(self._settings, self._gpus.devices, self.packages)
+        return compute_environment_fingerprint(self.config.settings, self.runner.gpus.devices, self.packages)
 
     def measure(self, job: Job) -> LocalStream:
         return LocalStream(self, job)
 
     async def run_command(self, job: CommandJob) -> CommandOutcome:
         """Run a repository command to its end. Raises `ExecutorError`."""
-        return await self._run_in_slot(lambda: self.runner.run_repository_command(job))
+        return await self._run_in_slot(lambda: self.runner.run_repository_command(job, RunningCell()))
 
     async def evaluate(self, folder: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         tasks = await asyncio.to_thread(
             lambda: (
-                build_scorer_tasks(read_sealed(folder, sealed), "test", read_frozen_scorers(self._scorers))
+                build_scorer_tasks(read_sealed(folder, sealed), "test", read_frozen_scorers(self.runner.scorers))
                 if sealed
                 else []
             )
@@ -160,7 +151,7 @@ class LocalExecutor:
             task.cancel()
         if self._running:
             await asyncio.wait(set(self._running))
-        await self._gpus.close()
+        await self.runner.gpus.close()
         if self.subjects is not None:
             await self.subjects.close()
 

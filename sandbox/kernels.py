@@ -1,8 +1,8 @@
 """Start, communicate with and kill Jupyter kernels, in a sandbox if code is isolated.
 
 Guarantees: `kill` leaves no process of a kernel (without a sandbox, no process that can be found; see
-`sandbox.isolation.processes`). The environment is an allow-list (`sandbox.isolation.mounts`); limits are
-described in `sandbox.isolation.limits`.
+`sandbox.isolation.processes`). The environment is an allow-list (`sandbox.isolation.bubblewrap`); limits are
+described in `sandbox.isolation.processes`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,23 @@ from typing import Any
 
 from labwright.record.untrusted_files import MAX_HASHED_BYTES, BadFile, open_regular, read_file, remove_path
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.isolation.bubblewrap import build_command
-from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group, enter_task_group
-from labwright.sandbox.isolation.mounts import (
+from labwright.sandbox.isolation.bubblewrap import (
     KERNEL_SIDE,
     KernelConfig,
     KernelStartOptions,
+    build_command,
     build_kernel_environment,
     build_kernel_sandbox,
 )
-from labwright.sandbox.isolation.processes import SandboxedProcess
-from labwright.sandbox.isolation.scratch import ScratchFolder
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.isolation.processes import (
+    ResourceLimits,
+    SandboxedProcess,
+    ScratchFolder,
+    Watchdog,
+    create_task_group,
+    enter_task_group,
+)
 
 KERNEL_FOLDER = Path("/experiment")
 """Path of the working folder inside the sandbox, so that printed paths do not depend on the machine."""
@@ -120,14 +125,14 @@ class Kernel:
                     command,
                     wrapped=self.config.isolation.is_on,
                     cwd=self.folder,
-                    env={**environment, "JPY_PARENT_PID": str(os.getpid())},  # ipykernel ends with this process
+                    env=environment,
                     stdout=subprocess.DEVNULL,
                     stderr=log,
                 )
         except OSError as error:
             raise ExecutorError(f"cannot start a kernel with {settings.python!r}: {error}") from error
         await to_thread(self._process.read_first_pid)
-        client.start_channels(stdin=False, hb=False)
+        client.start_channels(stdin=False, hb=False, control=False)
         await self._wait_until_ready()
 
     def kill(self) -> None:
@@ -147,7 +152,7 @@ class Kernel:
 
     def _build_command_line(self) -> list[str]:
         """Build the command line of the kernel, in its sandbox if there is one."""
-        command = [self.config.settings.python, str(KERNEL_SIDE / "bootstrap.py"), "-f", str(self._scratch.connection)]
+        command = [self.config.settings.python, str(KERNEL_SIDE / "bootstrap.py"), str(self._scratch.connection)]
         if not self.config.isolation.is_on:
             return command
         folders = {"folder": self.folder, "folder_inside": self.folder_inside}
@@ -216,7 +221,7 @@ class Kernel:
 
     def send_request(self) -> str:
         """Ask the kernel to run the job in the job file and report the result; return the request's id."""
-        return self._client.execute("", store_history=False, allow_stdin=False, user_expressions={"ran": "__run__()"})
+        return self._client.execute("", store_history=False, allow_stdin=False)
 
     async def wait_for_reply(self, request: str) -> dict[str, Any]:
         """Return the content of the reply to a request."""

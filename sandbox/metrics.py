@@ -1,4 +1,5 @@
-"""Metrics computed from submitted predictions, on the original examples or on many resamples at once.
+"""Metrics computed from submitted predictions, on the original examples or on many resamples at once, and metrics
+defined by formulas in a plan.
 
 For class probabilities (after a softmax for logits): accuracy, macro F1, AUROC, log loss, expected calibration error
 and Brier score. For predicted classes: accuracy and macro F1. For regression: mean squared and absolute error, R².
@@ -7,19 +8,45 @@ scikit-learn has all of these except the calibration error, with `sample_weight`
 equal. They are reimplemented because a bootstrap needs 2,000 weightings of the same examples: this takes a few array
 operations here (0.1 s) but 2,000 calls with scikit-learn (30 s). A weighting is one row of `counts` (draws, examples)
 and states how often each example was drawn.
+
+Metrics defined by formulas in a plan: scikit-learn metrics with arguments, metrics by group, and label-free metrics.
+
+    fbeta_score(beta=2)    f1_score(average=macro)    top_k_accuracy_score(k=3)    neg_log_loss
+    worst(accuracy, by=hospital)    mean(...)    gap(...), best minus worst    within(accuracy, by=hospital, group=a)
+    agreement(shortcut)        share of predictions that equal the value of a column
+    accuracy_of(unmarked)      share of rows whose class in a submitted column is the true one
+    flip_rate(to=a0)           share of examples with another prediction in another condition of the same experiment:
+                               this arm at level a0, arm `to` at this level, or the condition `arm@level`
+
+A plain name means the metric of `sandbox.metrics` if there is one. Measures take counts, as in `sandbox.metrics`; for
+scikit-learn, examples are repeated according to their counts, so resampling works for every metric. Groups without a
+value (no example, one class) are skipped. A column belongs to the dataset, or the plan declares that the experiment's
+code submits it; values that depend on a submitted column are graded `computed` at best. Formulas and declared columns
+of a run are stored with its labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import ast
+import inspect
+import json
+import re
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import lru_cache
 from math import log
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from labwright.record.schema.data_plan import MetricSpec
+from labwright.record.python_syntax import parse_expression
+from labwright.record.schema.data_plan import MetricSpec, SubmittedColumn, parse_arm, parse_level
+from labwright.record.untrusted_files import write_file
 
 Array = NDArray[Any]
 Measure = Callable[[Array], Array]
@@ -68,7 +95,7 @@ def compute_scores(
     """Compute every metric available for predictions of this kind, by name; metrics without a value are left out.
 
     `values` has shape (n,) for "predictions", otherwise (n, classes); `truth` has shape (n,), with integers for
-    classes. `more` contains formulas of the plan (`sandbox.metric_formulas`). For huge values, metrics may not be
+    classes. `more` contains formulas of the plan (`sandbox.metrics`). For huge values, metrics may not be
     finite.
     """
     once, extra = np.ones((1, len(truth))), more or {}
@@ -239,3 +266,526 @@ def _compute_auc(scores: Array, positive: Array) -> Measure:
         return np.divide((positives * below).sum(axis=1), pairs, out=np.full(len(counts), np.nan), where=pairs > 0)
 
     return measure
+
+
+# --- formulas of a plan -----------------------------------------------------------------------------------------------
+
+
+GROUP_RULES = {"worst": {"by"}, "mean": {"by"}, "gap": {"by"}, "within": {"by", "group"}}
+SHARE_RULES = {"agreement": set[str](), "accuracy_of": set[str](), "flip_rate": {"to"}}
+SKLEARN_CALL_SECONDS = 3e-3
+"""Approximate duration of a scikit-learn call in seconds; a pass over an example takes 4 ns (`count_passes`)."""
+_FORMULA_FILE = "formulas.json"
+_COLUMN_FILE = "columns.json"
+_BARE_WORD_PATTERN = re.compile(r"(?<=[=(,])\s*([A-Za-z0-9_.@-]+)(?=\s*[,)])")
+_NUMBER_PATTERN = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+
+
+class FormulaError(ValueError):
+    """An invalid formula, or a formula without a value for the data. To be fixed by its author."""
+
+
+@dataclass(frozen=True)
+class MetricFormula:
+    """A parsed formula. `rule` is empty for a plain metric; otherwise it is the rule for combining groups or
+    comparing predictions.
+    """
+
+    rule: str = ""
+    metric: str = ""
+    arguments: tuple[tuple[str, Any], ...] = ()
+    column: str = ""
+    other: str = ""
+    """The group of `within`, or the condition of `flip_rate`."""
+
+    @property
+    def is_builtin(self) -> bool:
+        return self.metric in METRICS and not self.arguments
+
+
+@dataclass(frozen=True)
+class FormulaInputs:
+    """Inputs of formulas: predictions of a kind, the truth, and further data about the examples."""
+
+    kind: str
+    values: Array
+    truth: Array
+    class_names: tuple[str, ...] = ()
+    columns: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """Columns of the dataset, as texts."""
+    submitted: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """Columns that the code submitted, as whole numbers."""
+    condition: str = ""
+    find_other_predictions: Callable[[str], Array | None] = lambda _: None
+    """Condition -> its predictions for the same examples, if any."""
+
+    @property
+    def predicted_values(self) -> Array:
+        return self.values if self.kind == "predictions" else self.values.argmax(axis=1)
+
+
+# --- parsing ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def parse_formula(text: str) -> MetricFormula:
+    """Parse a formula. Raises `FormulaError`."""
+    try:
+        tree = parse_expression(_BARE_WORD_PATTERN.sub(_quote_word, " ".join(text.split())))
+    except SyntaxError:
+        raise FormulaError(
+            f"{text!r} cannot be parsed: write it like worst(f1_score(average=macro), by=hospital); put a name "
+            "with spaces in quotes"
+        ) from None
+    name, given, named = _parse_call(tree)
+    if name in SHARE_RULES:
+        if named.keys() != SHARE_RULES[name] or len(given) != (name != "flip_rate"):
+            raise FormulaError(f"{name} must be written {name}({'COLUMN' if name != 'flip_rate' else 'to=CONDITION'})")
+        return MetricFormula(
+            name, column=_parse_word(given[0]) if given else "", other=_parse_word(named["to"]) if named else ""
+        )
+    if name not in GROUP_RULES:
+        return _parse_metric(name, given, named)
+    if len(given) != 1 or named.keys() != GROUP_RULES[name]:
+        raise FormulaError(f"{name} takes a metric and {' and '.join(f'{key}=' for key in sorted(GROUP_RULES[name]))}")
+    inner = _parse_metric(*_parse_call(given[0]))
+    return MetricFormula(
+        name,
+        inner.metric,
+        inner.arguments,
+        _parse_word(named["by"]),
+        _parse_word(named["group"]) if "group" in named else "",
+    )
+
+
+def _quote_word(match: re.Match[str]) -> str:
+    """Quote a name that is not a Python identifier: `a0.1`, `method@a0.1`, `my-arm`."""
+    word = match[1]
+    return repr(word) if not (word.isidentifier() or _NUMBER_PATTERN.fullmatch(word)) else word
+
+
+def _parse_call(tree: ast.expr) -> tuple[str, list[ast.expr], dict[str, ast.expr]]:
+    match tree:
+        case ast.Name(id=name):
+            return name, [], {}
+        case ast.Call(func=ast.Name(id=name)):
+            return name, tree.args, {one.arg or "**": one.value for one in tree.keywords}
+        case _:
+            raise FormulaError(f"{ast.unparse(tree)} was found where a metric was expected")
+
+
+def _parse_metric(name: str, given: Sequence[ast.expr], named: Mapping[str, ast.expr]) -> MetricFormula:
+    if given:
+        raise FormulaError(f"{name} takes its arguments by name: {name}(argument=value)")
+    formula = MetricFormula(metric=name, arguments=tuple((key, _parse_value(one)) for key, one in named.items()))
+    if not formula.is_builtin:
+        _find_sklearn_function(formula)
+    return formula
+
+
+def _parse_value(tree: ast.expr) -> Any:
+    if isinstance(tree, ast.Name):
+        return {"true": True, "false": False, "none": None}.get(tree.id, tree.id)
+    try:
+        value: Any = ast.literal_eval(tree)
+        hashable: Any = tuple(value) if isinstance(tree, ast.List) else value
+        hash(hashable)
+        return hashable
+    except (ValueError, TypeError):
+        raise FormulaError(f"{ast.unparse(tree)} is not a valid argument value") from None
+
+
+def _parse_word(tree: ast.expr) -> str:
+    return tree.id if isinstance(tree, ast.Name) else str(_parse_value(tree))
+
+
+@dataclass(frozen=True)
+class SklearnFunction:
+    call: Callable[..., Any]
+    sign: int
+    arguments: dict[str, Any]
+    takes_probabilities: bool
+    """Whether the metric takes probabilities rather than predicted classes."""
+    is_regression: bool
+    takes_labels: bool
+
+
+@lru_cache(maxsize=256)
+def _find_sklearn_function(wanted: MetricFormula) -> SklearnFunction:
+    """Return scikit-learn's scorer or function of that name, with its arguments. Raises `FormulaError`."""
+    from sklearn import metrics  # pyright: ignore[reportMissingTypeStubs]
+
+    library: Any = metrics
+    name, sign, more = wanted.metric, 1, dict[str, Any]()
+    scorers: list[str] = library.get_scorer_names()
+    functions = [
+        one
+        for one in library.__all__
+        if inspect.isfunction(getattr(library, one))
+        and _second_parameter(getattr(library, one)) in ("y_pred", "labels_pred", "y2", "y_score", "y_proba", "y_prob")
+    ]
+    if name in scorers:
+        scorer = library.get_scorer(name)
+        call, sign, more = scorer._score_func, scorer._sign, dict(scorer._kwargs)
+    elif name in functions:
+        call = getattr(library, name)
+    else:
+        near = get_close_matches(name, [*METRICS, *scorers, *functions], n=3)
+        raise FormulaError(
+            f"unknown metric {name!r}; "
+            + (
+                f"did you mean {' or '.join(near)}?"
+                if near
+                else f"available: {', '.join(METRICS)}, and the metrics of scikit-learn"
+            )
+        )
+    known = [one for one in list(inspect.signature(call).parameters)[2:] if one != "sample_weight"]
+    if unknown := [key for key, _ in wanted.arguments if key not in known]:
+        raise FormulaError(f"{name} has no argument {unknown[0]!r}; it has {', '.join(known) or 'none'}")
+    return SklearnFunction(
+        call,
+        sign,
+        more | dict(wanted.arguments),
+        _second_parameter(call) in ("y_score", "y_proba", "y_prob"),
+        call.__module__.endswith("._regression"),
+        "labels" in known,
+    )
+
+
+def _second_parameter(call: Callable[..., Any]) -> str:
+    return [*inspect.signature(call).parameters, "", ""][1]
+
+
+# --- computing -------------------------------------------------------------------------------------------------------
+
+
+def build_measures(formulas: Mapping[str, str], inputs: FormulaInputs) -> dict[str, Measure]:
+    """Build measures for the formulas (name -> text) that can be computed from these predictions."""
+    measures = {name: _build_measure(parse_formula(text), inputs) for name, text in formulas.items()}
+    return {name: measure for name, measure in measures.items() if measure is not None}
+
+
+def _build_measure(formula: MetricFormula, inputs: FormulaInputs) -> Measure | None:
+    if formula.rule == "flip_rate":
+        return _build_flip_rate(formula.other, inputs)
+    if formula.column in inputs.submitted:
+        column = inputs.submitted[formula.column]
+        if formula.rule in SHARE_RULES:
+            return _build_share(column == (inputs.predicted_values if formula.rule == "agreement" else inputs.truth))
+        return _build_group_measure(formula, inputs, column.astype(str))
+    if formula.column and formula.column not in inputs.columns:
+        return None
+    if formula.rule == "agreement":
+        predicted = np.array(inputs.class_names)[inputs.predicted_values.astype(int)] if inputs.class_names else None
+        return None if predicted is None else _build_share(predicted == inputs.columns[formula.column])
+    if not formula.rule:
+        return _build_plain_measure(formula, inputs)
+    return _build_group_measure(formula, inputs, inputs.columns[formula.column])
+
+
+def _build_group_measure(formula: MetricFormula, inputs: FormulaInputs, texts: Array) -> Measure | None:
+    rows = {str(group): np.flatnonzero(texts == group) for group in np.unique(texts)}
+    parts = {group: _build_plain_measure(formula, _select_rows(inputs, index)) for group, index in rows.items()}
+    chosen = {group: part for group, part in parts.items() if part is not None and formula.other in ("", group)}
+    return _combine_groups(formula, chosen, rows) if chosen else None
+
+
+def _select_rows(inputs: FormulaInputs, rows: Array) -> FormulaInputs:
+    return FormulaInputs(inputs.kind, inputs.values[rows], inputs.truth[rows])
+
+
+def _combine_groups(formula: MetricFormula, parts: Mapping[str, Measure], rows: Mapping[str, Array]) -> Measure:
+    def measure(counts: Array) -> Array:
+        values = np.stack(
+            [
+                np.where(counts[:, rows[group]].any(axis=1), part(counts[:, rows[group]]), np.nan)
+                for group, part in parts.items()
+            ]
+        )
+        known = ~np.isnan(values)
+        lowest, highest = np.where(known, values, np.inf).min(axis=0), np.where(known, values, -np.inf).max(axis=0)
+        if formula.rule == "gap":
+            combined = highest - lowest
+        elif formula.rule == "worst":
+            combined = lowest if is_higher_better(formula) else highest
+        else:
+            combined = np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0)
+        return np.where(known.any(axis=0), combined, np.nan)
+
+    return measure
+
+
+def _build_plain_measure(formula: MetricFormula, inputs: FormulaInputs) -> Measure | None:
+    if formula.is_builtin:
+        return build_metric_measures(inputs.kind, inputs.values, inputs.truth).get(formula.metric)
+    if (call := _build_sklearn_call(formula, inputs)) is None:
+        return None
+
+    def once(row: Array) -> float:
+        try:
+            return call(np.repeat(np.arange(len(row)), row.astype(int)))
+        except (ValueError, ArithmeticError):
+            return np.nan  # for example, only one class: planning has tested the formula on typical data
+
+    return lambda counts: np.array([once(row) for row in counts])
+
+
+def _build_sklearn_call(formula: MetricFormula, inputs: FormulaInputs) -> Callable[[Array], float] | None:
+    """Return scikit-learn's value as a function of chosen rows; None if it needs other predictions."""
+    function = _find_sklearn_function(formula)
+    if function.is_regression != (inputs.truth.dtype.kind == "f") or (
+        function.takes_probabilities and inputs.kind == "predictions"
+    ):
+        return None
+    values, more = inputs.predicted_values, function.arguments
+    if function.takes_probabilities:
+        values = compute_softmax(inputs.values) if inputs.kind == "logits" else inputs.values.astype(float)
+        values = values / values.sum(axis=1, keepdims=True)
+        more = {"labels": list(range(values.shape[1]))} | more if function.takes_labels else more
+        values = values[:, 1] if values.shape[1] == 2 else values
+
+    def call(rows: Array) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value: Any = function.call(inputs.truth[rows], values[rows], **more)
+        return function.sign * float(value)
+
+    return call
+
+
+def _build_flip_rate(to: str, inputs: FormulaInputs) -> Measure | None:
+    if inputs.truth.dtype.kind == "f":
+        return None
+    for name in _list_compared(to, inputs.condition):
+        if (other := inputs.find_other_predictions(name)) is not None:
+            return _build_share(inputs.predicted_values != other)
+    return None
+
+
+def list_compared_conditions(formulas: Mapping[str, str], condition: str) -> set[str]:
+    """Return the conditions whose predictions the formulas may compare with those of `condition`."""
+    parsed = map(parse_formula, formulas.values())
+    return {
+        name for formula in parsed if formula.rule == "flip_rate" for name in _list_compared(formula.other, condition)
+    }
+
+
+def _list_compared(to: str, condition: str) -> tuple[str, ...]:
+    return to, f"{to}@{parse_level(condition)}", f"{parse_arm(condition)}@{to}"
+
+
+def _build_share(outcomes: Array) -> Measure:
+    return lambda counts: (counts * outcomes).sum(axis=1) / counts.sum(axis=1)
+
+
+@lru_cache(maxsize=256)
+def is_higher_better(formula: MetricFormula) -> bool:
+    """Whether higher values are better, judged by perfect and random predictions. Raises `FormulaError`."""
+    if formula.is_builtin:
+        return METRICS[formula.metric].higher_is_better
+    plain = MetricFormula(metric=formula.metric, arguments=formula.arguments)
+    try:
+        perfect, drawn = _try_formula(plain, 0 if _find_sklearn_function(plain).is_regression else 2)
+    except FormulaError:  # for example, a metric of three classes or more
+        perfect, drawn = _try_formula(plain, 3)
+    return perfect > max(drawn)
+
+
+# --- checking --------------------------------------------------------------------------------------------------------
+
+TRIAL_EXAMPLES = 120
+RANDOM_TRIALS = 5
+
+
+def formula_text(metric: MetricSpec) -> str:
+    """Return the formula of a plan's metric; empty for the name of a built-in metric, and for a metric that only
+    code can compute.
+    """
+    if metric.formula or metric.name in METRICS:
+        return metric.formula if metric.formula != metric.name or metric.name not in METRICS else ""
+    try:
+        parse_formula(metric.name)
+    except FormulaError:
+        return ""
+    return metric.name
+
+
+def find_formula_faults(
+    metric: MetricSpec,
+    classes: int,
+    columns: Mapping[str, Sequence[str]],
+    class_names: Sequence[str] = (),
+    submitted: Sequence[SubmittedColumn] = (),
+) -> Iterator[str]:
+    """Yield reasons why a metric's formula does not work for a dataset with `classes` classes (0: regression).
+
+    The formula is evaluated on random and perfect predictions and checked against the declared direction and range.
+    `columns` maps columns of the dataset to their values, empty if there are too many; `submitted` are the plan's.
+    """
+    text = formula_text(metric)
+    where = f"metric {metric.name!r}, {text!r}:"
+    try:
+        formula = parse_formula(text)
+        made = next((one for one in submitted if one.name == formula.column), None)
+        if made is not None:
+            _check_submitted_use(formula, made)
+        elif formula.rule == "accuracy_of":
+            raise FormulaError(f"{formula.column!r} is not in the plan's `columns`: declare it there, with its content")
+        elif formula.column and formula.column not in columns:
+            raise FormulaError(
+                f"unknown column {formula.column!r}; available: "
+                + (f"{', '.join(columns)}" if columns else "none (set meta=COLUMN for the data)")
+                + "; a column made by the code must be declared in the plan's `columns`"
+            )
+        elif formula.rule == "within" and formula.other not in (columns[formula.column] or (formula.other,)):
+            raise FormulaError(
+                f"{formula.column!r} has no group {formula.other!r}; it has {', '.join(columns[formula.column])}"
+            )
+        if formula.rule in SHARE_RULES:
+            if not classes:
+                raise FormulaError(f"{formula.rule} needs predicted classes, but this dataset has none")
+            values = columns.get(formula.column, ())
+            if values and not set(values) & set(class_names):
+                raise FormulaError(f"{formula.column!r} never names a class: its values are {', '.join(values[:5])}")
+            return
+        perfect, drawn = _try_formula(MetricFormula(metric=formula.metric, arguments=formula.arguments), classes)
+    except FormulaError as error:
+        yield f"{where} {error}"
+        return
+    better = metric.higher_is_better
+    if formula.rule == "gap" and metric.higher_is_better:
+        yield f"{where} a smaller gap between groups is better: set higher_is_better to false"
+    elif {*drawn} == {perfect}:
+        yield f"{where} it is {perfect:.3g} for all predictions"
+    elif formula.rule != "gap" and (perfect < max(drawn) if better else perfect > min(drawn)):
+        yield (
+            f"{where} declared as {'higher' if better else 'lower'} is better, but perfect predictions give "
+            f"{perfect:.3g} and random ones {drawn[0]:.3g}"
+        )
+    for value in (perfect, *drawn) if formula.rule != "gap" else ():
+        if (metric.low is not None and value < metric.low - 1e-9) or (
+            metric.high is not None and value > metric.high + 1e-9
+        ):
+            low, high = ("none" if end is None else f"{end:g}" for end in (metric.low, metric.high))
+            yield f"{where} its declared range is {low} to {high}, but test predictions give {value:.3g}"
+            return
+
+
+def _check_submitted_use(formula: MetricFormula, column: SubmittedColumn) -> None:
+    """Raise `FormulaError` if a formula cannot use the content of a submitted column."""
+    needed = "classes" if formula.rule in SHARE_RULES else "groups"
+    if column.holds != needed:
+        raise FormulaError(f"{formula.rule} needs a column of {needed}, but {column.name!r} holds {column.holds}")
+    if formula.rule == "within" and not formula.other.isdecimal():
+        raise FormulaError(f"groups of the submitted column {column.name!r} are numbers: write group=0")
+
+
+@lru_cache(maxsize=256)
+def _try_formula(formula: MetricFormula, classes: int) -> tuple[float, tuple[float, ...]]:
+    """Return the values for perfect and for random predictions. Raises `FormulaError`."""
+    rng, values_tried = np.random.default_rng(0), list[float]()
+    for trial in range(RANDOM_TRIALS + 1):
+        if classes:
+            truth = np.arange(TRIAL_EXAMPLES + 2 * classes) % classes
+            values = np.eye(classes)[truth] if not trial else rng.dirichlet(np.ones(classes), size=len(truth))
+        else:
+            truth = rng.exponential(size=TRIAL_EXAMPLES).astype(np.float32)
+            values = truth if not trial else rng.permutation(truth)
+        inputs = FormulaInputs("probabilities" if classes else "predictions", values, truth)
+        values_tried.append(_compute_value(formula, inputs))
+    return values_tried[0], tuple(values_tried[1:])
+
+
+def _compute_value(formula: MetricFormula, inputs: FormulaInputs) -> float:
+    kinds = "numbers", "classes"
+    if formula.is_builtin:
+        of_numbers, measure = formula.metric in list_computable(0), _build_plain_measure(formula, inputs)
+        call: Callable[[Array], float] | None = measure and (lambda rows: float(measure(np.ones((1, len(rows))))[0]))
+    else:
+        call, of_numbers = _build_sklearn_call(formula, inputs), _find_sklearn_function(formula).is_regression
+    if call is None:
+        raise FormulaError(f"it needs {kinds[not of_numbers]}, but this dataset has {kinds[of_numbers]}")
+    try:
+        value = call(np.arange(len(inputs.truth)))
+    except Exception as error:  # noqa: BLE001  a library function may raise anything for bad arguments
+        raise FormulaError(" ".join(str(error).split())[:200]) from None
+    if not np.isfinite(value):
+        raise FormulaError("it has no finite value for perfect or random predictions: check its arguments")
+    return value
+
+
+def complete_metric(metric: MetricSpec) -> MetricSpec:
+    """Fill in range and worst value of a plan's metric from the built-in metrics."""
+    text = formula_text(metric)
+    try:
+        formula = parse_formula(text) if text else MetricFormula(metric=metric.name)
+    except FormulaError:
+        return metric
+    base = METRICS.get(formula.metric) if formula.is_builtin else None
+    low, high = (metric.low, metric.high) if base is None else (base.low, base.high)
+    if formula.rule in SHARE_RULES:
+        low, high = 0.0, 1.0
+    elif formula.rule == "gap":
+        low, high = 0.0, high - low if high is not None and low is not None else None
+    worst = (
+        metric.worst if base is None and formula.rule not in SHARE_RULES else low if metric.higher_is_better else high
+    )
+    return metric.model_copy(update={"formula": text, "low": low, "high": high, "worst": worst})
+
+
+def can_score(metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[str]]) -> bool:
+    """Whether predictions on such a dataset can be scored by the metric."""
+    if not (text := formula_text(metric)):
+        return metric.name in list_computable(classes)
+    try:
+        formula = parse_formula(text)
+    except FormulaError:
+        return False
+    builtin = formula.is_builtin and formula.metric in list_computable(classes)
+    return (not formula.column or formula.column in columns) and (
+        bool(classes)
+        if formula.rule in SHARE_RULES
+        else builtin or (not formula.is_builtin and _find_sklearn_function(formula).is_regression != bool(classes))
+    )
+
+
+def count_formula_passes(text: str, classes: int, examples: int) -> int:
+    """Return the cost of one resample of a formula, in passes over the examples (as `sandbox.metrics.count_passes`)."""
+    formula = parse_formula(text)
+    if formula.is_builtin or formula.rule in SHARE_RULES:
+        return count_passes({formula.metric}, classes)
+    calls = (3 if formula.column else 1) * (
+        1 + classes / 3 if _find_sklearn_function(formula).takes_probabilities else 1
+    )
+    return 60 + int(calls * SKLEARN_CALL_SECONDS / 4e-9 / max(1, examples))
+
+
+# --- storage with the labels -----------------------------------------------------------------------------------------
+
+
+def write_formulas(metrics: Sequence[MetricSpec], columns: Sequence[SubmittedColumn], labels: Path) -> None:
+    """Write the formulas and the declared columns of a plan to the folder of the labels."""
+    labels.mkdir(parents=True, exist_ok=True)
+    write_file(labels, _FORMULA_FILE, json.dumps({one.name: one.formula for one in metrics if one.formula}))
+    if columns:
+        write_file(labels, _COLUMN_FILE, json.dumps({one.name: one.holds for one in columns}))
+
+
+def read_formulas(labels: Path) -> dict[str, str]:
+    """Return the formulas of a run by metric name; empty if there are none."""
+    return _read_table(labels / _FORMULA_FILE)
+
+
+def read_declared_columns(labels: Path) -> dict[str, Literal["classes", "groups"]]:
+    """Return the content of each column that the run's code must submit; empty if there are none."""
+    return _read_table(labels / _COLUMN_FILE)
+
+
+def _read_table(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def find_column_metrics(labels: Path) -> frozenset[str]:
+    """Return the metrics of a run whose values depend on a submitted column."""
+    columns = read_declared_columns(labels)
+    return frozenset(name for name, text in read_formulas(labels).items() if parse_formula(text).column in columns)

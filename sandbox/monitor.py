@@ -26,8 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from labwright.record.untrusted_files import MAX_FILE_BYTES, BadFile, FolderRef, OpenFolder, open_regular, read_status
 from labwright.sandbox.errors import GpuError
-from labwright.sandbox.gpu_leases import GpuLease
-from labwright.sandbox.gpus import Nvml
+from labwright.sandbox.gpus import GpuLease, Nvml
 from labwright.sandbox.isolation.processes import list_process_tree, read_proportional_bytes
 from labwright.sandbox.job import MEASUREMENTS, ExecutionProgress, LoggedPoint
 
@@ -53,15 +52,12 @@ class ProgressReader:
         self._last_state = (0, 0, 0)
         self._last_activity = 0.0
 
-    def read(self, seconds: float, printed: int | None) -> ExecutionProgress:
-        """Take a snapshot. `printed` is the number of characters printed so far; None once the code has ended."""
-        lines = read_curves(self._folder)
-        if printed is None:
-            return ExecutionProgress(seconds, quiet_seconds=0.0, points=lines, ended=True)
+    def read(self, seconds: float, printed: int) -> ExecutionProgress:
+        """Take a snapshot. `printed` is the number of characters printed so far."""
         state = (printed, _file_size(self._folder, MEASUREMENTS), _file_size(self._folder, "submissions.jsonl"))
         if state != self._last_state:
             self._last_state, self._last_activity = state, seconds
-        return ExecutionProgress(seconds, quiet_seconds=seconds - self._last_activity, points=lines)
+        return ExecutionProgress(seconds, seconds - self._last_activity, read_curves(self._folder))
 
 
 def read_curves(folder: FolderRef) -> tuple[LoggedPoint, ...]:

@@ -43,12 +43,18 @@ from labwright.record.untrusted_files import (
 )
 from labwright.sandbox.cell_scheduler import MAX_SELF_REPORTED
 from labwright.sandbox.errors import ExecutorError, SandboxError, SubmissionRefused
-from labwright.sandbox.failures import cut_middle
 from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, CellResult, Job, JobOutcome
 from labwright.sandbox.llm_attribution import write_exchange_ids
 from labwright.sandbox.llm_gateway import LlmSession
-from labwright.sandbox.metric_formulas import read_formulas
-from labwright.sandbox.output import MAX_KEPT_CHARS, MAX_TAIL_CHARS, Transcript, build_cell_notebook, build_notebook
+from labwright.sandbox.metrics import read_formulas
+from labwright.sandbox.output import (
+    MAX_KEPT_CHARS,
+    MAX_TAIL_CHARS,
+    Transcript,
+    build_cell_notebook,
+    build_notebook,
+    cut_middle,
+)
 from labwright.sandbox.scoring import (
     SUBMISSION_INDEX,
     get_file_stem,

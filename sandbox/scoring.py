@@ -41,15 +41,16 @@ from labwright.record.untrusted_files import (
 )
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.limited_process import call_limited
-from labwright.sandbox.metric_formulas import (
+from labwright.sandbox.metrics import (
     FormulaInputs,
+    Measure,
     build_measures,
+    compute_scores,
     find_column_metrics,
     list_compared_conditions,
     read_declared_columns,
     read_formulas,
 )
-from labwright.sandbox.metrics import Measure, compute_scores
 
 Array = NDArray[Any]
 
@@ -89,7 +90,7 @@ class Submission(BaseModel):
         pattern=rf"^{FILE_NAME_PATTERN.pattern}$",
         description=("name of the artifact, or of the metric for grades by a model"),
     )
-    read: str = Field(default="", max_length=100, description="how answers are parsed (`sandbox.answer_parser`)")
+    read: str = Field(default="", max_length=100, description="how answers are parsed (`sandbox.llm_attribution`)")
     unread: int = Field(default=0, ge=0, description="number of rows without a parsable answer")
     packed: bool = Field(default=False, description="whether the artifact is a folder packed into an archive")
     grade: EvidenceGrade | None = None
@@ -293,7 +294,7 @@ def score_submissions(
     """Compute every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`.
 
     Metrics that compare conditions also read the submissions in `cells`, the folders of a node's cells. Artifacts are
-    skipped: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
+    skipped: a frozen scorer evaluates them (`sandbox.scorers`).
     """
     chosen = [submission for submission in read_submitted(folder, grade) if submission.split == split]
     _check_total_size(chosen, labels)

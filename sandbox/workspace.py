@@ -21,6 +21,7 @@ import numpy as np
 from labwright.record.python_syntax import collect_strings
 from labwright.record.run_folder import hash_texts
 from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.source_tree import PLOTS_FILE
 from labwright.record.untrusted_files import (
     FILE_NAME_PATTERN,
@@ -40,7 +41,6 @@ from labwright.record.untrusted_files import (
 from labwright.sandbox.cell_scheduler import CellOrder
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, ArtifactFile, CellTask, Job
-from labwright.sandbox.output import LiveOutput
 from labwright.sandbox.settings import SandboxSettings
 
 CELLS_FOLDER, KERNELS_FOLDER = "cells", "kernels"
@@ -67,6 +67,8 @@ class KernelScript:
     """Datasets whose frozen scorer takes artifacts."""
     pretrained: dict[str, str] = field(default_factory=dict[str, str])
     """`OWNER/NAME@REVISION` -> folder."""
+    packages: Path | None = None
+    """Folder of the packages installed for the run."""
     resumed: bool = False
     """Whether an earlier attempt left checkpoints."""
     readable: tuple[Path, ...] = ()
@@ -82,8 +84,11 @@ class KernelScript:
     """sha256 of the source files that the script sees."""
     arms: dict[str, str] = field(default_factory=dict[str, str])
     """Arm whose artifacts the cell reads -> name of the cell that wrote them, in inputs/arms/."""
-    live: LiveOutput | None = None
-    """The place where its output is shown."""
+
+    @property
+    def needs(self) -> ResourceNeeds:
+        """Memory and GPUs of its kernel."""
+        return self.task.needs.model_copy(update={"hours": None, "gpus": self.gpus})
 
     @property
     def readable_paths(self) -> tuple[Path, ...]:

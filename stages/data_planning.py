@@ -41,11 +41,12 @@ from labwright.record.schema.idea import Idea, UserAnchor
 from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding
 from labwright.record.schema.tuning import TuningPlan
 from labwright.record.study_memory import hash_idea
-from labwright.sandbox.data.splits import SPLIT_SHARES
+from labwright.sandbox.data.preparation import SPLIT_SHARES
 from labwright.sandbox.datasets import BundledDataset, DatasetSources, list_choices, materialise
 from labwright.sandbox.errors import DatasetError
 from labwright.sandbox.hub import HubOffers
-from labwright.sandbox.metric_formulas import (
+from labwright.sandbox.metrics import (
+    METRICS,
     FormulaError,
     can_score,
     complete_metric,
@@ -54,8 +55,7 @@ from labwright.sandbox.metric_formulas import (
     parse_formula,
     write_formulas,
 )
-from labwright.sandbox.metrics import METRICS
-from labwright.sandbox.packages.package_store import RunPackages
+from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
 from labwright.search.design_forecast import DesignForecast, forecast_design
 from labwright.search.settings import SearchSettings

@@ -31,9 +31,9 @@ from labwright.record.schema.research_question import ResearchQuestion
 from labwright.record.search_space import build_effective_plan
 from labwright.sandbox.datasets import DatasetSources, build_registry
 from labwright.sandbox.hub import HubOffers
-from labwright.sandbox.isolation.mounts import KERNEL_SIDE
+from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from labwright.sandbox.job import Executor
-from labwright.sandbox.packages.package_store import RunPackages
+from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.settings import AblationSettings, CodeSettings
@@ -246,8 +246,8 @@ RUN_LEVEL_FILES = (
     "agent/",
     "inspector/",
     "models/",
+    "sandbox/cell_scheduler.py",
     "sandbox/executor.py",
-    "sandbox/fake_executor.py",
     "record/event_log.py",
 )
 """Modules in which an exception is never a node's failure; the executor itself handles errors in files left by code."""

@@ -12,7 +12,7 @@ import pytest
 from labwright.agent.cli import main
 from labwright.record.log_reader import is_run
 from labwright.record.zips import open_run_folder
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/getting-started.md", "docs/statistics.md")

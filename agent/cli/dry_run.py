@@ -43,7 +43,7 @@ from labwright.record.schema.idea import Idea
 from labwright.record.schema.packages import InstalledPackages
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.hub import HubOffers
-from labwright.sandbox.packages.package_store import RunPackages
+from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import parse_scorers
 from labwright.search.design_forecast import forecast_design
 from labwright.stages.data_planning import PlanError, limit_trials, plan_data

@@ -30,7 +30,7 @@ from labwright.record.schema.frozen_model import Scalar
 from labwright.record.table import Table
 from labwright.sandbox.data.tables import ColumnReading
 from labwright.sandbox.exec_file import run_file
-from labwright.sandbox.isolation.probe import describe_isolation
+from labwright.sandbox.isolation.bubblewrap import describe_isolation
 from labwright.sandbox.job import JobOutcome
 
 _CELL = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(@[A-Za-z0-9][A-Za-z0-9_.-]*)?")

@@ -11,7 +11,7 @@ from labwright.record.schema.idea import read_idea
 from labwright.sandbox.data.spec import HUB_PREFIX
 from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.hub import HubOffers, fetch_model, parse_pretrained
-from labwright.sandbox.packages.package_store import RunPackages
+from labwright.sandbox.packages import RunPackages
 
 
 def prefetch_files(args: Prefetch) -> int:

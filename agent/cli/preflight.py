@@ -28,12 +28,10 @@ from labwright.record.run_folder import RunFolder, read_free_gb
 from labwright.record.schema.idea import Idea
 from labwright.review.evidence.tex_runner import TexMissing
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.gpu_leases import open_gpu_leases
-from labwright.sandbox.gpus import read_cuda_visible_devices
-from labwright.sandbox.isolation.bubblewrap import check_readable
+from labwright.sandbox.gpus import open_gpu_leases, read_cuda_visible_devices
+from labwright.sandbox.isolation.bubblewrap import check_readable, determine_isolation
 from labwright.sandbox.isolation.interpreter import check_interpreter
-from labwright.sandbox.isolation.probe import determine_isolation
-from labwright.sandbox.packages.package_store import RunPackages, provide_packages
+from labwright.sandbox.packages import RunPackages, provide_packages
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.paper.template import list_templates, load_template
 from labwright.stages.paper.template_preview import try_template

@@ -40,6 +40,6 @@ def run_program(arguments: list[str] | None) -> int:
 
 
 def _isolate_worker(command: Sequence[str], program: Path) -> list[str]:
-    from labwright.sandbox.isolation.probe import isolate_command  # only commands that read PDFs need it
+    from labwright.sandbox.isolation.bubblewrap import isolate_command  # only commands that read PDFs need it
 
     return isolate_command(command, program)

@@ -32,7 +32,7 @@ from labwright.record.table import Table
 from labwright.record.zips import is_zip, open_run_folder
 from labwright.sandbox.datasets import list_source_files
 from labwright.sandbox.executor import LocalExecutor, open_executor
-from labwright.sandbox.packages.package_store import PackageOverlay, restore_packages
+from labwright.sandbox.packages import PackageOverlay, restore_packages
 from labwright.stages.evidence.reproduction import ReproductionSite, copy_datasets, reproduce_nodes, select_nodes
 from labwright.stages.evidence.reproduction_match import ReproducedNumber, RunReproduction
 

@@ -41,7 +41,7 @@ from labwright.record.events.run_events import CommandReceived
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.idea import read_idea
 from labwright.sandbox.hub import fetch_model, parse_pretrained
-from labwright.sandbox.packages.package_store import restore_packages
+from labwright.sandbox.packages import restore_packages
 from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.stages.data_planning import find_unmet_needs
 from labwright.stages.ideation.idea_import import is_text_path

@@ -9,7 +9,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.packages.resolver import PackageError, open_uv
+from labwright.sandbox.packages import PackageError, open_uv
 
 DEBIAN_SCRIPT = Path(__file__).with_name("debian_packages.sh")
 """Also run by `make setup`, before there is an environment."""

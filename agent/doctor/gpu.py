@@ -27,9 +27,8 @@ from labwright.record.schema.cell import Cell
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.tuning import HyperparameterSetting
 from labwright.sandbox.exec_file import run_file
-from labwright.sandbox.gpu_leases import acquire_gpu_slot, open_gpu_leases
-from labwright.sandbox.gpus import GpuDevice, read_cuda_visible_devices
-from labwright.sandbox.isolation.scratch import get_runtime_folder
+from labwright.sandbox.gpus import GpuDevice, acquire_gpu_slot, open_gpu_leases, read_cuda_visible_devices
+from labwright.sandbox.isolation.processes import get_runtime_folder
 from labwright.sandbox.job import JobOutcome
 from labwright.sandbox.settings import SandboxSettings
 
@@ -72,7 +71,7 @@ _RESULT_CODE = 'lab.result({name!r}, {value}, condition="check", dataset="none",
 _LEASE_CODE = """
 import time
 from pathlib import Path
-from labwright.sandbox.gpu_leases import acquire_gpu_slot
+from labwright.sandbox.gpus import acquire_gpu_slot
 
 def hold(folder, uuid):
     slot_lock = acquire_gpu_slot(folder, uuid, 1)

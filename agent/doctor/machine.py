@@ -24,9 +24,9 @@ from labwright.record.run_folder import read_free_gb
 from labwright.review.evidence.tex_runner import TEX_PACKAGES
 from labwright.sandbox.errors import ExecutorError, SandboxError
 from labwright.sandbox.exec_file import run_file
+from labwright.sandbox.isolation.bubblewrap import probe_isolation
 from labwright.sandbox.isolation.interpreter import check_interpreter
-from labwright.sandbox.isolation.limits import read_machine_memory
-from labwright.sandbox.isolation.probe import probe_isolation
+from labwright.sandbox.isolation.processes import read_machine_memory
 from labwright.sandbox.job import JobOutcome
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.paper.template import TemplateError, load_template

@@ -17,7 +17,7 @@ from typing import Any, Literal, cast, get_args
 from labwright.evals.ablationbench.entries import ACTIONS, PlannedAblation, parse_entry
 from labwright.evals.ablationbench.rows import Row
 from labwright.record.errors import UsageError
-from labwright.sandbox.data.files import import_datasets_library, import_pyarrow
+from labwright.sandbox.data.frames import import_datasets_library, import_pyarrow
 
 Task = Literal["author", "reviewer"]
 TASKS: tuple[Task, ...] = get_args(Task)

@@ -33,8 +33,7 @@ from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.table import Table
-from labwright.sandbox.gpu_leases import open_gpu_leases
-from labwright.sandbox.gpus import read_cuda_visible_devices
+from labwright.sandbox.gpus import open_gpu_leases, read_cuda_visible_devices
 
 JSON_FILE, CSV_FILE, PAGE_FILE, ORDER_FILE = "results.json", "results.csv", "results.html", "order.json"
 

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command, select_exposable
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command, get_probed_isolation
+from labwright.sandbox.isolation.interpreter import select_exposable
 
 TEX_PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk chktex"
 SOURCE_DATE_EPOCH = "1577836800"

@@ -1,4 +1,5 @@
-"""Run cells and commands on a machine of the cluster, in the same kernels as on a single machine.
+"""Run cells and commands on a machine of the cluster, in the same kernels as on a single machine. Folders and files
+travel by Ray's object store; what arrives is verified by its sha256, and has the times of the receiving file system.
 
 One actor serves a machine. Its processes are started by the one thread of its event loop, which lives as long as the
 actor, because bubblewrap ends with the thread that started it: a killed actor leaves no process in a sandbox. Labels
@@ -8,48 +9,79 @@ never reach it. Limits: without a sandbox, a command may outlive its killed acto
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import socket
+import tempfile
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.untrusted_files import BadFile, make_harmless, remove_path, remove_tree
 from labwright.sandbox import monitor
+from labwright.sandbox.archives import pack_archive, unpack_archive
 from labwright.sandbox.cell_runner import KernelHost
 from labwright.sandbox.cell_scheduler import RunningCell
-from labwright.sandbox.cluster.machines import adapt_settings, open_machine_gpus
-from labwright.sandbox.cluster.sent_folders import SentFolder, receive_folder, send_folder
-from labwright.sandbox.content_store import default_store_root
+from labwright.sandbox.cluster.machines import adapt_settings, import_ray, open_machine_gpus
+from labwright.sandbox.content_store import default_store_root, read_file_time
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.file_clock import read_file_time
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.scratch import ScratchFolder, remove_stale
+from labwright.sandbox.isolation.processes import ScratchFolder, remove_stale
 from labwright.sandbox.job import CellStarted, Event
-from labwright.sandbox.monitor import ProgressReader
-from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
-from labwright.sandbox.packages.package_store import PackageOverlay
-from labwright.sandbox.repository.command import CommandJob, CommandOutcome
-from labwright.sandbox.results import KernelExecution, failure_from_error
+from labwright.sandbox.repository.command import CommandJob
+from labwright.sandbox.results import failure_from_error
 from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.workspace import KernelScript
 
+_CHUNK_BYTES = 32 * 2**20
+"""Bytes per object of Ray's object store."""
+_INLINE_BYTES = 2**16
+"""A smaller part travels in the message itself."""
+
+
+class SentFolder(NamedTuple):
+    """A folder, or a folder with one file."""
+
+    parts: list[Any]
+    """The parts of an archive, by reference to the object store unless they are small."""
+    sha256: str
+    """Hash of the whole archive."""
+    file: str
+    """Name of the file; empty for a folder."""
+
+
+def send_folder(folder: Path, scratch: Path, *, max_bytes: int = 2**60, **options: Any) -> SentFolder:
+    """Put a folder or file into the object store; `options` are those of `pack_archive`. `scratch` is a folder for
+    temporary files. Raises `BadFile`, `OSError`, `RayError`."""
+    ray, parts, digest = import_ray(), list[Any](), hashlib.sha256()
+    with tempfile.NamedTemporaryFile(dir=scratch) as archive:
+        pack_archive(folder, Path(archive.name), max_bytes=max_bytes, **options)
+        while part := archive.read(_CHUNK_BYTES):
+            digest.update(part)
+            parts.append(part if len(part) < _INLINE_BYTES else ray.put(part))
+    return SentFolder(parts, digest.hexdigest(), "" if folder.is_dir() else folder.name)
+
+
+def receive_folder(sent: SentFolder, folder: Path, scratch: Path, *, max_bytes: int = 2**62) -> None:
+    """Replace a folder by what was sent. Raises `BadFile`, also if it was damaged on the way, `OSError`, `RayError`."""
+    digest = hashlib.sha256()
+    with tempfile.NamedTemporaryFile(dir=scratch) as archive:
+        for reference in sent.parts:
+            part: bytes = reference if isinstance(reference, bytes) else import_ray().get(reference)
+            digest.update(part)
+            archive.write(part)
+        archive.flush()
+        if digest.hexdigest() != sent.sha256:
+            raise BadFile("the archive was damaged on the way")
+        remove_tree(folder)
+        unpack_archive(Path(archive.name), folder, max_bytes=max_bytes)
+
+
 NEWS_SECONDS = 1.0
-"""Maximum delay of output, and interval between signs of life, in seconds."""
+"""Interval between messages to the head, which also are signs of life, in seconds."""
 
 
 # --- messages: values, and references to bytes in Ray's object store --------------------------------------------------
-
-
-class Content(NamedTuple):
-    """A file or folder that many cells read."""
-
-    name: str
-    is_folder: bool
-    sent: SentFolder
 
 
 @dataclass(frozen=True)
@@ -61,20 +93,16 @@ class RemoteWork:
     """The folder."""
     now: float
     """Time of the folder's file system on the head."""
-    needs: ResourceNeeds
-    alone: bool
-    contents: Mapping[Path, Content]
-    """Path on the head -> content."""
-    watched: bool = False
-    packages: PackageOverlay | None = None
+    contents: Mapping[str, SentFolder]
+    """Path on the head -> file or folder that many cells read."""
 
 
 class WorkEnded(NamedTuple):
-    """The code has ended; the folder is what it left, None if that cannot be sent."""
+    """The code has ended; the folder is what it left, empty if that cannot be sent."""
 
     result: Any
     """`KernelExecution` or `CommandOutcome`."""
-    sent: SentFolder | None
+    sent: SentFolder
 
 
 News = Event | WorkEnded | str
@@ -85,18 +113,15 @@ News = Event | WorkEnded | str
 
 
 class ReportedCell(RunningCell):
-    """The connection between running code and the head."""
+    """The connection between running code and the head, which knows which cell it is."""
 
     def __init__(self) -> None:
-        super().__init__(Cell(dataset="", arm=""), 0.0, 0.0, self.send)  # the head knows which cell it is
-        self.news, self.has_news = list[News](), asyncio.Event()
+        self.news = list[News]()
+        super().__init__(emit=self.news.append)
+        self.show = self.news.append
 
-    def send(self, news: News) -> None:
-        self.news.append(news)
-        self.has_news.set()
-
-    def mark_started(self, now: float) -> None:
-        self.send(CellStarted(self.cell))
+    def mark_started(self) -> None:
+        self.news.append(CellStarted(self.cell))
 
 
 @dataclass
@@ -114,6 +139,7 @@ class MachineActor:
 
     def __init__(self) -> None:
         self._slots, self._released = dict[int, Slot](), set[int]()
+        self._received = dict[Path, asyncio.Task[None]]()
 
     async def start(
         self, settings: SandboxSettings, slots: int, secret: tuple[Path, ...], watch_seconds: float
@@ -123,21 +149,19 @@ class MachineActor:
         monitor.WATCH_SECONDS = watch_seconds
         self._settings = settings = adapt_settings(settings)
         await asyncio.to_thread(inspect_interpreter, settings.python)  # once, not in each slot: it starts a process
-        self._receiving = asyncio.Lock()
         home = (settings.store or default_store_root()).with_name("actors") / socket.gethostname()
         home.parent.mkdir(parents=True, exist_ok=True)
         remove_stale(home)
         self._scratch = ScratchFolder(home)
         self._folder = folder = self._scratch.root
-        for name in ("cache", "contents", "views"):
-            (folder / name).mkdir()
+        (folder / "cache").mkdir()
         labels, gpus = folder / "labels", open_machine_gpus(settings)  # there are no labels
         self._executor = LocalExecutor(
             slots, folder / "views", labels=labels, settings=settings, cache=folder / "cache", gpus=gpus, secret=secret
         )
 
     async def run(self, number: int, work: RemoteWork) -> AsyncGenerator[list[News]]:
-        """Run work in a slot and yield its news as they come up; the last is `WorkEnded`."""
+        """Run work in a slot and yield its news at least every `NEWS_SECONDS`; the last is `WorkEnded`."""
         if number in self._released:  # Ray may swap two calls
             return
         if (slot := self._slots.get(number)) is None:
@@ -145,19 +169,12 @@ class MachineActor:
             folder.mkdir()
             slot = self._slots[number] = Slot(folder, KernelHost(self._executor.runner, folder / "kernel"))
         running = slot.running = ReportedCell()
-        output = LiveOutput(slot.folder / "output", MAX_KEPT_CHARS // 2)
-        task = slot.task = asyncio.create_task(self._run_work(slot, output, work))
-        task.add_done_callback(lambda _: running.has_news.set())
+        task = slot.task = asyncio.create_task(self._run_work(slot, work))
         try:
-            with open(slot.folder / "output", encoding="utf-8", errors="replace", newline="") as printed:
-                while not task.done():
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(NEWS_SECONDS):
-                            await running.has_news.wait()
-                    running.has_news.clear()
-                    news, running.news = running.news, []
-                    yield [*news, printed.read()]
-                yield [*running.news, printed.read(), task.result()]
+            while not task.done():
+                await asyncio.wait({task}, timeout=NEWS_SECONDS)
+                yield [running.news.pop(0) for _ in tuple(running.news)]
+            yield [task.result()]
         finally:
             task.cancel()
             await asyncio.wait({task})
@@ -179,23 +196,27 @@ class MachineActor:
 
     async def close(self) -> None:
         """Kill all code and delete the actor's folder."""
-        for number in list(self._slots):
-            await self.release(number)
-        await self._executor.close()
+        await asyncio.gather(*map(self.release, tuple(self._slots)))
         await asyncio.to_thread(self._scratch.remove)
 
     # --- the work -----------------------------------------------------------------------------------------------------
 
-    async def _run_work(self, slot: Slot, output: LiveOutput, work: RemoteWork) -> WorkEnded:
-        paths = {path: await self._provide(content) for path, content in work.contents.items()}
-        if work.packages is not None and work.packages.folder is not None:
-            self._executor.packages = replace(work.packages, folder=paths[work.packages.folder])
+    async def _run_work(self, slot: Slot, work: RemoteWork) -> WorkEnded:
+        code, folder = work.code, slot.folder / "work" / work.code.folder.name
+        paths = {path: await self._provide(sent) for path, sent in work.contents.items()}
         shift = work.now - await asyncio.to_thread(read_file_time, slot.folder)
-        folder, code = slot.folder / "work" / work.code.folder.name, work.code
+        await asyncio.to_thread(receive_folder, work.sent, folder, slot.folder)
         if isinstance(code, KernelScript):
-            result = await self._run_script(slot, work, replace(code, folder=folder, live=output), paths)
+            views = {name: str(paths[path]) for name, path in code.views.items()}
+            models = {name: str(paths[path]) for name, path in code.pretrained.items()}
+            packages = paths.get(str(code.packages))
+            script = replace(code, folder=folder, views=views, pretrained=models, packages=packages)
+            result = await slot.host.execute(script, slot.running)
         else:
-            result = await self._run_command(slot, work, replace(code, folder=folder), paths)
+            packages = paths.get(str(code.environment.packages))
+            environment, readable = replace(code.environment, packages=packages), filter(Path.exists, code.readable)
+            job = replace(code, folder=folder, environment=environment, readable=tuple(readable))
+            result = await self._executor.runner.run_repository_command(job, slot.running)
 
         def send() -> WorkEnded:
             try:
@@ -205,45 +226,19 @@ class MachineActor:
                 most = int(self._settings.disk_gb * 1e9)
                 return WorkEnded(result, send_folder(folder, slot.folder, max_bytes=most, clock_shift=shift))
             except BadFile as error:
-                return WorkEnded(replace(result, failure=result.failure or failure_from_error(error)), None)
+                (empty := slot.folder / "empty").mkdir(exist_ok=True)
+                failure = result.failure or failure_from_error(error)
+                return WorkEnded(replace(result, failure=failure), send_folder(empty, slot.folder))
             finally:
                 remove_tree(slot.folder / "work", ignore_errors=True)  # the head may use the slot again at once
 
         return await asyncio.to_thread(send)
 
-    async def _run_script(
-        self, slot: Slot, work: RemoteWork, script: KernelScript, paths: Mapping[Path, Path]
-    ) -> KernelExecution:
-        await asyncio.to_thread(receive_folder, work.sent, script.folder, slot.folder)
-        reader = ProgressReader(script.folder) if work.watched else None
-        views, models = (
-            {name: str(paths[Path(path)]) for name, path in one.items()} for one in (script.views, script.pretrained)
-        )
-        return await slot.host.execute(replace(script, views=views, pretrained=models), slot.running, reader)
-
-    async def _run_command(
-        self, slot: Slot, work: RemoteWork, job: CommandJob, paths: Mapping[Path, Path]
-    ) -> CommandOutcome:
-        await asyncio.to_thread(receive_folder, work.sent, job.folder, slot.folder)
-        if (packages := job.environment.packages) is not None:
-            job = replace(job, environment=replace(job.environment, packages=paths[packages]))
-        return await self._executor.runner.run_repository_command(
-            replace(job, readable=tuple(filter(Path.exists, job.readable))),
-            work.needs,
-            alone=work.alone,
-            on_start=lambda: slot.running.mark_started(0.0),
-        )
-
-    async def _provide(self, content: Content) -> Path:
-        """Return the content on this machine, after receiving it if it is missing."""
-        place, part = self._folder / "contents" / content.sent.sha256, self._folder / "part"
-
-        def receive() -> None:
-            remove_tree(part)
-            receive_folder(content.sent, part, self._folder)
-            part.rename(place)
-
-        async with self._receiving:
-            if not place.exists():
-                await asyncio.to_thread(receive)
-        return place if content.is_folder else place / content.name
+    async def _provide(self, sent: SentFolder) -> Path:
+        """Return the file or folder on this machine, after receiving it if it is missing."""
+        place = self._folder / "contents" / sent.sha256
+        if place not in self._received:
+            receiving = asyncio.to_thread(receive_folder, sent, place, self._folder)
+            self._received[place] = asyncio.create_task(receiving)
+        await asyncio.shield(self._received[place])
+        return place / sent.file

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Collection
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
@@ -21,11 +21,11 @@ from typing import Any
 
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.nodes import Failure
-from labwright.record.untrusted_files import BadFile, remove_path
+from labwright.record.untrusted_files import BadFile
 from labwright.sandbox import monitor
 from labwright.sandbox.cell_runner import CellHost, CellRunner
 from labwright.sandbox.cell_scheduler import RunningCell
-from labwright.sandbox.cluster.actor import Content, MachineActor, News, RemoteWork, WorkEnded
+from labwright.sandbox.cluster.actor import MachineActor, RemoteWork, SentFolder, WorkEnded, receive_folder, send_folder
 from labwright.sandbox.cluster.machines import (
     MachineFacts,
     compute_max_cell_capacity,
@@ -35,16 +35,13 @@ from labwright.sandbox.cluster.machines import (
     list_machines,
     pin_to_node,
 )
-from labwright.sandbox.cluster.sent_folders import receive_folder, send_folder
+from labwright.sandbox.content_store import read_file_time
 from labwright.sandbox.errors import ClusterDown, ExecutorError, WorkerLost
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.file_clock import read_file_time
-from labwright.sandbox.gpu_leases import GpuLeases
-from labwright.sandbox.gpus import describe_devices
+from labwright.sandbox.gpus import GpuLeases, describe_devices
+from labwright.sandbox.isolation.processes import compute_limits
 from labwright.sandbox.job import CellProgress, CellStarted, Job
-from labwright.sandbox.monitor import ProgressReader
 from labwright.sandbox.output import Transcript
-from labwright.sandbox.packages.package_store import PackageOverlay
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.results import KernelExecution
 from labwright.sandbox.settings import SandboxSettings
@@ -65,8 +62,12 @@ class Claim:
     needs: ResourceNeeds
     group: Any
     node: str
-    actor: Any
+    started: asyncio.Task[Any]
     slot: int
+
+    @property
+    def actor(self) -> Any:
+        return self.started.result()
 
 
 @dataclass
@@ -75,12 +76,11 @@ class RemoteRunner(CellRunner):
     scorers, and cells that query language models run on the head."""
 
     machines: tuple[MachineFacts, ...] = field(kw_only=True)
-    get_packages: Callable[[], PackageOverlay | None] = field(kw_only=True)
 
     def __post_init__(self) -> None:
         self._actors = dict[str, asyncio.Task[Any]]()
         """Node -> its started actor."""
-        self._contents = dict[Path, asyncio.Task[Content]]()
+        self._contents = dict[Path, asyncio.Task[SentFolder]]()
         self._claims, self._slots = set[Claim](), count()
         self.archives = self.config.cache.parent / "archives"
         """Folder for temporary files."""
@@ -88,26 +88,17 @@ class RemoteRunner(CellRunner):
 
     @property
     def slot_gb(self) -> float:
-        share = self.config.settings.memory_gb
-        return share or min(0.9 * one.memory / max(1, one.slots) / 1e9 for one in self.machines)
+        settings, machines = self.config.settings, [one for one in self.machines if one.slots]
+        limits = [compute_limits(settings, slots=one.slots, machine_bytes=one.memory) for one in machines]
+        return min(one.memory_bytes for one in limits) / 1e9
 
     def open_host(self, job: Job, folder: Path) -> CellHost:
         return RemoteHost(self) if job.kind == "experiment" and not job.subjects else super().open_host(job, folder)
 
-    async def run_repository_command(
-        self,
-        job: CommandJob,
-        needs: ResourceNeeds = ResourceNeeds(),  # noqa: B008  frozen
-        *,
-        alone: bool = False,
-        on_start: Callable[[], None] = lambda: None,
-    ) -> CommandOutcome:
-        host, packages = RemoteHost(self), job.environment.packages
-        work = await self.send(job, [packages] if packages else [], needs=needs, alone=alone)
+    async def run_repository_command(self, job: CommandJob, running: RunningCell) -> CommandOutcome:
+        host = RemoteHost(self)
         try:
-            return await host.run(work, job.folder, lambda news: on_start() if isinstance(news, CellStarted) else None)
-        except WorkerLost as error:
-            return CommandOutcome(0.0, Failure(kind="died", message=str(error)), "", "", "")
+            return await host.execute(job, running)
         finally:
             await host.close()
 
@@ -132,60 +123,55 @@ class RemoteRunner(CellRunner):
             node: str = util.placement_group_table(group)["bundles_to_node_id"][0]
             if node not in self._actors:
                 self._actors[node] = asyncio.create_task(self._start_actor(node))
-            actor = await asyncio.shield(self._actors[node])
+            await asyncio.shield(started := self._actors[node])
         except BaseException:
             util.remove_placement_group(group)
             raise
-        self._claims.add(claim := Claim(needs, group, node, actor, next(self._slots)))
+        self._claims.add(claim := Claim(needs, group, node, started, next(self._slots)))
         return claim
 
     async def release(self, claim: Claim, *, lost: bool = False) -> None:
-        """End what runs in a slot, then free its resources. If its machine is lost or does not end it in time, kill the
-        actor; the next cell there starts another."""
-        ended = claim.actor.release.remote(claim.slot)
+        """End what runs in a slot, then free its resources. If its machine is lost or does not end it in time, the
+        actor is killed; the next cell there starts another."""
         try:
             if lost:
-                self._kill_actor(claim)
-            await self.wait_for(ended, END_SECONDS)
+                raise WorkerLost(claim.node)
+            await self.wait_for(claim.actor.release.remote(claim.slot), END_SECONDS)
         except ExecutorError:
-            self._kill_actor(claim)
+            if self._actors.get(claim.node) is claim.started:
+                del self._actors[claim.node]
+            import_ray().kill(claim.actor)
         finally:
             self._claims.discard(claim)
             import_ray().util.remove_placement_group(claim.group)
 
-    def _kill_actor(self, claim: Claim) -> None:
-        task = self._actors.get(claim.node)
-        if task is not None and task.done() and task.result() is claim.actor:
-            del self._actors[claim.node]
-        import_ray().kill(claim.actor)
-
-    async def wait_for(self, ref: Any, seconds: float) -> Any:
-        """Wait for an answer of an actor. Raises `WorkerLost`, `ClusterDown`, `ExecutorError`."""
+    async def wait_for(self, ref: Any, seconds: float | None = SILENCE_SECONDS) -> Any:
+        """Wait for an answer of an actor, or for what it sent. Raises `WorkerLost`, `ClusterDown`, `ExecutorError`."""
         failed = import_ray().exceptions
         try:
             async with asyncio.timeout(seconds):  # `wait_for` loses a cancellation that comes with an answer
                 return await ref
         except failed.RayTaskError as error:
             raise ExecutorError(format_error(error)) from None
-        except (failed.RayError, TimeoutError) as error:
+        except (failed.RayError, TimeoutError, BadFile) as error:
             await self._check_head()
-            raise WorkerLost(format_error(error) or f"no sign of life for {seconds:g} s") from None
+            raise WorkerLost(format_error(error) or f"no sign of life for {seconds} s") from None
 
-    async def send(self, script: KernelScript | CommandJob, paths: Collection[Path], **rest: Any) -> RemoteWork:
+    async def send(self, code: KernelScript | CommandJob) -> RemoteWork:
         """Return work with its folder, and the files and folders that it reads, in the object store; each of the latter
         is put there once. Raises `OSError`."""
-
-        async def send_content(path: Path) -> Content:
-            return Content(path.name, path.is_dir(), await asyncio.to_thread(send_folder, path, self.archives))
-
-        for path in paths:
+        if isinstance(code, KernelScript):
+            code = replace(code, job=replace(code.job, cells={}, inputs={}, artifacts={}, live_output=None))
+            paths, follow = (*code.views.values(), *code.pretrained.values(), code.packages), ()
+        else:
+            paths, follow = (code.environment.packages,), code.readable
+        contents = dict[str, SentFolder]()
+        for path in map(Path, filter(None, paths)):
             if path not in self._contents:
-                self._contents[path] = asyncio.create_task(send_content(path))
-        contents = {path: await asyncio.shield(self._contents[path]) for path in paths}
-        follow = script.readable if isinstance(script, CommandJob) else ()
-        sent = await asyncio.to_thread(send_folder, script.folder, self.archives, follow=follow)
-        now = await asyncio.to_thread(read_file_time, script.folder)
-        return RemoteWork(script, sent, now, contents=contents, **rest)
+                self._contents[path] = asyncio.create_task(asyncio.to_thread(send_folder, path, self.archives))
+            contents[str(path)] = await asyncio.shield(self._contents[path])
+        sent = await asyncio.to_thread(send_folder, code.folder, self.archives, follow=follow)
+        return RemoteWork(code, sent, await asyncio.to_thread(read_file_time, code.folder), contents)
 
     async def close(self) -> None:
         """End all actors, and with them all code. Idempotent."""
@@ -204,12 +190,12 @@ class RemoteRunner(CellRunner):
         actor = import_ray().remote(MachineActor).options(**options).remote()
         terms = self.config.settings, facts.slots if facts else 1, self.config.secret, monitor.WATCH_SECONDS
         try:
-            await self.wait_for(actor.start.remote(*terms), SILENCE_SECONDS)
+            await self.wait_for(actor.start.remote(*terms))
         except ExecutorError as error:
             import_ray().kill(actor)
             self._actors.pop(node, None)
-            where = facts.address if facts else node
-            raise type(error)(f"machine {where} of the Ray cluster cannot run cells: {error}") from None
+            words = f"machine {facts.address if facts else node} of the Ray cluster cannot run cells: {error}"
+            raise type(error)(words) from None
         return actor
 
     async def _check_head(self) -> None:
@@ -233,49 +219,21 @@ class RemoteHost:
     runner: RemoteRunner
     _claim: Claim | None = None
 
-    async def execute(
-        self, script: KernelScript, running: RunningCell | None = None, reader: ProgressReader | None = None
-    ) -> KernelExecution:
-        overlay = self.runner.get_packages()
-        paths = [Path(path) for path in (*script.views.values(), *script.pretrained.values())]
-        paths += [overlay.folder] if overlay is not None and overlay.folder is not None else []
-        work = await self.runner.send(
-            replace(script, job=replace(script.job, cells={}, inputs={}, artifacts={}, live_output=None), live=None),
-            paths,
-            needs=script.task.needs.model_copy(update={"hours": None, "gpus": script.gpus}),
-            alone=script.alone,
-            watched=reader is not None,
-            packages=overlay,
-        )
-
-        def handle(news: News) -> None:
-            match news:
-                case str() if script.live is not None:
-                    script.live.add(news)
-                case CellStarted() if running is not None:
-                    running.mark_started(time.monotonic())
-                case CellProgress() if running is not None:
-                    running.report(news.progress)
-                case _:
-                    pass
-
-        try:
-            return await self.run(work, script.folder, handle, running)
-        except WorkerLost as error:
-            return KernelExecution(0.0, Failure(kind="died", message=str(error)), Transcript(2))
-
-    async def run(
-        self, work: RemoteWork, folder: Path, handle: Callable[[News], None], running: RunningCell | None = None
-    ) -> Any:
-        """Run work on a machine, replace `folder` with what it left, and return its result. Raises `WorkerLost` after
-        the loss of too many machines, `ExecutorError`."""
+    async def execute(self, code: KernelScript | CommandJob, running: RunningCell) -> Any:
+        """Run code on a machine, replace its folder with what it left, and return its result. After the loss of too
+        many machines the code counts as the cause. Raises `ExecutorError`."""
+        work = await self.runner.send(code)
+        running.stop_reason.add_done_callback(self._stop)
         for lost in count(1):
             try:
-                return await self._run_once(work, folder, handle, running)
+                return await self._run_once(work, running)
             except WorkerLost as error:
                 await self.close(lost=True)
                 if lost == MAX_LOST_MACHINES:
-                    raise WorkerLost(f"{lost} machines were lost while it ran; the last: {error}") from None
+                    failure = Failure(kind="died", message=f"{lost} machines were lost while it ran; the last: {error}")
+                    if isinstance(code, KernelScript):
+                        return KernelExecution(0.0, failure, Transcript(2))
+                    return CommandOutcome(0.0, failure, "", "", "")
             except BaseException:
                 await self.close()
                 raise
@@ -285,35 +243,28 @@ class RemoteHost:
         if claim is not None:
             await self.runner.release(claim, lost=lost)
 
-    async def _run_once(
-        self, work: RemoteWork, folder: Path, handle: Callable[[News], None], running: RunningCell | None
-    ) -> Any:
-        runner = self.runner
-        if self._claim is not None and self._claim.needs != work.needs:
+    async def _run_once(self, work: RemoteWork, running: RunningCell) -> Any:
+        wait, needs = self.runner.wait_for, work.code.needs
+        if self._claim is not None and self._claim.needs != needs:
             await self.close()
-        self._claim = self._claim or await runner.claim(work.needs)
-        events = self._claim.actor.run.options(num_returns="streaming").remote(self._claim.slot, work)
-        if running is not None and running.stop_reason is not None:
-            running.stop_reason.add_done_callback(self._stop)
+        claim = self._claim = self._claim or await self.runner.claim(needs)
+        batches = claim.actor.run.options(num_returns="streaming").remote(claim.slot, work)
         while True:
-            for news in await runner.wait_for(await runner.wait_for(anext(events), SILENCE_SECONDS), SILENCE_SECONDS):
-                if isinstance(news, WorkEnded):
-                    await asyncio.to_thread(self._receive, news, folder)
-                    return news.result
-                handle(news)
+            for news in await wait(await wait(anext(batches))):
+                match news:
+                    case WorkEnded(result, sent):
+                        most = int(2 * self.runner.config.settings.disk_gb * 1e9)
+                        folder, archives = work.code.folder, self.runner.archives
+                        await wait(asyncio.to_thread(receive_folder, sent, folder, archives, max_bytes=most), None)
+                        return result
+                    case CellStarted():
+                        running.mark_started()
+                    case CellProgress():
+                        running.report(news.progress)
+                    case _:
+                        running.show(news)
 
-    def _receive(self, ended: WorkEnded, folder: Path) -> None:
-        """Replace the folder's contents. Raises `WorkerLost`."""
-        for path in folder.iterdir():
-            remove_path(folder, path.name)
-        most = int(2 * self.runner.config.settings.disk_gb * 1e9)
-        try:
-            if ended.sent is not None:
-                receive_folder(ended.sent, folder, self.runner.archives, max_bytes=most)
-        except (BadFile, import_ray().exceptions.RayError) as error:
-            raise WorkerLost(f"its files did not arrive: {format_error(error)}") from error
-
-    def _stop(self, reason: asyncio.Future[str]) -> None:
+    def _stop(self, reason: Future[str]) -> None:
         if self._claim is not None and not reason.cancelled():
             self._claim.actor.stop.remote(self._claim.slot, reason.result())
 
@@ -323,12 +274,11 @@ class RayExecutor(LocalExecutor):
     `LocalExecutor`."""
 
     def __init__(self, slots: int, views: Path, *, settings: SandboxSettings, **rest: Any) -> None:
-        machines = list_machines(settings)
-        slots, rest["gpus"] = min(slots, sum(one.slots for one in machines)), GpuLeases(None, (), settings)
+        self.machines = list_machines(settings)
+        slots, rest["gpus"] = min(slots, sum(one.slots for one in self.machines)), GpuLeases(None, (), settings)
         super().__init__(slots, views, settings=settings, **rest)
         parts = {one.name: getattr(self.runner, one.name) for one in fields(CellRunner)}
-        self.machines = machines
-        self.runner = RemoteRunner(**parts, machines=machines, get_packages=lambda: self.packages)
+        self.runner = RemoteRunner(**parts, machines=self.machines)
 
     @property
     def device(self) -> str:
@@ -344,11 +294,9 @@ class RayExecutor(LocalExecutor):
         """The fingerprint shared by all machines, or the list of fingerprints if they differ."""
         packages = self.packages
         installed = {"installed": packages.installed.sha256} if packages is not None and packages.folder else {}
-        found = {
-            json.dumps(json.loads(machine.environment_fingerprint) | installed, sort_keys=True)
-            for machine in self.machines
-        }
-        return found.pop() if len(found) == 1 else json.dumps(sorted(found))
+        machines = [json.loads(one.environment_fingerprint) | installed for one in self.machines]
+        found = sorted({json.dumps(one, sort_keys=True) for one in machines})
+        return found[0] if len(found) == 1 else json.dumps(found)
 
     async def close(self) -> None:
         await super().close()

@@ -8,7 +8,6 @@ Source: docs.ray.io, "Ray token authentication".
 from __future__ import annotations
 
 import functools
-import hashlib
 import ipaddress
 import logging
 import os
@@ -18,20 +17,18 @@ import socket
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labwright.record.run_folder import hash_file
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.whole_numbers import parse_whole_number
-from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
+from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint, hash_path
 from labwright.sandbox.errors import ClusterError
-from labwright.sandbox.gpu_leases import GpuLeases, open_gpu_leases
-from labwright.sandbox.gpus import GpuDevice
+from labwright.sandbox.gpus import GpuDevice, GpuLeases, open_gpu_leases
+from labwright.sandbox.isolation.bubblewrap import determine_isolation
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.limits import DEFAULT_MEMORY_SHARE, read_machine_memory
-from labwright.sandbox.isolation.probe import determine_isolation
+from labwright.sandbox.isolation.processes import compute_cell_capacity, read_machine_memory
 from labwright.sandbox.settings import SandboxSettings
 
 _CONNECT_SECONDS = 3.0
@@ -44,23 +41,27 @@ _SURVEY_SECONDS = 120.0
 class MachineFacts:
     """A machine of the cluster. `slots` is the number of cells that it can run at once."""
 
+    node: str
+    address: str
+    gpus: int
+    slots: int
     environment_fingerprint: str
     devices: tuple[GpuDevice, ...]
     memory: int
     """Bytes."""
-    has_token: bool
-    node: str = ""
-    address: str = ""
-    gpus: int = 0
-    slots: int = 0
 
 
 # --- on each machine --------------------------------------------------------------------------------------------------
 
 
-def describe_machine(settings: SandboxSettings, head: dict[str, str]) -> MachineFacts:
-    """Return the facts of the machine on which this runs. Raises `SandboxError` if the conditions of values differ
-    from those on the head, or if the machine cannot run experiments."""
+def describe_machine(settings: SandboxSettings, head: dict[str, str], node: dict[str, Any]) -> MachineFacts:
+    """Return the facts of the machine on which this runs, a node of `ray.nodes`. Raises `SandboxError` if the
+    conditions of values differ from those on the head, or if the machine cannot run experiments or is not safe."""
+    address, resources = node["NodeManagerAddress"], node["Resources"]
+    check_address(address, os.environ.get("RAY_AUTH_MODE") == "token")
+    gpus, slots = int(resources.get("GPU", 0)), int(resources["CPU"] // settings.threads)
+    if settings.device == "cuda":
+        slots = min(slots, gpus * settings.slots_per_gpu // settings.gpus_per_node)
     settings = adapt_settings(settings)
     devices = open_machine_gpus(settings).devices
     here = describe_conditions(settings)
@@ -68,14 +69,16 @@ def describe_machine(settings: SandboxSettings, head: dict[str, str]) -> Machine
         if (found := here.get(name)) != (wanted := head.get(name)):
             raise ClusterError(f"its {name} is {found}, but {wanted} on the head: install the same version")
     fingerprint = compute_environment_fingerprint(settings, devices)
-    return MachineFacts(fingerprint, devices, read_machine_memory(), os.environ.get("RAY_AUTH_MODE", "") == "token")
+    return MachineFacts(node["NodeID"], address, gpus, slots, fingerprint, devices, read_machine_memory())
 
 
 def describe_conditions(settings: SandboxSettings) -> dict[str, str]:
     """Return what must be equal on all machines: code, Python, packages and isolation. Raises `IsolationError`."""
     runs, isolation = inspect_interpreter(settings.python), determine_isolation(settings)
     walls = "full" if isolation.between_cells else "partial" if isolation.is_on else f"missing ({isolation.reason})"
-    return {"version of scientist": compute_code_version(), "python": runs.version, "isolation": walls} | runs.packages
+    root = Path(__file__).resolve().parents[2]
+    code = " and ".join(hash_path(str(root / name))[:12] for name in ("record", "sandbox"))
+    return {"version of scientist": code, "python": runs.version, "isolation": walls} | runs.packages
 
 
 def adapt_settings(settings: SandboxSettings) -> SandboxSettings:
@@ -91,14 +94,6 @@ def open_machine_gpus(settings: SandboxSettings) -> GpuLeases:
             if line.startswith(b"CUDA_VISIBLE_DEVICES="):
                 return open_gpu_leases(settings, line.partition(b"=")[2].decode())
     return open_gpu_leases(settings, None)
-
-
-def compute_code_version() -> str:
-    """Return a hash of the code that must be the same on all machines."""
-    root, digest = Path(__file__).resolve().parents[2], hashlib.sha256()
-    for path in sorted(path for package in ("record", "sandbox") for path in (root / package).rglob("*.py")):
-        digest.update(f"{path.relative_to(root)}\0{hash_file(path)}\n".encode())
-    return digest.hexdigest()[:12]
 
 
 # --- on the head ------------------------------------------------------------------------------------------------------
@@ -148,13 +143,13 @@ def join_cluster(address: str) -> None:
             f"the Ray cluster at {address or 'this machine'} cannot be joined: {format_error(error)}; this machine "
             "must belong to it (ray start), with the same Python, Ray and token"
         ) from None
-    if threading.current_thread() is threading.main_thread():  # Ray's own handler ends the process with a crash report
-        signal.signal(signal.SIGTERM, end_by_signal if on_end == signal.SIG_DFL else on_end)
+    if threading.current_thread() is threading.main_thread():
+        # Ray's own handler ends the process with a crash report; if it dies at once, helpers of a Ray that it started
+        # stay behind
+        def end(number: int, _: object) -> None:
+            sys.exit(128 + number)
 
-
-def end_by_signal(number: int, _: object) -> None:
-    """End this process in order: if it dies at once, helpers of a Ray that it started stay behind."""
-    sys.exit(128 + number)
+        signal.signal(signal.SIGTERM, end if on_end == signal.SIG_DFL else on_end)
 
 
 def format_error(error: Exception) -> str:
@@ -171,29 +166,21 @@ def list_machines(settings: SandboxSettings) -> tuple[MachineFacts, ...]:
         raise ClusterError("experiments that use several GPUs cannot share them: set sandbox.slots_per_gpu to 1")
     join_cluster(settings.ray)
     ray = import_ray()
-    describe = ray.remote(num_cpus=0, max_retries=0)(describe_machine)
-    nodes: list[dict[str, Any]] = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-    terms = settings, describe_conditions(settings)
-    refs = [describe.options(scheduling_strategy=pin_to_node(node["NodeID"])).remote(*terms) for node in nodes]
-    found: list[MachineFacts] = []
+    ask, here = ray.remote(num_cpus=0, max_retries=0)(describe_machine), describe_conditions(settings)
+    found = list[MachineFacts]()
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    refs = [ask.options(scheduling_strategy=pin_to_node(one["NodeID"])).remote(settings, here, one) for one in nodes]
     for node, ref in zip(nodes, refs, strict=True):
-        address, resources = str(node["NodeManagerAddress"]), node["Resources"]
-        gpus, slots = int(resources.get("GPU", 0)), int(resources["CPU"] // settings.threads)
-        if settings.device == "cuda":
-            slots = min(slots, gpus * settings.slots_per_gpu // settings.gpus_per_node)
         try:
-            facts: MachineFacts = ray.get(ref, timeout=_SURVEY_SECONDS)
-            check_address(address, facts.has_token)
-        except (ray.exceptions.RayError, ValueError, ClusterError) as error:
-            why = format_error(error)
-            raise ClusterError(f"machine {address} of the Ray cluster cannot run experiments: {why}") from None
-        found.append(replace(facts, node=node["NodeID"], address=address, gpus=gpus, slots=slots))
+            found.append(ray.get(ref, timeout=_SURVEY_SECONDS))
+        except ray.exceptions.RayError as error:
+            where, why = node["NodeManagerAddress"], format_error(error)
+            raise ClusterError(f"machine {where} of the Ray cluster cannot run experiments: {why}") from None
     if not any(machine.slots for machine in found):
-        needed = f"{settings.threads} processors" + (
-            f" and {settings.gpus_per_node} GPUs" if settings.device == "cuda" else ""
-        )
+        gpus = f" and {settings.gpus_per_node} GPUs" if settings.device == "cuda" else ""
         raise ClusterError(
-            f"no machine of the Ray cluster has room for one cell, which needs {needed}: add machines, or request less"
+            f"no machine of the Ray cluster has room for one cell, which needs {settings.threads} processors{gpus}: "
+            "add machines, or request less"
         )
     return tuple(found)
 
@@ -218,6 +205,4 @@ def check_address(address: str, has_token: bool) -> None:
 def compute_max_cell_capacity(settings: SandboxSettings) -> ResourceNeeds:
     """Return the maximum resources of one cell on the machine with the most GPUs and memory."""
     largest = max(list_machines(settings), key=lambda machine: (machine.gpus, machine.memory))
-    memory = settings.memory_gb or DEFAULT_MEMORY_SHARE * largest.memory / 1e9
-    gpus = largest.gpus if settings.device == "cuda" else 0
-    return ResourceNeeds(gpus=gpus, memory_gb=memory, hours=settings.timeout / 3600)
+    return compute_cell_capacity(settings, largest.gpus if settings.device == "cuda" else 0, largest.memory)

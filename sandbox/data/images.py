@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from labwright.record.untrusted_files import raise_read_errors_as
 from labwright.sandbox.data import Examples
-from labwright.sandbox.data.columns import SPLIT_ALIASES
-from labwright.sandbox.data.files import import_pyarrow, list_files
+from labwright.sandbox.data.frames import SPLIT_ALIASES, import_pyarrow, list_files
 from labwright.sandbox.errors import DatasetError
 
 Array = NDArray[Any]

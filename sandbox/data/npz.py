@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 
 from labwright.record.untrusted_files import raise_read_errors_as
 from labwright.sandbox.data import Examples
-from labwright.sandbox.data.columns import SPLIT_ALIASES
-from labwright.sandbox.data.files import import_pyarrow, list_files
-from labwright.sandbox.data.frames import LoadedTable
+from labwright.sandbox.data.frames import SPLIT_ALIASES, LoadedTable, import_pyarrow, list_files
 from labwright.sandbox.data.spec import DataSpec
 from labwright.sandbox.data.tables import MAX_CLASSES, add_roles
 from labwright.sandbox.data.views import iterate_slices

@@ -13,10 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labwright.sandbox.data import Examples, columns
-from labwright.sandbox.data.columns import TableColumn, format_blanks, read_split_names, read_times, require_complete
-from labwright.sandbox.data.files import import_pyarrow
-from labwright.sandbox.data.frames import LoadedTable, ParquetTable, find_target, format_names
+from labwright.sandbox.data import Examples
+from labwright.sandbox.data.frames import (
+    LoadedTable,
+    ParquetTable,
+    TableColumn,
+    find_target,
+    format_blanks,
+    format_names,
+    import_pyarrow,
+    read_column,
+    read_split_names,
+    read_times,
+    require_complete,
+)
 from labwright.sandbox.data.images import read_nested_column
 from labwright.sandbox.data.spec import DataSpec
 from labwright.sandbox.data.views import DiskTable
@@ -228,7 +238,7 @@ def _column_to_texts(column: TableColumn) -> Array:
 
 
 def _read_column(frame: LoadedTable, name: str) -> TableColumn:
-    return columns.read_column(name, frame.table.column(name), literal=name in frame.literal)
+    return read_column(name, frame.table.column(name), literal=name in frame.literal)
 
 
 def _list_reading_notes(column: TableColumn) -> Iterator[str]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.sandbox.data import Examples, frames, images, npz, tables
-from labwright.sandbox.data.files import compute_fingerprint, list_files
+from labwright.sandbox.data.frames import compute_fingerprint, list_files
 from labwright.sandbox.data.preparation import prepare_dataset
 from labwright.sandbox.data.spec import HUB_PREFIX, LIST_FIELDS, DataSpec
 from labwright.sandbox.data.views import iterate_slices, to_bytes

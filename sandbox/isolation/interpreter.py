@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -19,8 +19,10 @@ from statistics import fmean
 from labwright.record.machine import ComputeRate
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.gpus import GpuDevice
-from labwright.sandbox.isolation.bubblewrap import select_exposable
 from labwright.sandbox.settings import SandboxSettings
+
+TOO_WIDE_FOLDERS = "/etc /var /tmp /run /proc /sys /dev /bin /lib /lib64 /opt /mnt /srv".split()
+"""Folders that are never mounted whole."""
 
 MIN_PYTHON_VERSION = (3, 11)
 REQUIRED_PACKAGES = ("ipykernel", "numpy")
@@ -114,6 +116,24 @@ def format_environment(python: str, added: Mapping[str, str] | None = None, lock
         lines.append(f"installed for the run{f', by packages.lock (sha256 {lock_sha256})' if lock_sha256 else ''}:")
         lines += [f"{name}=={version}" for name, version in added.items()]
     return "\n".join((f"python {found.version}", found.platform, *lines, ""))
+
+
+def select_exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the trees that may be mounted whole: none with a home or system folders, and none inside another."""
+    home = Path.home()
+    kept = {
+        tree
+        for tree in trees
+        if tree.is_absolute()
+        and tree.is_dir()
+        and str(tree) not in TOO_WIDE_FOLDERS
+        and not tree.is_relative_to("/usr")
+        and not home.is_relative_to(tree)
+    }
+    forms = kept | {tree.resolve() for tree in kept}
+    return tuple(
+        sorted(form for form in forms if not any(form != other and form.is_relative_to(other) for other in forms))
+    )
 
 
 def check_interpreter(python: str) -> None:

@@ -1,5 +1,5 @@
-"""The processes of an experiment: start, interrupt and end of the first one, and the memory of all as reported in
-/proc.
+"""The processes of an experiment: start, interrupt and end of the first one, the memory of all as reported in /proc,
+their limits, and the folder for communication with a kernel.
 
 `SandboxedProcess.kill_and_reap` leaves no process: in a sandbox it kills the first process of the namespace, and the
 system then kills all others, regardless of the groups and sessions that they created. Without a sandbox it kills the
@@ -12,11 +12,21 @@ sandbox a process can leave it (a daemon), and is then not counted until `kill_o
 psutil finds processes that outlived a run. It is not used for the tree and its memory, which are checked five times a
 second, since it would read every process of the machine each time and does not distinguish anonymous from shared
 memory. Needs a kernel with /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN, set by all distributions).
+
+Resource limits of one experiment: some are enforced by the system, the others by a watchdog that kills the experiment.
+
+The watchdog checks about five times a second in separate threads, which a busy event loop cannot delay, nor can a
+million files delay the check of memory. Between checks, memory can exceed its limit by the amount that can be written
+in 0.2 s, and disk by the amount that can be written in one or two seconds (there is no quota). The system enforces the
+size of a single file (RLIMIT_FSIZE), and the number of tasks if control groups are writable or this process is not
+root. Memory means anonymous pages and shared memory; pages shared by several processes count once. GPU memory is not
+limited.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -24,17 +34,23 @@ import select
 import signal
 import stat
 import subprocess
+import tempfile
+import threading
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from labwright.record.untrusted_files import BadFile
-from labwright.sandbox.isolation.bubblewrap import BWRAP_PROGRAM
+from labwright.record.schema.data_plan import ResourceNeeds
+from labwright.record.schema.nodes import Failure
+from labwright.record.untrusted_files import BadFile, count_bytes, make_harmless, remove_tree
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.settings import SandboxSettings
 
+BWRAP_PROGRAM = "bwrap"
 _STATUS_PATTERN = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
 _PSS_PATTERN = re.compile(r"^(Pss_Anon|Pss_Shmem):\s+(\d+)", re.MULTILINE)
 _KILL_WAIT_SECONDS = 5.0
@@ -289,3 +305,335 @@ def _read_info(descriptor: int) -> bytes:
             break
         info += piece
     return info
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+DEFAULT_MEMORY_SHARE = 0.9
+"""Default share of the machine's memory for all experiments together."""
+
+
+@dataclass(frozen=True)
+class ResourceLimits:
+    """Limits in bytes of memory and disk, and in number of processes and threads."""
+
+    memory_bytes: int
+    disk_bytes: int
+    tasks: int
+
+
+def compute_limits(settings: SandboxSettings, *, slots: int, machine_bytes: int | None = None) -> ResourceLimits:
+    """Compute the limits of one experiment if `slots` experiments may run at the same time on a machine with this much
+    memory, by default this machine."""
+    memory = (
+        settings.memory_gb * 1e9
+        if settings.memory_gb is not None
+        else DEFAULT_MEMORY_SHARE * (machine_bytes or read_machine_memory()) / slots
+    )
+    return ResourceLimits(memory_bytes=int(memory), disk_bytes=int(settings.disk_gb * 1e9), tasks=settings.tasks)
+
+
+def compute_cell_capacity(settings: SandboxSettings, gpus: int, machine_bytes: int | None = None) -> ResourceNeeds:
+    """Return the maximum resources of one cell, if it runs alone, on a machine with `gpus` GPUs and this much memory,
+    by default this machine's."""
+    limits = compute_limits(settings, slots=1, machine_bytes=machine_bytes)
+    return ResourceNeeds(gpus=gpus, hours=settings.timeout / 3600, memory_gb=limits.memory_bytes / 1e9)
+
+
+def read_machine_memory() -> int:
+    """Return the memory of this machine, or of this process's control group if smaller, in bytes."""
+    sizes = [int(psutil.virtual_memory().total)]
+    for path in (
+        *_find_own_cgroup_paths("memory", "memory.max"),
+        *_find_own_cgroup_paths("memory", "memory.limit_in_bytes"),
+    ):
+        with contextlib.suppress(OSError, ValueError):
+            sizes.append(int(path.read_text()))
+    return min(sizes)
+
+
+def count_oom_kills() -> int:
+    """Return how many processes the out-of-memory killer has killed so far.
+
+    Counts this process's control group, or the whole machine if the group has no counter; 0 if unknown.
+    """
+    for path in (
+        *_find_own_cgroup_paths("memory", "memory.events"),
+        *_find_own_cgroup_paths("memory", "memory.oom_control"),
+        Path("/proc/vmstat"),
+    ):
+        with contextlib.suppress(OSError):
+            if match := re.search(r"^oom_kill (\d+)$", path.read_text(), re.M):
+                return int(match[1])
+    return 0
+
+
+def format_rlimits(settings: SandboxSettings) -> str:
+    """Format resource limits for the kernel's bootstrap: `FSIZE=...,CORE=0`.
+
+    NPROC counts all tasks of the user, or with user namespaces (since Linux 5.14) those of the namespace, so the user's
+    other tasks are added. The limit does not apply to root.
+    """
+    limits = {"FSIZE": int(settings.disk_gb * 1e9), "CORE": 0}
+    if os.geteuid() != 0:
+        limits["NPROC"] = settings.tasks
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                limits["NPROC"] += process.num_threads() if process.uids().real == os.geteuid() else 0
+    return ",".join(f"{name}={value}" for name, value in limits.items())
+
+
+def create_task_group(name: str, tasks: int) -> Path | None:
+    """Create a control group that limits tasks and return its folder; None if not permitted.
+
+    In practice only root may do this, and in most containers not even root.
+    """
+    for folder in _find_own_cgroup_paths("pids", name):
+        with contextlib.suppress(OSError):
+            folder.mkdir()
+            try:
+                (folder / "pids.max").write_text(str(tasks))
+            except OSError:
+                folder.rmdir()
+                continue
+            return folder
+    return None
+
+
+def enter_task_group(group: Path | None) -> list[str]:
+    """Return a command prefix that joins a control group before the command does any work."""
+    join = ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh"]
+    return [] if group is None else [*join, str(group / "cgroup.procs")]
+
+
+def list_task_groups(prefix: str) -> list[Path]:
+    """Return the control groups whose names start with `prefix`."""
+    return [folder for place in _find_own_cgroup_paths("pids", "") for folder in place.glob(f"{prefix}*")]
+
+
+def _find_own_cgroup_paths(controller: str, name: str) -> list[Path]:
+    """Return the possible paths of a file in this process's control group, in both cgroup versions."""
+    places: list[Path] = []
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers == controller or not controllers:
+                places.append(Path("/sys/fs/cgroup", controllers, path.lstrip("/"), name))
+    return places
+
+
+LOOK_INTERVAL_SECONDS = 0.2
+"""Interval between checks of memory and tasks, in seconds."""
+_CONFIRMING_READINGS = 3
+"""Number of readings that must all exceed the memory limit. Processes are read in sequence, so shared pages count
+more than once if processes start or end in the meantime (up to 2.3 times with five processes).
+"""
+_DISK_INTERVAL_SECONDS = 1.0
+"""Minimum interval between checks of the disk in seconds; longer for slow checks, so that they take at most 10 % of the
+time, unless free space shrinks."""
+
+
+@dataclass
+class Watchdog:
+    """Watches a process and its descendants until `stop` is called; calls `kill_all` when a limit is exceeded.
+
+    `shared` is a folder to which others write too, so only its growth since the start counts.
+    """
+
+    root: int
+    limits: ResourceLimits
+    _: KW_ONLY
+    folders: Sequence[Path]
+    shared: Path
+    kill_all: Callable[[], None]
+    failure: Failure | None = None
+    """The exceeded limit."""
+    _shared_bytes_before: int = 0
+    _next_disk_check: float = 0.0
+    _free_bytes: int = 0
+    """Free space of the file systems at the last check of the disk."""
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        """Start watching."""
+        for check in (self.check_use, self.check_disk):  # one of them may take long
+            threading.Thread(target=self._run, args=(check,), name=f"watchdog of {self.root}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop watching. Idempotent; does not wait."""
+        self._ended.set()
+
+    def _run(self, check: Callable[[], Failure | None]) -> None:
+        if check == self.check_disk:
+            with contextlib.suppress(BadFile):  # files nested too deep by other experiments do not count for this one
+                make_harmless(self.shared)
+            with contextlib.suppress(BadFile):
+                self._shared_bytes_before = count_bytes(self.shared)
+        while not self._ended.wait(LOOK_INTERVAL_SECONDS):
+            try:
+                failure = check()
+            except Exception as error:  # noqa: BLE001  without this, no limit would be enforced
+                failure = Failure(
+                    kind="other",
+                    message=(f"checking its limits failed ({type(error).__name__}: {error}), so it was killed"),
+                )
+            if failure is not None and not self._ended.is_set():
+                self._ended.set()
+                self.failure = failure
+                self.kill_all()
+
+    def check_use(self) -> Failure | None:
+        """Return a failure if the limit of tasks or memory is currently exceeded."""
+        processes = list_process_tree(self.root, self.limits.tasks)
+        now = measure_use(processes)
+        if now.tasks > self.limits.tasks:
+            return Failure(
+                kind="other",
+                message=(
+                    f"more than {self.limits.tasks} processes and threads ran at the same time (sandbox.tasks) and "
+                    f"were "
+                    "all killed: start fewer"
+                ),
+            )
+        return self._check_memory(now, count_shm_bytes(processes))
+
+    def _check_memory(self, most: ResourceUse, files: int) -> Failure | None:
+        if most.private + max(most.shared, files) <= self.limits.memory_bytes:
+            return None
+        readings = [
+            measure_unique_use(list_process_tree(self.root, self.limits.tasks)) for _ in range(_CONFIRMING_READINGS)
+        ]
+        peak = min(reading.private + max(reading.shared, files) for reading in readings)
+        if peak <= self.limits.memory_bytes:
+            return None
+        return Failure(
+            kind="memory",
+            message=(
+                f"the experiment used {_format_gb(peak)} of memory, more than its limit of "
+                f"{_format_gb(self.limits.memory_bytes)} "
+                "(sandbox.memory_gb), and was killed: use smaller batches or models, or fewer workers"
+            ),
+        )
+
+    def check_disk(self) -> Failure | None:
+        """Return a failure if the limit of files is currently exceeded; does nothing if the last check was recent, and
+        the free space is about what it was then."""
+        began, free = time.monotonic(), sum(map(_read_free_bytes, (self.shared, *self.folders)))
+        if began < self._next_disk_check and self._free_bytes - free < self.limits.disk_bytes / 10:
+            return None
+        self._free_bytes = free
+        try:
+            grown = max(0, count_bytes(self.shared) - self._shared_bytes_before)
+            written = sum(map(count_bytes, self.folders)) + grown
+            written += count_deleted_file_bytes(list_process_tree(self.root, self.limits.tasks))
+        except BadFile as error:
+            return Failure(kind="other", message=f"{error}, so the disk usage is unknown and it was killed")
+        self._next_disk_check = time.monotonic() + max(_DISK_INTERVAL_SECONDS, 10 * (time.monotonic() - began))
+        if written <= self.limits.disk_bytes:
+            return None
+        return Failure(
+            kind="other",
+            message=(
+                f"the experiment wrote {_format_gb(written)} of files, more than its limit of "
+                f"{_format_gb(self.limits.disk_bytes)} "
+                "(sandbox.disk_gb), and was killed: keep less on disk"
+            ),
+        )
+
+
+def _read_free_bytes(folder: Path) -> int:
+    with contextlib.suppress(OSError):
+        system = os.statvfs(folder)
+        return system.f_bavail * system.f_frsize
+    return 0
+
+
+def _format_gb(size: int) -> str:
+    return f"{size / 1e9:.2f} GB"
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+NAME_PREFIX = "scientist-kernel-"
+"""Prefix of the names of these folders and of control groups."""
+_MIN_STALE_SECONDS = 60.0
+"""Seconds during which a new folder may not be locked yet."""
+
+
+def get_runtime_folder() -> Path:
+    """Return the folder for this user's kernels and GPU locks, independent of TMPDIR and login session."""
+    return Path(f"/tmp/scientist-{os.getuid()}")
+
+
+class ScratchFolder:
+    """A folder that exists as long as its kernel. Its path is short, since socket paths are limited to 107 bytes.
+
+    The kernel can read it, but can write only to `sockets` and `tmp`, so it cannot change files that the host reads
+    elsewhere. The host process holds its lock, which is released when it ends. Raises `ExecutorError`.
+    """
+
+    def __init__(self, place: Path | None = None) -> None:
+        place = ensure_private_folder(place or get_runtime_folder())
+        self.root = Path(tempfile.mkdtemp(prefix=NAME_PREFIX, dir=place))
+        self._lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.sockets = self.root / "s"
+        self.tmp = self.root / "tmp"
+        self.job = self.root / "job.json"
+        self.connection = self.root / "connection.json"
+        self.crash_log = self.root / "crash.log"
+        self.sockets.mkdir()
+        self.tmp.mkdir()
+
+    def remove(self) -> None:
+        """Remove the folder with its contents. Idempotent."""
+        remove_tree(self.root, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def remove_stale(place: Path | None = None) -> None:
+    """Remove the folders and control groups of kernels whose host process was killed. Raises `ExecutorError`.
+
+    A folder is removed only if it is in this user's private folder and has the expected prefix.
+    """
+    place = ensure_private_folder(place or get_runtime_folder())
+    for path in place.glob(f"{NAME_PREFIX}*"):
+        with contextlib.suppress(OSError):  # for example, if its lock is held
+            status = path.lstat()
+            if (
+                status.st_uid != os.geteuid()
+                or time.time() - status.st_mtime <= _MIN_STALE_SECONDS
+                or not path.is_dir()
+            ):
+                continue
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_tree(path, ignore_errors=True)
+            finally:
+                os.close(lock)
+    for group in list_task_groups(NAME_PREFIX):
+        if not (get_runtime_folder() / group.name).exists():
+            with contextlib.suppress(OSError):
+                group.rmdir()
+
+
+def ensure_private_folder(path: Path) -> Path:
+    """Create the folder if missing, check that no other user can access it, and return it.
+
+    Raises `ExecutorError`.
+    """
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        seen = path.lstat()
+    except OSError as error:
+        raise ExecutorError(
+            f"cannot create the folder {path}: {error.strerror}; fix its permissions or remove it"
+        ) from error
+    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
+        raise ExecutorError(f"{path} must be a folder that only you can access (mode 700): remove it")
+    return path

@@ -1,17 +1,21 @@
-"""Start the kernel that runs one script, or several cells in sequence: `python bootstrap.py -f connection.json`.
+"""Start the kernel that runs one script, or several cells in sequence: `python bootstrap.py connection.json`.
 
 The kernel itself executes no experiment code. Before it reads its connection file, it starts a zygote (`lab._zygote`)
 by `exec`. A process is forked from the zygote for each script or cell, so no such process ever has the kernel's key or
 sockets. It forwards the output and result of these processes, and ends with its zygote.
 
-Unlike `ipykernel_launcher`, it leaves out debugpy and the history database, which saves about 200 ms. The host kills an
-idle kernel without a shutdown request, since an orderly interpreter shutdown takes long.
+It is a kernel of `ipykernel` without its application and IPython's shell, which it would load and never use: it has one
+thread and the two sockets that the host uses. The host kills an idle kernel without a shutdown request, since an
+orderly interpreter shutdown takes long.
 """
 
 from __future__ import annotations
 
 import codecs
 import ctypes
+import importlib.util
+import json
+import logging
 import os
 import resource
 import select
@@ -31,6 +35,10 @@ _MAX_PIECE_CHARS = 2**20
 """Number of output characters after which they are forwarded: a flood of output must neither fill the memory nor
 become one message.
 """
+_SEND_SECONDS = 0.2
+"""Interval between messages with output."""
+_MAX_WAITING_MESSAGES = 16
+"""Number of messages that wait for the host."""
 _OUTPUT_WAIT_SECONDS = 1.0
 """Seconds to wait for output that is still in a pipe."""
 
@@ -42,7 +50,6 @@ def main() -> None:
         from lab import _zygote
 
         _zygote.serve(int(sys.argv[2]))
-    # ipykernel notices the end of its host only after its own start, and then only if init adopts it
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     (host := select.poll()).register(0, 0)
     if host.poll(0):  # standard input has no writer any more: a sandbox ends with its host only once it is complete
@@ -54,16 +61,52 @@ def main() -> None:
         lowest = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
         resource.setrlimit(number, (lowest, lowest))  # permanent, since it cannot be raised again without privileges
     zygote = ZygoteProcess()
-    os.chdir("/")  # IPython looks for modules in its folder first, which contains files of experiment code
-    sys.modules["debugpy"] = None  # pyright: ignore[reportArgumentType]  (makes an import fail at once)
+    serve(zygote, sys.argv[1])
 
-    from ipykernel.kernelapp import IPKernelApp
 
-    app: Any = IPKernelApp.instance()
-    app.initialize([*sys.argv[1:], "--HistoryManager.enabled=False"])
+def serve(zygote: ZygoteProcess, connection: str) -> None:
+    """Answer the host's requests over the sockets in a connection file: each execution runs the job in the job file."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one that comes after its cell has ended
+    for package in ("IPython", "ipykernel", "jupyter_client"):
+        load_without_contents(package)
+    import zmq
+    from ipykernel.kernelbase import Kernel
+    from jupyter_client.session import Session
+    from tornado.ioloop import IOLoop
+    from zmq.eventloop.zmqstream import ZMQStream
+
+    class CellKernel(Kernel):
+        kernel_info: Any = {"status": "ok", "protocol_version": "5.3", "implementation": "lab"}  # noqa: RUF012
+
+        async def do_execute(self, *_: Any, **__: Any) -> dict[str, Any]:
+            this: Any = self  # ipykernel has no types here
+            result = zygote.run(
+                lambda name, text: this.send_response(this.iopub_socket, "stream", {"name": name, "text": text})
+            )
+            return {"status": "ok", "execution_count": 0, "user_expressions": {"ran": result}}
+
+    with open(connection, encoding="utf-8") as file:
+        settings = json.load(file)
+    context = zmq.Context()
+    shell, iopub = context.socket(zmq.ROUTER), context.socket(zmq.PUB)
+    iopub.set(zmq.XPUB_NODROP, 1)  # if the host is slow, output waits in the pipes of the code
+    iopub.set(zmq.SNDHWM, _MAX_WAITING_MESSAGES)
+    for name, channel in (("shell", shell), ("iopub", iopub)):
+        channel.bind(f"{settings['transport']}://{settings['ip']}-{settings[f'{name}_port']}")
+    session = Session(key=settings["key"].encode(), signature_scheme=settings["signature_scheme"])
+    log = logging.getLogger("kernel")  # its warnings go to the crash log
+    kernel = CellKernel(log=log, session=session, shell_stream=ZMQStream(shell), iopub_socket=iopub)
     zygote.wait()
-    app.shell.user_ns["__run__"] = zygote.run
-    app.start()
+    kernel.start()
+    IOLoop.current().start()
+
+
+def load_without_contents(package: str) -> None:
+    """Make the modules of a package importable without the package's own code, which imports all of them: that takes
+    half of the time in which a kernel starts."""
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    sys.modules[package] = importlib.util.module_from_spec(spec)
 
 
 class ZygoteProcess:
@@ -87,35 +130,38 @@ class ZygoteProcess:
         if self._socket.recv(1) != b"\n":
             self._end_kernel()
 
-    def run(self) -> str:
-        """Run the job in the job file and return the result as JSON.
+    def run(self, send: Callable[[str, str], None]) -> str:
+        """Run the job in the job file and return the result as JSON; `send` takes the name of a stream and its output.
 
         It has `status`; for an error `ename`, `evalue` and `traceback`; for a death `code` (negative: the signal);
         `killed` (by the host); and `over` (nothing more can run in this kernel).
         """
-        pipes = [os.pipe(), os.pipe()]
+        pipes = {name: os.pipe() for name in ("stdout", "stderr")}
         before = signal.signal(signal.SIGINT, self._interrupt)
-        socket.send_fds(self._socket, [b"run\n"], [write for _, write in pipes])
-        for _, write in pipes:
+        socket.send_fds(self._socket, [b"run\n"], [write for _, write in pipes.values()])
+        for _, write in pipes.values():
             os.close(write)
         answer, until = b"", float("inf")
-        takers = {read: _build_printer(name) for (read, _), name in zip(pipes, ("stdout", "stderr"), strict=True)}
+        outputs = {read: OutputStream(name, send) for name, (read, _) in pipes.items()}
         with selectors.DefaultSelector() as selector:
-            for descriptor in (*takers, self._socket.fileno()):
+            for descriptor in (*outputs, self._socket.fileno()):
                 selector.register(descriptor, selectors.EVENT_READ)
             while selector.get_map() and time.monotonic() < until:
-                for key, _ in selector.select(None if until == float("inf") else _OUTPUT_WAIT_SECONDS):
+                for key, _ in selector.select(_SEND_SECONDS):
                     piece = os.read(key.fd, 65536)
-                    if key.fd in takers:
-                        takers[key.fd](piece)
+                    if key.fd in outputs:
+                        outputs[key.fd].add(piece)
                     elif piece:
                         answer += piece
                     else:
                         self._end_kernel()
-                    if not piece or (answer.endswith(b"\n") and key.fd not in takers):
+                    if not piece or (answer.endswith(b"\n") and key.fd not in outputs):
                         selector.unregister(key.fd)
                         until = time.monotonic() + _OUTPUT_WAIT_SECONDS if answer else until
-        for descriptor in takers:
+                for output in outputs.values():
+                    output.send_if_due()
+        for descriptor, output in outputs.items():
+            output.add(b"")
             os.close(descriptor)
         signal.signal(signal.SIGINT, before)
         return answer.decode()
@@ -146,20 +192,25 @@ def _list_children() -> list[int]:
         return [int(pid) for pid in file.read().split()]
 
 
-def _build_printer(name: str) -> Callable[[bytes], None]:
-    """Return a function that prints chunks of UTF-8 to a stream of this process."""
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    stream, waiting = getattr(sys, name), 0
+class OutputStream:
+    """Sends chunks of UTF-8 on: at once if they are large, otherwise a few times per second."""
 
-    def show(piece: bytes) -> None:
-        nonlocal waiting
-        stream.write(decoder.decode(piece, final=not piece))
-        waiting += len(piece)
-        if waiting >= _MAX_PIECE_CHARS:
-            stream.flush()
-            waiting = 0
+    def __init__(self, name: str, send: Callable[[str, str], None]) -> None:
+        self._name, self._send = name, send
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._waiting, self._last = "", 0.0
 
-    return show
+    def add(self, piece: bytes) -> None:
+        """Add a chunk; an empty one is the last."""
+        self._waiting += self._decoder.decode(piece, final=not piece)
+        if not piece or len(self._waiting) >= _MAX_PIECE_CHARS:
+            self._last = 0.0
+            self.send_if_due()
+
+    def send_if_due(self) -> None:
+        if self._waiting and time.monotonic() - self._last >= _SEND_SECONDS:
+            self._send(self._name, self._waiting)
+            self._waiting, self._last = "", time.monotonic()
 
 
 if __name__ == "__main__":

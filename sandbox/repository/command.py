@@ -21,20 +21,42 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.nodes import Failure
 from labwright.record.schema.repository import split_folder
 from labwright.record.untrusted_files import BadFile, make_folder, open_regular, read_status, write_file
 from labwright.sandbox.errors import ExecutorError, RepositoryError
-from labwright.sandbox.failures import failure_from_death, failure_from_exception, failure_from_flood, strip_colours
-from labwright.sandbox.gpu_leases import GpuLease
-from labwright.sandbox.isolation.bubblewrap import SYSTEM_FOLDERS, SandboxSpec, build_command, is_visible
+from labwright.sandbox.gpus import GpuLease
+from labwright.sandbox.isolation.bubblewrap import (
+    SHM_BYTES,
+    SYSTEM_FOLDERS,
+    KernelConfig,
+    SandboxSpec,
+    build_base_environment,
+    build_command,
+    is_visible,
+    list_device_files,
+)
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group, enter_task_group
-from labwright.sandbox.isolation.mounts import SHM_BYTES, KernelConfig, build_base_environment, list_device_files
-from labwright.sandbox.isolation.processes import CACHE_VARIABLE, SandboxedProcess
-from labwright.sandbox.isolation.scratch import ScratchFolder
+from labwright.sandbox.isolation.processes import (
+    CACHE_VARIABLE,
+    ResourceLimits,
+    SandboxedProcess,
+    ScratchFolder,
+    Watchdog,
+    create_task_group,
+    enter_task_group,
+)
 from labwright.sandbox.monitor import MemoryMeter, PeakUsage
-from labwright.sandbox.output import MAX_KEPT_CHARS, MAX_PRINTED_CHARS, Transcript
+from labwright.sandbox.output import (
+    MAX_KEPT_CHARS,
+    MAX_PRINTED_CHARS,
+    Transcript,
+    failure_from_death,
+    failure_from_exception,
+    failure_from_flood,
+    strip_colours,
+)
 
 CHECKOUT_INSIDE = Path("/experiment")
 """Path of the checkout inside the sandbox; a mount named data is next to it, at `../data`."""
@@ -86,6 +108,9 @@ class CommandJob:
     """Read-only folders that large files of the checkout link to, at the same path inside the sandbox."""
     resume: tuple[str, ...] = ()
     """Command that resumes after a timeout or crash, in the same folder; empty: none."""
+    needs: ResourceNeeds = field(default_factory=ResourceNeeds)
+    alone: bool = False
+    """Whether it may use the whole machine."""
 
 
 @dataclass(frozen=True)

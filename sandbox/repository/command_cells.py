@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -41,8 +40,8 @@ from labwright.record.untrusted_files import (
 )
 from labwright.sandbox.cell_runner import CellRunner
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
+from labwright.sandbox.content_store import wait_for_next_time
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
-from labwright.sandbox.file_clock import wait_for_next_time
 from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS, CellResult, Job
 from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
@@ -165,10 +164,10 @@ class CommandWorker:
                 environment=self.repository.environment.command_environment,
                 readable=(large_files, HOOK_FOLDER),
                 resume=resume,
+                needs=order.task.needs,
+                alone=order.alone,
             ),
-            order.task.needs,
-            alone=order.alone,
-            on_start=lambda: running.mark_started(time.monotonic()),
+            running,
         )
         if code.traced:
             copy_trace(checkout, folder)

@@ -24,8 +24,7 @@ from labwright.record.schema.repository import EnvironmentDeviation
 from labwright.sandbox.environment_fingerprint import hash_path
 from labwright.sandbox.errors import PackageError, RepositoryError
 from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
-from labwright.sandbox.packages.package_store import PackageOverlay, provide_packages, resolve_packages
-from labwright.sandbox.packages.resolver import IndexUnavailable
+from labwright.sandbox.packages import IndexUnavailable, PackageOverlay, provide_packages, resolve_packages
 from labwright.sandbox.repository.command import CommandEnvironment
 from labwright.sandbox.settings import SandboxSettings
 

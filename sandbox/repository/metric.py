@@ -209,7 +209,7 @@ def read_metric(
     """Read the metric of a run from its folder, multiplied by `scale`.
 
     `stale`: a file of this name existed before the run and was removed; `since`: start of the run by the file system's
-    clock (`sandbox.file_clock`): older files do not come from this run.
+    clock (`sandbox.content_store`): older files do not come from this run.
     """
     try:
         value, note = call_limited(_read_value, metric, folder, stdout, since, subject=str(metric))

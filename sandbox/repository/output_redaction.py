@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.failures import strip_colours
 from labwright.sandbox.limited_process import call_limited
+from labwright.sandbox.output import strip_colours
 from labwright.sandbox.repository.metric import PRINTED_KINDS, parse_metric
 
 WITHHELD_LINE = "[line withheld: it may reveal test results]"

@@ -48,8 +48,8 @@ from labwright.record.untrusted_files import (
     remove_tree,
 )
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.failures import cut_middle
 from labwright.sandbox.limited_process import LimitedProcess
+from labwright.sandbox.output import cut_middle
 from labwright.sandbox.repository.command import CommandEnvironment, CommandJob, CommandOutcome
 from labwright.sandbox.repository.git_mirror import (
     LINKED_FILE_BYTES,

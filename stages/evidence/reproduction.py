@@ -26,7 +26,7 @@ from labwright.record.schema.nodes import Node
 from labwright.sandbox.datasets import DatasetSources, materialise
 from labwright.sandbox.errors import DatasetError
 from labwright.sandbox.job import Executor, Job, measure_all
-from labwright.sandbox.metric_formulas import write_formulas
+from labwright.sandbox.metrics import write_formulas
 from labwright.sandbox.results import failure_from_error
 from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.stages.evidence.looks import score_results

@@ -55,8 +55,13 @@ from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResampledI
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.nodes import Node
 from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.metric_formulas import count_formula_passes, read_formulas
-from labwright.sandbox.metrics import compute_resampled_scores, count_passes, draw_counts
+from labwright.sandbox.metrics import (
+    compute_resampled_scores,
+    count_formula_passes,
+    count_passes,
+    draw_counts,
+    read_formulas,
+)
 from labwright.sandbox.scoring import iterate_sealed_predictions, read_columns
 
 if TYPE_CHECKING:

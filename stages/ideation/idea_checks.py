@@ -24,7 +24,7 @@ from labwright.record.ideation import (
     ResourceEstimate,
 )
 from labwright.record.schema.idea import Idea
-from labwright.sandbox.packages.resolver import parse_requirements
+from labwright.sandbox.packages import parse_requirements
 
 _HUB_NAME = re.compile(r"^(?:hf:)?[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?(?:@[\w.-]+)?$")
 

@@ -26,13 +26,13 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import hash_file
 from labwright.record.schema.data_plan import Measurement
 from labwright.review.evidence import check_draft
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.search.run_control import RunControl
 from labwright.stages.paper import draft_versions
 from labwright.stages.paper.latex_sources import PaperParts
 from labwright.stages.paper.template import PaperTemplate
 from labwright.stages.paper.typesetting import PaperAssessment, assess_paper
+from tests.fake_executor import FakeExecutor
 from tests.stages.small_study import IDEA, make_small_model
 from tests.stages.test_budget import drawn
 

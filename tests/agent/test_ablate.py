@@ -19,7 +19,7 @@ from labwright.record.lock import describe_process
 from labwright.record.log_reader import read_state
 from labwright.record.repository_source import parse_program
 from labwright.record.run_folder import RunFolder, read_source
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.agent.test_authored_ablation import record, use
 from tests.command_line import run_scientist
 from tests.repositories import FILES, make_repository, run_git

@@ -9,7 +9,7 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.record.log_reader import read_events, read_state
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.repositories import FILES, make_repository
 
 pytestmark = [

@@ -12,7 +12,7 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.record.log_reader import read_state
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.command_line import run_scientist
 from tests.repositories import make_repository
 

@@ -21,7 +21,7 @@ from labwright.agent.settings import Settings, SettingsError, compose_settings, 
 from labwright.record.log_reader import read_state
 from labwright.record.schema.idea import Idea
 from labwright.sandbox.errors import DatasetError
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.agent.test_cli import written
 from tests.agent.test_cli_bad_input import refused
 from tests.inspector.sample_run import make_sample

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import labwright.sandbox.gpu_leases as leases
+import labwright.sandbox.gpus as leases
 from labwright.agent.cli import main
-from labwright.sandbox.fake_executor import FakeNvml, make_gpus
+from tests.fake_executor import FakeNvml, make_gpus
 
 IDEA: dict[str, Any] = {"Name": "calm", "Title": "Calm networks", "Experiments": ["train one"]}
 

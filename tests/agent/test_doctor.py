@@ -19,7 +19,7 @@ from labwright.agent.cli import main
 from labwright.agent.cli.doctor import check_machine
 from labwright.agent.doctor import DoctorFinding, machine
 from labwright.agent.settings import Settings
-from labwright.sandbox.isolation import limits
+from labwright.sandbox.isolation import processes
 from labwright.sandbox.settings import SandboxSettings
 
 pytestmark = pytest.mark.slow
@@ -146,7 +146,7 @@ def test_memory_counts_what_the_control_group_allows(
     def own(kind: str, file: str) -> list[Path]:
         return [tmp_path / "memory.max"]
 
-    monkeypatch.setattr(limits, "_find_own_cgroup_paths", own)
+    monkeypatch.setattr(processes, "_find_own_cgroup_paths", own)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=32e9, available=free_kb * 1024))
     assert grade(machine.check_memory(4)) == expected
 

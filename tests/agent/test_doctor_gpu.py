@@ -11,9 +11,9 @@ import pytest
 from labwright.agent.cli import main
 from labwright.agent.doctor import gpu
 from labwright.agent.doctor.gpu import GpuCheck, GpuChecker, build_gpu_report, redact_names
-from labwright.sandbox.fake_executor import FakeNvml, make_gpus
-from labwright.sandbox.gpu_leases import GpuLeases, open_gpu_leases
+from labwright.sandbox.gpus import GpuLeases, open_gpu_leases
 from labwright.sandbox.settings import SandboxSettings
+from tests.fake_executor import FakeNvml, make_gpus
 from tests.sandbox.conftest import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]

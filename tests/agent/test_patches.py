@@ -23,7 +23,7 @@ from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
 from labwright.record.source_edits import SourceEdit
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.stages.nodes import node_cells
 from tests.inspector.web_server import running_server
 from tests.repositories import run_git

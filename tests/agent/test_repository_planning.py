@@ -31,7 +31,7 @@ from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import read_idea
 from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding
 from labwright.record.schema.tuning import Hyperparameter
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.agent.test_repository_study import IDEA, PLAN
 from tests.plan_revisions import make_revision
 from tests.repositories import make_repository

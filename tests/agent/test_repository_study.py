@@ -21,7 +21,7 @@ from labwright.record.log_reader import read_events, read_state
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import Node
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.repositories import run_git
 
 pytestmark = [

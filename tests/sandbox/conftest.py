@@ -19,7 +19,7 @@ import pytest_asyncio
 from labwright.sandbox import monitor
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.mounts import KERNEL_SIDE
+from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.settings import SandboxSettings
 from tests.jobs import run_job

@@ -8,8 +8,8 @@ import numpy as np
 
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Failure
-from labwright.sandbox.failures import failure_from_timeout
 from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.output import failure_from_timeout
 from tests.sandbox.executor_contract import FAILING, LEAVING, MUTE, SLOW, SUM
 
 _SECONDS = 0.05

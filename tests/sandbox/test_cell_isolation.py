@@ -12,7 +12,7 @@ import pytest
 
 from labwright.record.schema.cell import Cell
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation import probe
+from labwright.sandbox.isolation import bubblewrap
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
 from tests.jobs import cell_tasks, run_job
@@ -22,8 +22,8 @@ from tests.sandbox.hostile_study import ARMS, LEFT_RUNNING
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        not probe.get_probed_isolation().between_cells,
-        reason=f"no walls between cells here: {probe.get_probed_isolation().reason}",
+        not bubblewrap.get_probed_isolation().between_cells,
+        reason=f"no walls between cells here: {bubblewrap.get_probed_isolation().reason}",
     ),
 ]
 

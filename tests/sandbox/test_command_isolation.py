@@ -16,10 +16,15 @@ import pytest
 from labwright.agent.cli.program import run_program
 from labwright.pdf import reader
 from labwright.pdf.reader import PdfError, isolate_workers, read_pdf, render_page
-from labwright.sandbox.isolation import probe
-from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command
+from labwright.sandbox.isolation import bubblewrap
+from labwright.sandbox.isolation.bubblewrap import (
+    IsolationStatus,
+    SandboxSpec,
+    build_command,
+    get_probed_isolation,
+    isolate_command,
+)
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.probe import IsolationStatus, get_probed_isolation, isolate_command
 from tests.review.test_judge import pdf
 
 isolated = pytest.mark.skipif(not get_probed_isolation().is_on, reason="no sandbox here")
@@ -81,7 +86,7 @@ def test_pdfs_are_read_and_drawn_in_isolation(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_without_a_sandbox_the_command_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "get_probed_isolation", lambda: IsolationStatus(is_on=False))
+    monkeypatch.setattr(bubblewrap, "get_probed_isolation", lambda: IsolationStatus(is_on=False))
     assert isolate_command(["python", "worker.py"], Path("worker.py")) == ["python", "worker.py"]
 
 

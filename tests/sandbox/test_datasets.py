@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.sandbox.data.splits import SPLIT_SHARES
+from labwright.sandbox.data.preparation import SPLIT_SHARES
 from labwright.sandbox.datasets import BundledDataset, build_registry, list_choices, materialise
 from labwright.sandbox.errors import DatasetError
 

@@ -18,16 +18,16 @@ from labwright.sandbox.environment_fingerprint import (
     hash_path,
 )
 from labwright.sandbox.gpus import GpuDevice
-from labwright.sandbox.isolation.interpreter import InterpreterInfo, inspect_interpreter
-from labwright.sandbox.isolation.mounts import (
+from labwright.sandbox.isolation.bubblewrap import (
     KERNEL_SIDE,
+    IsolationStatus,
     KernelConfig,
     KernelStartOptions,
     build_kernel_environment,
     build_kernel_sandbox,
 )
-from labwright.sandbox.isolation.probe import IsolationStatus
-from labwright.sandbox.isolation.scratch import ScratchFolder
+from labwright.sandbox.isolation.interpreter import InterpreterInfo, inspect_interpreter
+from labwright.sandbox.isolation.processes import ScratchFolder
 from labwright.sandbox.repository.environment import build_environment
 from labwright.sandbox.settings import SandboxSettings
 
@@ -174,14 +174,12 @@ def test_variables_of_the_host_that_choose_libraries_are_in_the_key(
 
 def test_no_folder_is_mounted_that_is_in_no_key(tmp_path: Path) -> None:
     settings = SandboxSettings(readable=(str(tmp_path / "own"),))
-    config = KernelConfig(
-        settings, IsolationStatus(is_on=True), tmp_path / "cache", packages=lambda: tmp_path / "packages"
-    )
+    config = KernelConfig(settings, IsolationStatus(is_on=True), tmp_path / "cache")
     scratch = ScratchFolder()
     try:
         found = build_kernel_sandbox(
             config,
-            KernelStartOptions(readable=(tmp_path / "view",)),
+            KernelStartOptions(readable=(tmp_path / "view",), packages=tmp_path / "packages"),
             folder=tmp_path / "cell",
             folder_inside=tmp_path / "seen",
             scratch=scratch,

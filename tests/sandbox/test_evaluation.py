@@ -13,7 +13,7 @@ from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise
 from labwright.sandbox.errors import DatasetError, SubmissionRefused
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.probe import determine_isolation
+from labwright.sandbox.isolation.bubblewrap import determine_isolation
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.scorers import (
     copy_frozen_scorers,

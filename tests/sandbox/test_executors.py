@@ -10,8 +10,8 @@ import pytest
 
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Executor, Job
+from tests.fake_executor import FakeExecutor
 from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore
 from tests.sandbox.executor_contract import TINY, WATCH_SECONDS, ExecutorContract, make_job

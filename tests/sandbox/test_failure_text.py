@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.record.schema.nodes import ErrorClass
-from labwright.sandbox.failures import (
+from labwright.sandbox.output import (
+    Transcript,
+    build_notebook,
     classify_exception,
     cut_middle,
     failure_from_death,
     failure_from_exception,
     strip_colours,
 )
-from labwright.sandbox.output import Transcript, build_notebook
 
 CUDA_FULL = (
     "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of which 12.75 MiB is "

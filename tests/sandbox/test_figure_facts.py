@@ -223,7 +223,7 @@ def test_a_plot_outlives_a_hook_that_fails(plt: Any, tmp_path: Path, monkeypatch
     _figures.watch_figures(Watched)
     figure = plt.figure(FigureClass=Watched)
     figure.subplots().plot(X)
-    monkeypatch.setattr("lab._texts.collect_texts", fail)
+    monkeypatch.setattr("lab._figures.collect_texts", fail)
     figure.savefig(tmp_path / "a.png")
     page = FigureFacts.model_validate_json((tmp_path / "a.png.facts.json").read_text())
     assert page.error == "RuntimeError: an artist of odd make" and page.axes[0].series == 1

@@ -17,16 +17,18 @@ from labwright.sandbox.datasets import build_registry, materialise, read_materia
 from labwright.sandbox.errors import DatasetError, SubmissionRefused
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
-from labwright.sandbox.metric_formulas import (
+from labwright.sandbox.metrics import (
     FormulaError,
     FormulaInputs,
     build_measures,
     complete_metric,
+    compute_resampled_scores,
+    compute_scores,
+    draw_counts,
     find_formula_faults,
     parse_formula,
     write_formulas,
 )
-from labwright.sandbox.metrics import compute_resampled_scores, compute_scores, draw_counts
 from labwright.sandbox.scoring import compute_chance_level, score_sealed, score_submissions, seal_test_predictions
 from labwright.sandbox.settings import SandboxSettings
 from tests.jobs import run_job

@@ -53,11 +53,11 @@ from labwright.record.untrusted_files import (
 )
 from labwright.sandbox.archives import pack_archive, unpack_archive
 from labwright.sandbox.cell_scheduler import CellOrder
+from labwright.sandbox.content_store import wait_for_next_time
 from labwright.sandbox.errors import SandboxError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.file_clock import wait_for_next_time
-from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
+from labwright.sandbox.isolation.processes import ResourceLimits, Watchdog
 from labwright.sandbox.job import CellResult, CellTask, Job, JobOutcome
 from labwright.sandbox.monitor import ProgressReader, read_curves
 from labwright.sandbox.output import Transcript
@@ -413,7 +413,7 @@ def test_a_slow_check_of_the_disk_is_repeated_once_space_shrinks(
     def read_free_bytes(_: Path) -> int:
         return free[0]
 
-    monkeypatch.setattr("labwright.sandbox.isolation.limits._read_free_bytes", read_free_bytes)
+    monkeypatch.setattr("labwright.sandbox.isolation.processes._read_free_bytes", read_free_bytes)
     (tmp_path / "attempt").mkdir()
     watchdog = watch_disk(tmp_path, 10**6)
     assert watchdog.check_disk() is None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from labwright.sandbox.isolation import probe
+from labwright.sandbox.isolation import bubblewrap
 from tests.sandbox.conftest import running_module
 from tests.sandbox.hostile_mix import CELLS
 
@@ -28,8 +28,8 @@ MORE = [
     ("isolation", "seed", "ordinary"), [*CASES, *(pytest.param(*case, marks=pytest.mark.bench) for case in MORE)]
 )
 def test_hostile_cells_change_nothing_around_them(isolation: str, seed: int, ordinary: bool) -> None:
-    if isolation == "required" and not probe.get_probed_isolation().between_cells:
-        pytest.skip(f"no walls between cells here: {probe.get_probed_isolation().reason}")
+    if isolation == "required" and not bubblewrap.get_probed_isolation().between_cells:
+        pytest.skip(f"no walls between cells here: {bubblewrap.get_probed_isolation().reason}")
     with running_module("tests.sandbox.hostile_mix", isolation, str(seed), ordinary=ordinary) as text:
         found: dict[str, Any] = json.loads(text)
     assert len(found["alone"]) == CELLS and found["beside"] == found["alone"]

@@ -25,10 +25,10 @@ from labwright.agent.cli import main
 from labwright.review.evidence import tex_runner
 from labwright.sandbox import cell_runner
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation import mounts, probe
+from labwright.sandbox.isolation import bubblewrap
 from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.scratch import NAME_PREFIX, ScratchFolder, remove_stale
+from labwright.sandbox.isolation.processes import NAME_PREFIX, ScratchFolder, remove_stale
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
 from tests.jobs import run_job
@@ -38,7 +38,8 @@ from tests.sandbox.data.sample_files import make_rows, write_table
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        not probe.get_probed_isolation().is_on, reason=f"no isolation here: {probe.get_probed_isolation().reason}"
+        not bubblewrap.get_probed_isolation().is_on,
+        reason=f"no isolation here: {bubblewrap.get_probed_isolation().reason}",
     ),
 ]
 
@@ -525,7 +526,7 @@ def test_shared_memory_is_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
         "sandbox.memory_gb=0.6",
     )
     assert failure(found)[0] == "memory"
-    monkeypatch.setattr(mounts, "SHM_BYTES", 10**7)
+    monkeypatch.setattr(bubblewrap, "SHM_BYTES", 10**7)
     small = run("open('/dev/shm/held', 'wb').write(b'x' * 50_000_000)")
     assert "No space left" in failure(small)[1]
 
@@ -840,9 +841,9 @@ def test_required_walls_that_cannot_be_had_are_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        probe,
+        bubblewrap,
         "get_probed_isolation",
-        lambda: probe.IsolationStatus(is_on=False, reason="it is not there", fix="get it"),
+        lambda: bubblewrap.IsolationStatus(is_on=False, reason="it is not there", fix="get it"),
     )
     (tmp_path / "probe.py").write_text(SUBMIT)
     idea = Path(__file__).resolve().parents[2] / "examples" / "ideas" / "label_noise_calibration.json"
@@ -862,9 +863,9 @@ def test_walls_that_are_only_wanted_are_done_without_and_it_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(
-        probe,
+        bubblewrap,
         "get_probed_isolation",
-        lambda: probe.IsolationStatus(is_on=False, reason="it is not there", fix="get it"),
+        lambda: bubblewrap.IsolationStatus(is_on=False, reason="it is not there", fix="get it"),
     )
     found = run(SUBMIT, isolation="auto")
     assert found["isolation"] == "none: it is not there"

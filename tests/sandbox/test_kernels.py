@@ -19,8 +19,7 @@ from labwright.sandbox import kernels
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation import bubblewrap, processes
-from labwright.sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig
-from labwright.sandbox.isolation.probe import IsolationStatus
+from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE, IsolationStatus, KernelConfig
 from labwright.sandbox.job import Job
 from labwright.sandbox.kernels import Kernel
 from tests.jobs import run_job

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.sandbox.isolation.limits import _find_own_cgroup_paths, count_oom_kills  # pyright: ignore[reportPrivateUsage]
+from labwright.sandbox.isolation.processes import _find_own_cgroup_paths, count_oom_kills  # pyright: ignore[reportPrivateUsage]
 
 HELD = 900_000_000
 """Memory limit of the group, shared by all processes of a job, in bytes."""

@@ -26,7 +26,7 @@ import scipy.sparse  # pyright: ignore[reportMissingTypeStubs]
 
 from labwright.record.schema.cell import Cell
 from labwright.sandbox.datasets import BUNDLED_DATASETS
-from labwright.sandbox.isolation.mounts import KERNEL_SIDE
+from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from tests.sandbox.conftest import DatasetStore
 
 ma: Any = np.ma

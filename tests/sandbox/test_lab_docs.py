@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from labwright.record.python_syntax import collect_constants
-from labwright.sandbox.isolation.mounts import KERNEL_SIDE
+from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from labwright.sandbox.metrics import ECE_BINS, METRICS, MIN_PROBABILITY, compute_scores
 
 REFERENCE = "".join((Path(KERNEL_SIDE) / "lab" / name).read_text() for name in ("REFERENCE.md", "SUBJECTS.md"))

@@ -11,10 +11,17 @@ from pathlib import Path
 import pytest
 
 from labwright.sandbox.errors import ExecutorError, GpuError
-from labwright.sandbox.fake_executor import FakeNvml, make_gpus
-from labwright.sandbox.gpu_leases import GpuLeases, acquire_gpu_slot, open_gpu_leases
-from labwright.sandbox.gpus import DriverNvml, GpuDevice, filter_visible_devices, select_devices
+from labwright.sandbox.gpus import (
+    DriverNvml,
+    GpuDevice,
+    GpuLeases,
+    acquire_gpu_slot,
+    filter_visible_devices,
+    open_gpu_leases,
+    select_devices,
+)
 from labwright.sandbox.settings import SandboxSettings
+from tests.fake_executor import FakeNvml, make_gpus
 
 FOUR = make_gpus(4)
 SLICES = tuple(GpuDevice(f"MIG-{n:08x}-1111", "slice", index=1, minor=1, memory_bytes=10**10) for n in range(2))
@@ -201,7 +208,7 @@ async def test_waiting_for_a_gpu_can_be_cancelled(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from labwright.sandbox.gpu_leases import acquire_gpu_slot
+from labwright.sandbox.gpus import acquire_gpu_slot
 held = acquire_gpu_slot(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
 print("taken" if held else "refused", flush=True)
 time.sleep(60)

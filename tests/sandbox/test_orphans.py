@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.sandbox.isolation.mounts import KERNEL_SIDE
+from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from labwright.sandbox.isolation.processes import kill_orphans
 from tests.sandbox.conftest import is_gone
 

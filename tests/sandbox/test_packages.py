@@ -17,23 +17,25 @@ import pytest
 from pydantic_ai.models import override_allow_model_requests
 
 from labwright.agent.cli import main
+from labwright.sandbox import packages as packages_module
 from labwright.sandbox.content_store import ContentStore
 from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
 from labwright.sandbox.errors import PackageError
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
-from labwright.sandbox.isolation.probe import get_probed_isolation
-from labwright.sandbox.packages import package_store
-from labwright.sandbox.packages.package_store import PackageOverlay, RunPackages, restore_packages
-from labwright.sandbox.packages.resolver import (
+from labwright.sandbox.packages import (
     AllowedRequests,
     PackageLock,
+    PackageOverlay,
     PackageRequirement,
+    RunPackages,
     Uv,
     get_torch_backend_option,
     lock_packages,
     parse_allowed,
     parse_requirements,
     read_pip_options,
+    restore_packages,
 )
 from labwright.sandbox.repository.environment import build_environment, find_requirements
 from labwright.sandbox.settings import SandboxSettings
@@ -80,7 +82,7 @@ SETTINGS = SandboxSettings(isolation="none")
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
     """An index with `tiny` (which needs `small` and numpy), and a separate store and uv cache."""
-    monkeypatch.setattr("labwright.sandbox.packages.resolver.read_pip_options", list[str])
+    monkeypatch.setattr("labwright.sandbox.packages.read_pip_options", list[str])
     served = PackageIndex()
     for name, value in (
         ("UV_DEFAULT_INDEX", served.url),
@@ -170,13 +172,13 @@ def test_other_bytes_under_the_same_version_are_refused(index: PackageIndex, tmp
 def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
     index: PackageIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, make = list[Path](), package_store._install_lock  # pyright: ignore[reportPrivateUsage]
+    made, make = list[Path](), packages_module._install_lock  # pyright: ignore[reportPrivateUsage]
 
     def counted(lock: PackageLock, store: ContentStore, settings: SandboxSettings) -> str:
         made.append(store.root)
         return make(lock, store, settings)
 
-    monkeypatch.setattr(package_store, "_install_lock", counted)
+    monkeypatch.setattr(packages_module, "_install_lock", counted)
     with ThreadPoolExecutor(2) as both:
         folders = [one.folder for one in both.map(installed, ["tiny"] * 2)]
     assert folders[0] == folders[1] and len(made) == 1
@@ -236,7 +238,7 @@ def test_what_is_built_against_torch_is_built_as_the_interpreters_torch_is() -> 
 
 
 def test_time_runs_out(index: PackageIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labwright.sandbox.packages.resolver.TOTAL_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr("labwright.sandbox.packages.TOTAL_TIMEOUT_SECONDS", 0.01)
     assert "took more than 0.01 s" in refused("tiny")
 
 
@@ -257,7 +259,7 @@ def test_pip_says_where_packages_come_from_where_uv_does_not_know(
     monkeypatch.delenv("UV_DEFAULT_INDEX")
     options = read_pip_options.__wrapped__()
     assert options[options.index("--find-links") + 1] == str(folder) and "--no-index" in options
-    monkeypatch.setattr("labwright.sandbox.packages.resolver.read_pip_options", lambda: options)
+    monkeypatch.setattr("labwright.sandbox.packages.read_pip_options", lambda: options)
     assert installed("tiny").installed.packages == {"small": "2.0", "tiny": "1.0"}
 
 
@@ -346,7 +348,7 @@ def test_another_interpreter_that_lacks_what_a_lock_rests_on_is_refused(
     (tmp_path / "packages.lock").write_text(overlay.lock.text)
     there = inspect_interpreter(SETTINGS.python)
     without = replace(there, packages={name: one for name, one in there.packages.items() if name != "numpy"})
-    monkeypatch.setattr(package_store, "inspect_interpreter", {SETTINGS.python: without}.__getitem__)
+    monkeypatch.setattr(packages_module, "inspect_interpreter", {SETTINGS.python: without}.__getitem__)
     with pytest.raises(PackageError, match=r"tiny needs numpy>=1, but sandbox\.python lacks it: install it there"):
         restore_packages(overlay.installed, tmp_path / "packages.lock", SETTINGS)
 

@@ -17,9 +17,9 @@ import pytest
 from labwright.record.schema.nodes import Failure
 from labwright.sandbox import monitor
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import ExecutionProgress, Job, JobOutcome, LoggedPoint
 from labwright.sandbox.monitor import MAX_LINE_CHARS, MAX_POINTS, MAX_READ_BYTES, read_curves
+from tests.fake_executor import FakeExecutor
 from tests.jobs import Watch, run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually
 

@@ -25,10 +25,9 @@ from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
 from labwright.record.untrusted_files import BadFile
 from labwright.sandbox.cluster import executor as cluster_executor
-from labwright.sandbox.cluster.actor import MachineActor, RemoteWork
+from labwright.sandbox.cluster.actor import MachineActor, RemoteWork, SentFolder, receive_folder, send_folder
 from labwright.sandbox.cluster.executor import RayExecutor, build_bundle
 from labwright.sandbox.cluster.machines import check_address, describe_conditions, describe_machine, list_machines
-from labwright.sandbox.cluster.sent_folders import SentFolder, receive_folder, send_folder
 from labwright.sandbox.content_store import compute_key
 from labwright.sandbox.errors import ClusterDown, ClusterError, ExecutorError
 from labwright.sandbox.executor import LocalExecutor
@@ -247,7 +246,7 @@ async def test_a_released_slot_runs_nothing_that_arrives_late(tmp_path: Path) ->
     actor = MachineActor()
     await actor.release(0)
     code = CommandJob("late", tmp_path, ("python", "-V"), CommandEnvironment(SETTINGS.python), timeout=60.0)
-    work = RemoteWork(code, SentFolder([], ""), 0.0, ResourceNeeds(), alone=False, contents={})
+    work = RemoteWork(code, SentFolder([], "", ""), 0.0, contents={})
     assert [news async for news in actor.run(0, work)] == []
 
 
@@ -392,7 +391,9 @@ def test_a_machine_that_differs_is_refused(cluster: RayCluster, store: DatasetSt
     list_machines(settings)
     head = describe_conditions(settings)
     with pytest.raises(ClusterError, match=r"its python is .*, but 3\.1 on the head: install the same version"):
-        describe_machine(settings, head | {"python": "3.1"})
+        describe_machine(
+            settings, head | {"python": "3.1"}, {"NodeManagerAddress": "127.0.0.1", "Resources": {"CPU": 2}}
+        )
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,16 @@ import pytest
 
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.gpus import GpuDevice
-from labwright.sandbox.isolation import limits as limits_module
-from labwright.sandbox.isolation import processes, scratch
-from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command, is_visible, select_exposable
-from labwright.sandbox.isolation.limits import Watchdog, compute_limits, read_machine_memory
-from labwright.sandbox.isolation.mounts import list_device_files, list_label_paths
-from labwright.sandbox.isolation.processes import ResourceUse
+from labwright.sandbox.isolation import processes
+from labwright.sandbox.isolation.bubblewrap import (
+    SandboxSpec,
+    build_command,
+    is_visible,
+    list_device_files,
+    list_label_paths,
+)
+from labwright.sandbox.isolation.interpreter import select_exposable
+from labwright.sandbox.isolation.processes import ResourceUse, Watchdog, compute_limits, read_machine_memory
 from labwright.sandbox.settings import SandboxSettings
 
 
@@ -124,7 +128,7 @@ def test_memory_is_checked_while_files_are_counted(monkeypatch: pytest.MonkeyPat
         counted.wait(20)
         return 0
 
-    monkeypatch.setattr(limits_module, "count_bytes", count_for_ever)
+    monkeypatch.setattr(processes, "count_bytes", count_for_ever)
     limits = compute_limits(SandboxSettings(memory_gb=1e-6), slots=1)
     watchdog = Watchdog(os.getpid(), limits, folders=(tmp_path,), shared=tmp_path, kill_all=killed.set)
     watchdog.start()
@@ -143,7 +147,7 @@ def test_a_disturbed_reading_of_memory_kills_nobody(monkeypatch: pytest.MonkeyPa
     def reading(_: object) -> ResourceUse:
         return ResourceUse(0, next(readings), 400)
 
-    monkeypatch.setattr(limits_module, "measure_unique_use", reading)
+    monkeypatch.setattr(processes, "measure_unique_use", reading)
     assert watchdog.check_use() is None
     failure = watchdog.check_use()
     assert failure is not None and failure.kind == "memory"
@@ -151,34 +155,34 @@ def test_a_disturbed_reading_of_memory_kills_nobody(monkeypatch: pytest.MonkeyPa
 
 def test_only_what_we_marked_in_a_folder_of_our_own_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # it is one for all processes of a user
-    monkeypatch.setattr(scratch, "get_runtime_folder", lambda: tmp_path / "ours")
-    held = scratch.ScratchFolder()
-    for name in (f"{scratch.NAME_PREFIX}dead", f"{scratch.NAME_PREFIX}young", "lab-notes", "gpu-1.lock"):
+    monkeypatch.setattr(processes, "get_runtime_folder", lambda: tmp_path / "ours")
+    held = processes.ScratchFolder()
+    for name in (f"{processes.NAME_PREFIX}dead", f"{processes.NAME_PREFIX}young", "lab-notes", "gpu-1.lock"):
         (held.root.parent / name).mkdir()
-    (tmp_path / f"{scratch.NAME_PREFIX}elsewhere").mkdir()
+    (tmp_path / f"{processes.NAME_PREFIX}elsewhere").mkdir()
     for path in (
         held.root,
-        *(held.root.parent / name for name in (f"{scratch.NAME_PREFIX}dead", "lab-notes", "gpu-1.lock")),
+        *(held.root.parent / name for name in (f"{processes.NAME_PREFIX}dead", "lab-notes", "gpu-1.lock")),
     ):
         os.utime(path, (0, 0))
-    scratch.remove_stale()
+    processes.remove_stale()
     assert {path.name for path in held.root.parent.iterdir()} == {
         held.root.name,
-        f"{scratch.NAME_PREFIX}young",
+        f"{processes.NAME_PREFIX}young",
         "lab-notes",
         "gpu-1.lock",
     }
-    assert (tmp_path / f"{scratch.NAME_PREFIX}elsewhere").exists()
+    assert (tmp_path / f"{processes.NAME_PREFIX}elsewhere").exists()
     held.remove()
 
 
 def test_a_place_that_others_may_write_to_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scratch, "get_runtime_folder", lambda: tmp_path / "ours")
+    monkeypatch.setattr(processes, "get_runtime_folder", lambda: tmp_path / "ours")
     (tmp_path / "ours").mkdir(mode=0o777)
     (tmp_path / "ours").chmod(0o777)
-    for work in (scratch.ScratchFolder, scratch.remove_stale):
+    for work in (processes.ScratchFolder, processes.remove_stale):
         with pytest.raises(
             ExecutorError, match=r"ours must be a folder that only you can access \(mode 700\): remove it"
         ):

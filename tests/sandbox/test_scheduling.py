@@ -15,8 +15,8 @@ from labwright.record.schema.data_plan import Measurement, ResourceNeeds
 from labwright.record.schema.nodes import Failure
 from labwright.sandbox.cell_scheduler import MAX_KERNEL_DEATHS, CellRunResult, CellSchedule, summarize_failures
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import CellEnded, CellProgress, CellResult, CellStarted, Job, JobEnded, JobOutcome
+from tests.fake_executor import FakeExecutor
 from tests.jobs import cell_tasks, run_job
 from tests.search import virtual_time
 

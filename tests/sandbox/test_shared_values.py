@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lab import _child, _job
-from lab._fingerprint import NotComparable, compute_fingerprint
+from lab._shared import NotComparable, compute_fingerprint
 
 from labwright.record.schema.cell import Cell
 from labwright.sandbox.executor import LocalExecutor

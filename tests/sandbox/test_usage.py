@@ -14,9 +14,9 @@ import pytest_asyncio
 from labwright.sandbox import monitor
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.fake_executor import FakeNvml, make_gpus
-from labwright.sandbox.gpu_leases import GpuLeases
+from labwright.sandbox.gpus import GpuLeases
 from labwright.sandbox.job import Job, JobOutcome
+from tests.fake_executor import FakeNvml, make_gpus
 from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually
 

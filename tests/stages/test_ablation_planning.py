@@ -54,7 +54,6 @@ from labwright.record.schema.decisions import ExpandTree, RunTask
 from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts
 from labwright.record.schema.nodes import STAGES, Failure
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.stages.ablation_plan import filter_ablations, find_surprise_fault, match_risks
 from labwright.stages.evidence.scoring import nodes_to_score
@@ -64,6 +63,7 @@ from labwright.stages.paper.disclosure import format_disclosure
 from labwright.stages.prompt_inputs import build_code_inputs
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
+from tests.fake_executor import FakeExecutor
 from tests.stages.small_study import IDEA, PLAN, make_ablation, make_small_model, write_ablation_program
 
 pytestmark = pytest.mark.slow

@@ -36,10 +36,10 @@ from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import Cost
 from labwright.record.schema.nodes import STAGES, Failure
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import NoWorkingNodeError, StageRunner
+from tests.fake_executor import FakeExecutor
 from tests.programs import program_files
 from tests.stages.small_study import IDEA, PLAN, experiment_code, make_small_model, plots_code
 

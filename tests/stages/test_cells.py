@@ -25,7 +25,6 @@ from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, 
 from labwright.record.schema.nodes import Failure, Node, StageName, iterate_retries
 from labwright.record.schema.tuning import Hyperparameter, TuningPlan
 from labwright.record.source_edits import WholeFile
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import CellResult, Job, JobOutcome, ResultStream
 from labwright.search.node_ranking import get_panel
 from labwright.search.replication import FRESH_SEED_OFFSET
@@ -44,6 +43,7 @@ from labwright.stages.nodes.node_cells import (
 from labwright.stages.nodes.node_runner import remeasure_reused
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
+from tests.fake_executor import FakeExecutor
 from tests.hypotheses import make_hypotheses
 
 ENTRY = "import arms.{0}\nimport lab\n\nRATE = {1}\n\n\ndef run(cell):\n    pass\n\n\nlab.measure(run)\n"

@@ -39,7 +39,6 @@ from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.nodes import STAGES, StageSummary
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
 from labwright.stages.paper import citations
@@ -49,6 +48,7 @@ from labwright.stages.paper.paper_context import read_run_library
 from labwright.stages.paper.reflection import build_reflect_inputs
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
+from tests.fake_executor import FakeExecutor
 from tests.literature.catalogues import Catalogues, fail_unavailable
 from tests.literature.reference_sets import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
 from tests.paper import synthetic_paper

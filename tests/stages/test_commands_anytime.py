@@ -27,7 +27,6 @@ from labwright.record.reducers.run_state import MARK_PREFIX
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree
 from labwright.record.schema.nodes import STAGES, Failure, format_node_id
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import JobOutcome
 from labwright.search.run_control import NodeKilled, RunControl
 from labwright.search.scheduler import ReleaseSlot
@@ -36,6 +35,7 @@ from labwright.search.tuning import FINALIST_SEED_OFFSET
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_runner import NoWorkingNodeError, StageRunner
+from tests.fake_executor import FakeExecutor
 from tests.search import virtual_time
 from tests.search.scripted_search import SearchWorld, make_settings, new_log
 

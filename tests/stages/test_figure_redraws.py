@@ -17,13 +17,13 @@ from labwright.models.roles.figures import FigureReviews, PlotInputs, Plots, Vis
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts, FigureReview
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.stages.nodes.node_plots import LINT_ONLY_NOTE, draw_plots
 from labwright.stages.nodes.plot_inputs import PlotArrays, build_figure_subject
 from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.prompt_inputs import read_plots
 from labwright.stages.run_context import RunContext
+from tests.fake_executor import FakeExecutor
 from tests.stages.test_prompt_inputs import Story, cells
 
 GOOD = FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="loss", series=1),))

@@ -34,7 +34,6 @@ from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts, Figu
 from labwright.record.schema.nodes import Failure
 from labwright.review.figures import FigureContext, lint_figure_folder, list_refusals
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.nodes.plot_inputs import PlotArrays
@@ -48,6 +47,7 @@ from labwright.stages.paper.figures import (
     find_synthetic_datasets,
 )
 from labwright.stages.run_context import RunContext
+from tests.fake_executor import FakeExecutor
 from tests.stages.test_prompt_inputs import PLAN, Story, cells
 
 # --- which, and where -------------------------------------------------------------------------------------------------

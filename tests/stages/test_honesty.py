@@ -37,7 +37,6 @@ from labwright.review.honesty.label_probe import (
 from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, judge_row_replacement
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.scoring import compute_chance_level, read_final_predictions
 from labwright.sandbox.settings import SandboxSettings
@@ -51,6 +50,7 @@ from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_runner import NoWorkingNodeError
+from tests.fake_executor import FakeExecutor
 from tests.jobs import run_job
 from tests.programs import program_files
 from tests.stages.small_study import PLAN, experiment_code

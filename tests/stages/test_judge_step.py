@@ -29,13 +29,13 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.paper import Judgement
 from labwright.review.judge import collect_record_facts
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.search.settings import SearchSettings
 from labwright.stages.judgement import judge_paper, write_judgement
 from labwright.stages.paper.appendix import render_appendix
 from labwright.stages.paper.supplement_data import build_supplement_tables
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
+from tests.fake_executor import FakeExecutor
 from tests.paper import synthetic_paper
 from tests.stages import finished_run
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from benchmarks.scripted_study import PLAN, SlowModel, draw_plots, make_late_context
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import CellResult, Job
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
+from tests.fake_executor import FakeExecutor
 from tests.hypotheses import make_hypotheses
 from tests.stages.test_cells import program
 

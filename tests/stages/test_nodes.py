@@ -15,11 +15,11 @@ from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import PlotInputs, Plots
 from labwright.record.schema.nodes import ErrorClass, Failure, Node
 from labwright.record.source_edits import SourceEdit
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
+from tests.fake_executor import FakeExecutor
 from tests.programs import whole_files
 
 Script = Callable[[Job], JobOutcome | None]

@@ -35,7 +35,6 @@ from labwright.record.events.run_events import CallAnswered
 from labwright.record.run_folder import RunFolder, seal_source
 from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
 from labwright.stages.paper import reflection
@@ -45,6 +44,7 @@ from labwright.stages.paper.paper_steps import write_draft
 from labwright.stages.paper.reflection import build_reflect_inputs, reflect
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
+from tests.fake_executor import FakeExecutor
 from tests.paper import synthetic_paper
 
 pytestmark = pytest.mark.slow

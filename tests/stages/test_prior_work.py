@@ -38,7 +38,6 @@ from labwright.record.schema.data_plan import DataPlan, DatasetUse
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.prior_work import OmittedPriorWork, PriorUse
 from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding, UnresolvedFinding
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.search.design_forecast import CellTimes
 from labwright.search.settings import SearchSettings
 from labwright.stages.data_planning import TOO_LARGE, add_metric_formulas, prepare
@@ -48,6 +47,7 @@ from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.user_documents import copy_documents
 from tests.context.papers import write_pdf
+from tests.fake_executor import FakeExecutor
 from tests.literature.catalogues import Catalogues, Fault, TrueWork, fail_unavailable, stay_silent
 from tests.plan_revisions import make_revision
 from tests.stages.small_study import PLAN as SMALL

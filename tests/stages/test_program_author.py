@@ -25,8 +25,7 @@ from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Failure, Node
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.fake_executor import FakeExecutor
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.sandbox.job import CellResult, Job, JobOutcome
 from labwright.sandbox.settings import SandboxSettings
 from labwright.search.settings import SearchSettings, StageLimits
@@ -34,6 +33,7 @@ from labwright.stages.nodes.program_author import let_author_write
 from labwright.stages.prompt_inputs import build_code_inputs, build_decision_view
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
+from tests.fake_executor import FakeExecutor
 from tests.programs import whole_files
 
 ENTRY = "import arms.method\nimport lab\n\n\ndef run(cell):\n    pass\n\n\nlab.measure(run)\n"

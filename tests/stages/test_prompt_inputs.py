@@ -43,7 +43,6 @@ from labwright.record.schema.nodes import (
     StageSummary,
     format_node_id,
 )
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
 from labwright.stages.node_summaries import (
@@ -59,6 +58,7 @@ from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_report import build_stage_view, build_summary_inputs, explain_selection
 from labwright.stages.stage_runner import build_compare_inputs, compare_nodes
+from tests.fake_executor import FakeExecutor
 from tests.inspector import tuning_run
 
 LATER = 1000

@@ -39,7 +39,6 @@ from labwright.record.schema.data_plan import DatasetFacts, Level, MetricSpec, R
 from labwright.record.schema.decisions import PROBE_TASK, ExpandTree, RunTask
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.nodes import Attempt, Failure
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import JobOutcome
 from labwright.sandbox.scoring import score_sealed, seal_test_predictions
 from labwright.search.settings import SearchSettings
@@ -58,6 +57,7 @@ from labwright.stages.evidence.resampling import (
 from labwright.stages.evidence.scoring import score_tests
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
+from tests.fake_executor import FakeExecutor
 from tests.hypotheses import make_hypotheses
 from tests.search.scripted_search import PLAN, new_log
 

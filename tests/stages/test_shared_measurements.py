@@ -21,12 +21,12 @@ from labwright.record.reducers.event_fold import fold_events
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.decisions import CallKey
 from labwright.record.schema.nodes import Failure, Node
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import CellResult, Job, JobOutcome
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.nodes import node_cells
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
+from tests.fake_executor import FakeExecutor
 from tests.stages.test_cells import program
 
 WRONG = Failure(kind="other", message="ValueError: no")

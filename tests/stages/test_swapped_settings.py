@@ -24,13 +24,13 @@ from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Attempt, Failure
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, Trial
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import CellResult, Job
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.paper.required_statements import add_missing_statements, list_required_statements
 from labwright.stages.paper.result_tables import build_result_tables
 from labwright.stages.stage_runner import StageRunner
+from tests.fake_executor import FakeExecutor
 from tests.hypotheses import make_hypotheses
 from tests.stages.test_cells import ENTRY, program
 

@@ -23,13 +23,13 @@ from labwright.record.log_reader import read_rows
 from labwright.record.run_folder import RunFolder, partial_path
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Node
-from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.paper.disclosure import format_disclosure
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
+from tests.fake_executor import FakeExecutor
 
 SLOW = 60.0
 NOTE = "Take the rows with few examples first."

@@ -1,8 +1,14 @@
 """Extract facts about a matplotlib figure when it is saved, and write them next to the image as <file>.facts.json.
 
 The format is `record.schema.figures.FigureFacts`. The host treats it as untrusted, since code can write anything there.
-This never makes a plot fail: errors are stored in the field `error`, and after `MAX_FIGURE_SECONDS` the remaining
-facts are left out (`cut`).
+This never makes a plot fail: errors are stored in the field `error`, and after `MAX_FIGURE_SECONDS` the remaining facts
+are left out (`cut`).
+
+Series: error bars belong to their line; reference lines and confidence bands are not series; the boxes of a boxplot
+count once, and so do single bars without a label.
+
+Labels: boxes are matplotlib's `Bbox`, in pixels of the figure's own dpi; rotated labels are not compared with each
+other. Limited to `MAX_TEXTS` labels and the time `until`; the result says whether labels were left out.
 """
 
 from __future__ import annotations
@@ -13,9 +19,446 @@ import json
 import os
 import re
 import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
-from lab import _series, _texts
+import numpy as np
+from numpy.typing import NDArray
+
+PARTS_GROUP = "parts of an element that is counted itself"
+MAX_VALUES = 200_000
+"""Maximum number of values used for the statistics of a series; longer series are sampled evenly."""
+_MAX_NAME_CHARS = 100
+
+
+@dataclass(frozen=True)
+class PlottedSeries:
+    """An element drawn from data; `label` is empty if a legend would leave it out."""
+
+    label: str
+    group: object
+    """Unlabelled series of one group count once."""
+    kind: str
+    values: NDArray[np.float64] = field(repr=False)
+    """Heights, or other visible values; NaN for a point that is not drawn."""
+    look: dict[str, str]
+    interval: bool = False
+
+    @property
+    def has_finite_values(self) -> bool:
+        return bool(np.isfinite(self.values).any())
+
+
+def collect_series(axes: Any) -> list[PlottedSeries]:
+    """Collect all elements on the axes that were drawn from data; parts of other elements have the group
+    `PARTS_GROUP`.
+    """
+    taken: set[int] = set()
+    series = [*_collect_containers(axes, taken), *_collect_lines(axes, taken), *_collect_collections(axes, taken)]
+    for image in axes.images:  # a colour picture needs no scale, but an image of one number per pixel does
+        values = to_numbers(image.get_array())
+        series.append(
+            PlottedSeries(get_legend_label(image), "image", "image" if values.ndim == 2 else "picture", values, {})
+        )
+    series += [
+        PlottedSeries(
+            get_legend_label(patch),
+            "patches",
+            "patch",
+            _select_finite(patch.get_path().vertices),
+            _describe_patch(patch),
+        )
+        for patch in axes.patches
+        if id(patch) not in taken and is_in_data(patch, axes)
+    ]
+    return series
+
+
+def count_series(series: list[PlottedSeries]) -> tuple[int, int]:
+    """Return the number of series that a reader sees, and the number of those that are labelled.
+
+    A single point without a label marks a position on another series.
+    """
+    series = [
+        line for line in series if line.label or line.kind not in ("line", "scatter") or line.values.size != 1
+    ] or series
+    labels = {line.label for line in series if line.label}
+    groups = {line.group for line in series if not line.label}
+    if labels or groups - {PARTS_GROUP}:
+        groups.discard(PARTS_GROUP)
+    return len(labels) + len(groups), len(labels)
+
+
+def build_fields(series: PlottedSeries) -> dict[str, Any]:
+    """Build the fields of `record.schema.figures.DrawnFacts`."""
+    values = series.values.ravel()
+    sample = values[:: max(1, len(values) // MAX_VALUES)]
+    finite = sample[np.isfinite(sample)]
+    facts: dict[str, Any] = {
+        "kind": series.kind,
+        "label": series.label[:_MAX_NAME_CHARS],
+        "points": len(values),
+        "finite": series.has_finite_values,
+        "interval": series.interval,
+        **series.look,
+    }
+    if len(finite):
+        low, high = float(finite.min()), float(finite.max())
+        facts |= {
+            "low": low,
+            "high": high,
+            "mean": float(finite.mean()),
+            "first": float(finite[0]),
+            "last": float(finite[-1]),
+            "constant": len(finite) > 2 and high - low <= 1e-9 * max(abs(low), abs(high)),
+        }
+    return facts
+
+
+def has_spread(axes: Any) -> bool:
+    """Whether the plot has a band, error bars, boxes, intervals or points of single runs."""
+    kinds = " ".join(type(collection).__name__ for collection in axes.collections)
+    return (
+        "Poly" in kinds
+        or "LineCollection" in kinds
+        or any(map(_has_error, axes.containers))
+        or any(str(line.get_label()) == "_nolegend_" for line in axes.lines)
+    )
+
+
+def get_legend_label(artist: Any) -> str:
+    """Return the label that a legend would show."""
+    label = str(artist.get_label() or "")
+    return "" if label.startswith("_") else label
+
+
+def to_numbers(values: Any) -> NDArray[np.float64]:
+    """Convert values to floats, masked ones to NaN."""
+    return np.ma.asarray(values, dtype=np.float64).filled(np.nan)
+
+
+# --- by kind of artist ----------------------------------------------------------------------------------------------
+
+
+def _collect_containers(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
+    """Collect bar groups, error bars and stems; their parts are added to `taken`."""
+    on_bars = {id(getattr(container, "errorbar", None)) for container in axes.containers}
+    for container in axes.containers:
+        parts = list(_flatten(container))
+        taken.update(id(part) for part in parts)
+        values = getattr(container, "datavalues", None)
+        if values is not None:
+            kind = "barh" if getattr(container, "orientation", "") == "horizontal" else "bar"
+            yield PlottedSeries(
+                get_legend_label(container),
+                id(container) if len(parts) > 1 else "single bars",
+                kind,
+                to_numbers(values),
+                _describe_patch(parts[0]) if parts else {},
+                _has_error(container),
+            )
+        elif id(container) not in on_bars:
+            line = next((part for part in parts if hasattr(part, "get_xydata")), None)
+            heights, look = (
+                (_select_finite(line.get_xydata()), _describe_line(line)) if line is not None else (np.zeros(1), {})
+            )
+            yield PlottedSeries(
+                get_legend_label(container), id(container), "line", heights, look, _has_error(container)
+            )
+
+
+def _has_error(container: Any) -> bool:
+    return bool(
+        getattr(container, "errorbar", None) is not None
+        or getattr(container, "has_yerr", False)
+        or getattr(container, "has_xerr", False)
+    )
+
+
+def _flatten(parts: Any) -> Iterable[Any]:
+    for part in parts:
+        if isinstance(part, (tuple, list)):
+            yield from _flatten(part)
+        elif part is not None:
+            yield part
+
+
+def _collect_lines(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
+    bands = {_to_hex(area.get_facecolor()) for area in axes.collections if "Poly" in type(area).__name__}
+    for line in axes.lines:
+        if id(line) in taken or not is_in_data(line, axes):
+            continue
+        look, heights = _describe_line(line), _select_finite(line.get_xydata())
+        # parts of a boxplot, and elements that the author excludes from the legend
+        if str(line.get_label()) == "_nolegend_":
+            yield PlottedSeries("", PARTS_GROUP, "box", heights, look)
+        else:
+            yield PlottedSeries(
+                get_legend_label(line), tuple(look.values()), "line", heights, look, look["colour"] in bands
+            )
+
+
+def _collect_collections(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
+    """Collect scatters, meshes and contours; a band around a line counts only if it has its own label."""
+    lone = not axes.lines and not axes.containers
+    for artist in axes.collections:
+        if id(artist) in taken:
+            continue
+        kind, label, values = type(artist).__name__, get_legend_label(artist), artist.get_array()
+        if "Path" in kind:
+            points = to_numbers(artist.get_offsets())
+            heights = np.where(np.isfinite(points).all(axis=-1), points[:, -1], np.nan) if points.ndim == 2 else points
+            paths = artist.get_paths()
+            corners = to_numbers(paths[0].vertices) if paths else None  # equal for markers of the same shape
+            marker = (
+                ""
+                if corners is None
+                else f"{len(corners)}:{float(np.abs(corners).sum()):.2f}:{float(corners[:, 1].sum()):.2f}"
+            )
+            yield PlottedSeries(
+                label,
+                id(artist),
+                "scatter",
+                heights,
+                {"colour": "" if values is not None else _to_hex(artist.get_facecolor()), "marker": marker},
+            )
+        elif label or lone or values is not None:
+            drawn = (
+                to_numbers(values)
+                if values is not None
+                else _select_finite(np.concatenate([np.zeros((0, 2)), *(path.vertices for path in artist.get_paths())]))
+            )
+            look = {"hatch": str(artist.get_hatch() or ""), "colour": _to_hex(artist.get_facecolor())}
+            form = "image" if "Mesh" in kind else "contour" if "Contour" in kind else "area"
+            group = (
+                PARTS_GROUP
+                if kind == "LineCollection"
+                else "areas"
+                if values is not None
+                else ("areas", look["colour"])
+            )
+            yield PlottedSeries(label, group, form, drawn, {} if values is not None else look)
+
+
+# --- looks and values -----------------------------------------------------------------------------------------------
+
+
+def _describe_line(line: Any) -> dict[str, str]:
+    marker = str(line.get_marker())
+    return {
+        "colour": _to_hex(line.get_color()),
+        "line": str(line.get_linestyle()),
+        "marker": "" if marker in ("None", " ", "") else marker,
+    }
+
+
+def _describe_patch(patch: Any) -> dict[str, str]:
+    look = getattr(patch, "get_facecolor", None)
+    return {"colour": _to_hex(look()) if look else "", "hatch": str(getattr(patch, "get_hatch", str)() or "")}
+
+
+def _to_hex(colour: Any) -> str:
+    """Return the colour as #rrggbb without transparency; empty if there is no single colour."""
+    from matplotlib.colors import to_hex, to_rgba_array  # a script may not use matplotlib
+
+    try:
+        colours = np.unique(to_rgba_array(colour), axis=0)
+    except ValueError:
+        return ""
+    return str(to_hex(colours[0])) if len(colours) == 1 else ""
+
+
+def _select_finite(points: Any) -> NDArray[np.float64]:
+    """Return the second coordinates of points, NaN if the first is not finite; other values unchanged."""
+    array = to_numbers(points)
+    if array.ndim == 2 and array.shape[1] == 2:
+        return np.where(np.isfinite(array).all(axis=1), array[:, 1], np.nan)
+    return array
+
+
+def is_in_data(artist: Any, axes: Any) -> bool:
+    """Return False for a reference line in axes coordinates, over the whole width or height."""
+    return all(artist.get_transform().contains_branch_seperately(axes.transData))
+
+
+# --- labels that are clipped, overlap each other or lie on another panel ----------------------------------------------
+
+
+MAX_TEXTS = 400
+_MAX_LABEL_CHARS = 80
+_MAX_FINDINGS = 20
+"""Maximum number of findings of each kind."""
+_MIN_OVERLAP_SHARE = 0.02
+"""Minimum share of the smaller box that must be covered for two labels to count as overlapping."""
+
+
+@dataclass(frozen=True)
+class FigureText:
+    """A label or legend; the items of `legend` are compared as a whole."""
+
+    text: str
+    kind: str
+    box: Any
+    points: float
+    is_turned: bool = False
+    axes: Any = None
+
+
+@dataclass(frozen=True)
+class FigureTexts:
+    """All visible labels, and whether some were left out."""
+
+    items: list[FigureText]
+    inside: list[FigureText]
+    """Labels inside legends, for their size."""
+    is_truncated: bool
+
+
+def collect_texts(figure: Any, until: float) -> FigureTexts:
+    """Collect every visible text of a figure that has been drawn."""
+    items: list[FigureText] = []
+    inside: list[FigureText] = []
+    for item in chain(
+        *(_iterate_legend(legend, None) for legend in figure.legends),
+        *(_iterate_text(artist, "note") for artist in figure.texts),  # includes titles and labels for all panels
+        *(_iterate_axes_texts(axes) for axes in figure.axes if axes.get_visible()),
+    ):
+        if len(items) + len(inside) >= MAX_TEXTS or time.monotonic() > until:
+            return FigureTexts(items, inside, True)
+        (inside if item.kind == "in legend" else items).append(item)
+    return FigureTexts(items, inside, False)
+
+
+def _iterate_axes_texts(axes: Any) -> Iterator[FigureText]:
+    for name in ("title", "_left_title", "_right_title"):
+        yield from _iterate_text(getattr(axes, name, None), "title", axes)
+    if axes.axison:
+        for axis in (axes.xaxis, axes.yaxis):
+            if axis.get_visible():
+                yield from _iterate_text(axis.label, "label", axes)
+                yield from _iterate_text(axis.get_offset_text(), "offset", axes)
+                for text in iterate_tick_labels(axis):
+                    yield from _iterate_text(text, "tick", axes)
+    for artist in axes.texts:
+        if not artist.get_clip_on() or artist.get_clip_path() is None:
+            yield from _iterate_text(artist, "note", axes)
+    if axes.get_legend() is not None and axes.get_legend().get_visible():
+        yield from _iterate_legend(axes.get_legend(), axes)
+
+
+def iterate_tick_labels(axis: Any) -> Iterator[Any]:
+    """Yield the tick labels that are drawn: visible, not empty, within the limits."""
+    low, high = sorted(axis.get_view_interval())
+    slack = 1e-9 * (high - low)
+    for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+        if low - slack <= tick.get_loc() <= high + slack:
+            for label in (tick.label1, tick.label2):
+                if label.get_visible() and label.get_text().strip():
+                    yield label
+
+
+def _iterate_text(artist: Any, what: str, axes: Any = None) -> Iterator[FigureText]:
+    if artist is None or not artist.get_visible() or not artist.get_text().strip():
+        return
+    box = artist.get_window_extent()
+    if box.width > 0 and box.height > 0:
+        yield FigureText(
+            artist.get_text().strip()[:_MAX_LABEL_CHARS],
+            what,
+            box,
+            float(artist.get_fontsize()),
+            artist.get_rotation() % 90 != 0,
+            axes,
+        )
+
+
+def _iterate_legend(legend: Any, axes: Any) -> Iterator[FigureText]:
+    yield FigureText("the legend", "legend", legend.get_window_extent(), 0.0, axes=axes)
+    for text in (*legend.get_texts(), legend.get_title()):
+        yield from _iterate_text(text, "in legend", axes)
+
+
+# --- problems with positions ----------------------------------------------------------------------------------------
+
+
+def find_clipped(texts: FigureTexts, canvas: Any) -> list[str]:
+    """Find labels with at least a tenth of their height or width outside the canvas."""
+    beyond: list[str] = []
+    for item in texts.items:
+        room = canvas.padded(4.0 if item.kind == "legend" else 0.1 * min(item.box.size))
+        if room.count_contains(item.box.get_points()) < 2 and (item.kind != "note" or canvas.overlaps(item.box)):
+            beyond.append(item.text)
+    return beyond[:_MAX_FINDINGS]
+
+
+def find_overlaps(texts: FigureTexts, panels: list[Any]) -> list[dict[str, Any]]:
+    """Find pairs of overlapping labels, and labels that lie on another panel; the worst come first."""
+    hits = [*_find_overlapping_pairs(texts.items), *_find_texts_on_panels(texts.items, panels)]
+    return sorted(hits, key=lambda hit: -float(hit["share"]))[:_MAX_FINDINGS]
+
+
+def _find_overlapping_pairs(items: list[FigureText]) -> Iterator[dict[str, Any]]:
+    boxes = np.array([_tighten(item.box).extents for item in items]).reshape(-1, 4)
+    low, high = np.maximum(boxes[:, None, :2], boxes[:, :2]), np.minimum(boxes[:, None, 2:], boxes[:, 2:])
+    shared = np.clip(high - low, 0, None).prod(axis=-1)
+    area = np.diagonal(shared)
+    # Share of the smaller of two boxes that lies in the other, shape (boxes, boxes).
+    shares = shared / np.maximum(np.minimum(area[:, None], area), 1e-9)
+    for i, j in np.argwhere(np.triu(shares, 1) > _MIN_OVERLAP_SHARE).tolist():
+        a, b = items[i], items[j]
+        same_place = a.text == b.text and shares[i, j] > 0.95
+        if not ((a.is_turned and b.is_turned) or same_place):
+            yield {"a": a.text, "b": b.text, "share": round(float(shares[i, j]), 3)}
+
+
+def _tighten(box: Any) -> Any:
+    """Remove the space above and below the letters."""
+    spare = -0.15 * min(box.size)
+    return box.padded(0.0, spare) if box.width > box.height else box.padded(spare, 0.0)
+
+
+def _find_texts_on_panels(items: list[FigureText], panels: list[Any]) -> Iterator[dict[str, Any]]:
+    boxes = {axes: axes.get_window_extent() for axes in panels if axes.get_visible() and axes.axison}
+    for item in items:
+        if item.axes not in boxes or item.kind not in ("label", "title", "tick"):
+            continue
+        own, text = boxes[item.axes].padded(-1.0), _tighten(item.box)
+        for box in boxes.values():
+            # None for its own panel, a twin or an inset
+            common = None if own.overlaps(box) else text.intersection(text, box)
+            share = 0.0 if common is None else float(common.size.prod() / text.size.prod())
+            if share > 0.3:
+                yield {"a": item.text, "b": "another panel", "share": round(share, 3)}
+
+
+def compute_covered_share(axes: Any) -> float:
+    """Return the share of drawn data (lines, points of scatters, ends of bars) that lies under a legend."""
+    legends = [
+        legend
+        for legend in (axes.get_legend(), *axes.get_figure(root=True).legends)
+        if legend is not None and legend.get_visible()
+    ]
+    if not legends:
+        return 0.0
+    drawn = [line.get_path().interpolated(20).vertices for line in axes.lines[:50] if is_in_data(line, axes)]
+    drawn += [artist.get_offsets()[:5000] for artist in axes.collections[:50] if "Path" in type(artist).__name__]
+    points = np.concatenate(
+        [
+            axes.transData.transform(np.concatenate([np.zeros((0, 2)), *drawn])),
+            *(patch.get_window_extent().get_points()[1:] for patch in axes.patches[:200]),
+        ]
+    )
+    window = axes.get_window_extent()
+    under = (window.intersection(window, legend.get_window_extent()) for legend in legends)
+    seen = window.count_contains(points)
+    hidden = max((float(box.count_contains(points)) for box in under if box is not None), default=0.0)
+    return hidden / seen if seen else 0.0
+
+
+# --- the facts of a figure --------------------------------------------------------------------------------------------
+
 
 MAX_FIGURE_SECONDS = 2.0
 """Wall clock limit for one figure in seconds."""
@@ -82,12 +525,12 @@ def _build_drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]
         "scales": [_truncate(axes.get_xlabel() or axes.get_ylabel()) for axes in bars],
     }
     try:
-        texts = _texts.collect_texts(figure, until)
+        texts = collect_texts(figure, until)
         sizes = sorted((item.points, item.text) for item in (*texts.items, *texts.inside) if item.points > 0)
         places: dict[str, Any] = {
             "cut": texts.is_truncated,
-            "overlaps": _texts.find_overlaps(texts, plots),
-            "clipped": [] if tight else _texts.find_clipped(texts, figure.bbox),
+            "overlaps": find_overlaps(texts, plots),
+            "clipped": [] if tight else find_clipped(texts, figure.bbox),
             "smallest_font": sizes[0][0] if sizes else None,
             "smallest_text": sizes[0][1] if sizes else "",
         }
@@ -116,31 +559,26 @@ def _build_axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str,
     }
     fields |= {"series": 1, "legend": _has_legend(axes, plots, set())}
     with contextlib.suppress(Exception):  # artists may come from any library, so record as much as possible
-        series = _series.collect_series(axes)
+        series = collect_series(axes)
         labels = {line.label for line in series if line.label}
-        drawn, labelled = _series.count_series(series)
+        drawn, labelled = count_series(series)
         fields |= {
             "series": drawn,
             "labelled_series": labelled,
             "legend": _has_legend(axes, plots, labels),
             "empty": not any(line.has_finite_values for line in series),
         }
-        fields |= _build_more_facts(axes, bars) | {
-            "drawn": [_series.build_fields(line) for line in series[:_MAX_SERIES]]
-        }
+        fields |= _build_more_facts(axes, bars) | {"drawn": [build_fields(line) for line in series[:_MAX_SERIES]]}
     return fields
 
 
 def _build_more_facts(axes: Any, bars: list[Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "spread": _series.has_spread(axes),
-        "covered": round(_texts.compute_covered_share(axes), 3),
-    }
+    fields: dict[str, Any] = {"spread": has_spread(axes), "covered": round(compute_covered_share(axes), 3)}
     words: list[str] = []
     if hasattr(axes, "get_zlabel"):
         fields["zlabel"] = _truncate(axes.get_zlabel())
     for side, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
-        texts = [text.get_text() for text in _texts.iterate_tick_labels(axis)] if axis.get_visible() else []
+        texts = [text.get_text() for text in iterate_tick_labels(axis)] if axis.get_visible() else []
         fields |= {
             f"{side}ticks": len(texts),
             f"{side}scale": str(axis.get_scale()),

@@ -13,7 +13,7 @@ from datasets import Dataset, DatasetDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.sandbox.data.columns import read_numerals
+from labwright.sandbox.data.frames import read_numerals
 from tests.sandbox.data.sample_files import find_refusal, materialise_named
 
 ROWS = 90

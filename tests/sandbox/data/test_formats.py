@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from labwright.sandbox.data.files import import_datasets_library, import_pyarrow
+from labwright.sandbox.data.frames import import_datasets_library, import_pyarrow
+from labwright.sandbox.data.preparation import SPLIT_SHARES
 from labwright.sandbox.data.spec import parse_spec
-from labwright.sandbox.data.splits import SPLIT_SHARES
 from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.datasets import MAX_DATA_BYTES
 from labwright.sandbox.errors import DatasetError

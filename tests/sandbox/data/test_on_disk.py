@@ -14,7 +14,7 @@ from lab import _data
 
 from labwright.agent.cli import main
 from labwright.sandbox.data import preparation, views
-from labwright.sandbox.data.files import import_pyarrow
+from labwright.sandbox.data.frames import import_pyarrow
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise, read_materialised
 from labwright.sandbox.errors import DatasetError

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.sandbox.data import Examples
-from labwright.sandbox.data.preparation import count_duplicates, hash_rows
-from labwright.sandbox.data.splits import SPLIT_SHARES, split_rows
+from labwright.sandbox.data.preparation import SPLIT_SHARES, count_duplicates, hash_rows, split_rows
 from labwright.sandbox.errors import DatasetError
 from tests.sandbox.data.sample_files import make_rows, materialise_named, write_table
 

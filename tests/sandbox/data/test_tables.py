@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labwright.sandbox.data.files import import_pyarrow
+from labwright.sandbox.data.frames import import_pyarrow
 from tests.sandbox.data.sample_files import Row, find_refusal, make_rows, materialise_named, write_table
 
 PLAIN = "fields=fields.csv,target=good,drop=farm,drop=day,drop=tons"

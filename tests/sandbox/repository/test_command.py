@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.sandbox.isolation.processes import kill_orphans
 from labwright.sandbox.repository.command import (
     CommandEnvironment,

@@ -15,7 +15,7 @@ import pytest
 
 from labwright.record.untrusted_files import open_parent
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.sandbox.repository import scratch_tree as module
 from labwright.sandbox.repository.command import CommandEnvironment, CommandJob, CommandOutcome
 from labwright.sandbox.repository.git_mirror import LINKED_FILE_BYTES, GitMirror

@@ -1,6 +1,6 @@
 """An executor that runs no code, and GPUs that do not exist; both behave as scripted.
 
-It is used for benchmarks of the search, for tests, and to try GPU settings on a machine without a GPU.
+It is used for benchmarks of the search and for tests, also of GPU settings on a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from labwright.record.schema.data_plan import Measurement, ResourceNeeds
 from labwright.record.schema.nodes import Failure
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, CellStream, RunningCell
 from labwright.sandbox.errors import ExecutorError, GpuError
-from labwright.sandbox.failures import failure_from_timeout
 from labwright.sandbox.gpus import GpuDevice
 from labwright.sandbox.job import CellResult, ExecutionProgress, Job, JobOutcome
+from labwright.sandbox.output import failure_from_timeout
 from labwright.sandbox.slots import Slots
 from labwright.sandbox.workspace import CELLS_FOLDER
 
@@ -110,7 +110,7 @@ class FakeExecutor:
         if not job.watched:
             await self._pause(taken)
         progress = ExecutionProgress(clock() - began, 0.0, ended=True) if job.watched else None
-        if running.stop_reason is not None and running.stop_reason.done() and seconds is not None:
+        if running.stop_reason.done() and seconds is not None:
             failure = Failure(kind="hopeless", message=running.stop_reason.result())
             result = CellResult(cell=cell, seconds=seconds, failure=failure)
         elif delay > order.limit:
@@ -144,7 +144,6 @@ class FakeExecutor:
         """Report progress until the code has taken `delay` seconds (return None), or is stopped (return its
         seconds)."""
         seconds = 0.0
-        assert running.stop_reason is not None
         while seconds < delay:
             await self._pause(min(self._watch_seconds, delay - seconds))
             seconds = min(seconds + self._watch_seconds, delay)
