@@ -173,9 +173,9 @@ def marked_run(choose: Choose, *, stages: int = len(STAGES), seed: int = 4) -> M
     class Steered(SearchWorld):
         def finish(self, node: str, k: int, action: ExpandTree) -> None:
             super().finish(node, k, action)
-            mark = choose(self.log)
-            if mark is not None and mark not in self.log.events:
-                self.log.append(mark)
+            mark = choose(log)
+            if mark is not None and mark not in log.events:
+                log.append(mark)
 
     virtual_time.run(run_search(log, Steered(log, buggy=0.2, delay=lambda k: 1.0), given, STAGES[:stages]))
     return log
@@ -261,8 +261,8 @@ def test_where_all_that_was_carried_forward_is_suspect_the_stages_end() -> None:
     class Steered(SearchWorld):
         def finish(self, node: str, k: int, action: ExpandTree) -> None:
             super().finish(node, k, action)
-            while (mark := choose(self.log)) is not None:
-                self.log.append(mark)
+            while (mark := choose(log)) is not None:
+                log.append(mark)
 
     async def stages() -> None:
         world = Steered(log, buggy=0.0, delay=lambda k: 1.0)
