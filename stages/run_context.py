@@ -215,7 +215,8 @@ def record_time_limit(context: RunContext) -> None:
 def record_limit(recorder: Recorder, reason: str) -> None:
     """Record once that the run reached a limit; judging a released paper does not make the run partial."""
     state = recorder.state
-    if state.limit_reason is None and state.paper.released is None and state.paper.version == 1:
+    measures = state.paper.version == 1 or bool(state.paper.reviews)
+    if state.limit_reason is None and state.paper.released is None and measures:
         recorder.append(LimitReached(reason=reason))
 
 

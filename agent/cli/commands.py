@@ -15,6 +15,7 @@ from typer import Argument, Option
 
 from labwright.agent.cli.options import (
     ABLATION_SETTINGS,
+    BUDGET_SETTINGS,
     CODE_SETTINGS,
     MODEL_SETTINGS,
     REPOSITORY_SETTINGS,
@@ -185,6 +186,23 @@ class Write(CliCommand, to=app, work="agent.cli.run:write", settings=(*MODEL_SET
     kept."""
 
     run: RunArgument
+
+
+class Revise(
+    CliCommand,
+    to=app,
+    work="agent.cli.revise:revise",
+    settings=(*MODEL_SETTINGS, "template", "workers", "gpus", *BUDGET_SETTINGS),
+):
+    """Revise a finished run's paper after its reviews, in paper/v2. What reviewers ask for is measured as a registered
+    addendum where possible; a response to each request and the changes are written next to the new version. Limits
+    are those of the revision alone."""
+
+    run: RunArgument
+    reviews: Annotated[
+        list[Path], Option(metavar="FILE", help="A review (text, Markdown, PDF), or several (JSON); may be repeated.")
+    ]
+    more: Annotated[list[Path] | None, Argument(metavar="[FILE...]", help="Further reviews.")] = None
 
 
 class Execute(CliCommand, to=app, work="agent.cli.execute:execute_file", settings=("assignments", "data"), name="exec"):

@@ -133,7 +133,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                     }
                     for one in drafts.values()
                 ],
-                "limited": state.limit_reason or "",
+                "limited": "; ".join(filter(None, (*state.earlier_limits, state.limit_reason))),
                 "tuning": build_tuning_report(state),
                 "parity": compute_parity(state),
                 # the judge runs after the paper; usage of an earlier version does not belong to this paper
@@ -150,6 +150,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                 "seconds_of_run": round(state.active_seconds, 1),
                 "notes": [{"after_decision": one.after_decision, "text": one.command.text} for one in state.notes],
                 "ablations": _describe_ablations(state),
+                **({"requests": state.paper.requests, "addenda": state.search.addenda} if state.search.addenda else {}),
                 "unscored": {node: failure.message for node, failure in state.search.scoring_failures.items()},
                 "figures_left_out": state.paper.figures.left_out if state.paper.figures is not None else {},
                 "steering": list(_describe_user_actions(state)),

@@ -42,6 +42,7 @@ from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape
 from labwright.stages.paper.page_space import count_page_words, measure_sections
 from labwright.stages.paper.paper_context import build_write_inputs
+from labwright.stages.paper.request_outcomes import describe_requests
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from labwright.stages.run_context import RunContext, run_once
 
@@ -59,7 +60,7 @@ async def reflect(context: RunContext) -> None:
     """Record edited drafts until nothing is left to fix, the reflector is done, or the rounds are used up."""
 
     async def work(client: ModelClient) -> None:
-        await revise(context, client, range(1, context.paper.reflections + 1))
+        await revise(context, client, range(1, context.paper.reflections + 1), results=describe_requests(context.state))
         context.recorder.append(select_best(context.state.paper.drafts).model_copy(update={"done": True}))
 
     await run_once(context, context.state.paper.format_task("reflect"), work)
