@@ -1,4 +1,4 @@
-"""Roles `reviewer_requests`, `addendum` and `respond`: requests by their words, and the study's own parts as controls."""
+"""Roles `reviewer_requests`, `addendum` and `respond`: requests by their words, controls from the study's own parts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from labwright.models.offline.repository_study import is_repository_study
 from labwright.models.offline.study import find_study_by_idea
 from labwright.models.offline.study_plan import to_ablation
 from labwright.models.roles.revision import (
+    MAX_REQUESTS,
     AddendumInputs,
     AddendumPlan,
     FoundRequest,
@@ -42,16 +43,16 @@ _KINDS: tuple[tuple[RequestKind, re.Pattern[str]], ...] = (
 
 def answer_reviewer_requests(inputs: ReviewerRequestsInputs) -> ReviewerRequests:
     """Return each sentence that asks for something, by the first kind whose words it has."""
-    return ReviewerRequests(
-        requests=tuple(
-            FoundRequest(review=number, kind=kind, request=sentence[:600], quote=" ".join(sentence.split()[:30]))
-            for number, review in enumerate(inputs.reviews, 1)
-            for sentence in re.split(r"(?<=[.?!])\s+", " ".join(review.split()))
-            if len(sentence.split()) > 3 and _ASKING.search(sentence)
-            for kind in [next((kind for kind, words in _KINDS if words.search(sentence)), None)]
-            if kind is not None
-        )[:30]
-    )
+    found = [one for number, review in enumerate(inputs.reviews, 1) for one in _list_requests(number, review)]
+    return ReviewerRequests(requests=tuple(found[:MAX_REQUESTS]))
+
+
+def _list_requests(number: int, review: str) -> Iterator[FoundRequest]:
+    for sentence in re.split(r"(?<=[.?!])\s+", " ".join(review.split())):
+        kind: RequestKind | None = next((kind for kind, words in _KINDS if words.search(sentence)), None)
+        if kind is not None and len(sentence.split()) > 3 and _ASKING.search(sentence):
+            quote = " ".join(sentence.split()[:30])
+            yield FoundRequest(review=number, kind=kind, request=sentence[:600], quote=quote)
 
 
 def answer_addendum(inputs: AddendumInputs) -> AddendumPlan:

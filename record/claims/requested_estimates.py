@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_paper_claims, find_added_replicates
 from labwright.record.claims.formatting import format_estimate
 from labwright.record.claims.hypothesis_tests import (
@@ -26,6 +27,7 @@ from labwright.record.claims.hypothesis_tests import (
 from labwright.record.estimands import EstimandError, find_effect_metric, list_cells_read, parse_estimand
 from labwright.record.printed_value import PrintedValue
 from labwright.record.reducers.run_state import RunState
+from labwright.record.registered_pairs import find_registered_pair
 from labwright.record.schema.data_plan import Arm, DataPlan
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis
 from labwright.record.schema.paper import EstimateRequest, PaperDraft
@@ -128,6 +130,22 @@ def _read_runs(state: RunState, request: EstimateRequest) -> list[ReplicateValue
             added.setdefault(seed, {})[one.dataset, one.condition, one.name] = value
     runs = [one._replace(values={**added.get(one.seed, {}), **one.values}) for one in read_deciding_runs(state)]
     return [*runs, *added_runs]
+
+
+def find_equal_difference(one: RequestedEstimate, differences: Sequence[ClaimDifference]) -> ClaimDifference | None:
+    """Return the paired difference of the cells of an estimate over the deciding seeds, whose interval also covers test
+    examples; None if the estimate is no such difference."""
+    pair = find_registered_pair(one.found.effect, one.plan)
+    if pair is None or (isinstance(one.request, AddendumEstimate) and one.request.seeds != "registered"):
+        return None
+    metric, sides = (
+        find_effect_metric(one.found.effect, one.plan).name,
+        {(each.dataset, each.condition) for each in pair},
+    )
+    found = (each for each in differences if each.name == metric)
+    return next(
+        (each for each in found if {(each.dataset, side) for side in (each.condition, each.other)} == sides), None
+    )
 
 
 def find_registered_key(one: EstimateRequest, plan: DataPlan) -> str:

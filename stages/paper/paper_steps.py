@@ -68,7 +68,7 @@ from labwright.stages.paper.outline import (
 )
 from labwright.stages.paper.page_space import count_page_words
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
-from labwright.stages.paper.reflection import drop_float, place_figure, reflect
+from labwright.stages.paper.reflection import drop_float, place_figure, reflect, unplace_moved_figures
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.settings import MAX_OUTLINE_CALLS
@@ -101,7 +101,7 @@ async def write_draft(context: RunContext) -> None:
     async def work(client: ModelClient) -> None:
         if (reviewed := context.state.paper.reviewed_draft) is not None:
             if not context.state.paper.drafts:
-                context.recorder.append(await assess_new_draft(context, reviewed, number=0))
+                context.recorder.append(await assess_new_draft(context, unplace_moved_figures(reviewed), number=0))
             return
         material = build_paper_context(context, client.decision)
         inputs = build_write_inputs(material)

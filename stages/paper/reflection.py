@@ -375,6 +375,16 @@ def drop_float(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits 
     return apply_edits(draft, Reflection(done=False, placements={spared[-1]: "appendix"}), figures=spared)
 
 
+def unplace_moved_figures(draft: PaperDraft) -> PaperDraft:
+    """Return the draft without the figures that were moved to its text because the last page had room: a revision needs
+    the room, and the release moves them back if there is some."""
+    moved = [name for name, place in draft.placements.items() if place == "main"]
+    answer = Reflection(done=False, placements=dict.fromkeys(moved, "appendix"))
+    found = apply_edits(draft, answer, figures=moved).draft
+    kept = {name: place for name, place in draft.placements.items() if name not in moved}
+    return found.model_copy(update={"placements": kept})
+
+
 def place_figure(draft: PaperDraft, figure: FinalFigure) -> PaperDraft | None:
     """Return the draft with a figure of the appendix after the paragraph that first refers to it; None if none does, or
     if that paragraph says where it is."""

@@ -24,6 +24,7 @@ from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import (
     RequestedEstimate,
     compute_requested_estimates,
+    find_equal_difference,
     find_registered_key,
     list_registered_estimates,
 )
@@ -61,14 +62,16 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
         *_list_setting_statements(state, differences),
         *list_metric_statements(state, decisions, differences),
         *_list_ablation_statements(state, decisions, differences),
-        *list_addendum_statements(state),
+        *list_addendum_statements(state, differences),
         *_list_loss_statements(state, decisions, differences),
     )
 
 
-def list_addendum_statements(state: RunState) -> Iterator[RequiredStatement]:
-    """Yield what addenda registered, with each of their estimates, and that it is not part of the first
-    registration."""
+def list_addendum_statements(
+    state: RunState, differences: Sequence[ClaimDifference] = ()
+) -> Iterator[RequiredStatement]:
+    """Yield what addenda registered, with each of their estimates, and that it is not part of the first registration. A
+    difference of the same cells may be printed instead of an estimate."""
     found = compute_requested_estimates(state, list_registered_estimates(state))[0]
     arms = [arm for one in collect_ablation_results(state) if one.by == "addendum" for arm in one.arms]
     seeds = ["further seeds"] * bool(find_added_replicates(state))
@@ -94,6 +97,7 @@ def list_addendum_statements(state: RunState) -> Iterator[RequiredStatement]:
         yield RequiredStatement(
             id=f"addendum-{one.request.name}",
             keys=(one.key,),
+            equal_keys={one.key: (equal.key,)} if (equal := find_equal_difference(one, differences)) else {},
             required_form="printed",
             text=sentence,
             sentences=(sentence,),
@@ -107,10 +111,12 @@ def _describe_addendum_estimate(one: RequestedEstimate) -> str:
     read = list_cells_read(one.request.estimand, one.plan, find_effect_metric(one.found.effect, one.plan))
     if hypothesis:
         words = f"the effect of the hypothesis \\setup{{hypothesis.{hypothesis[0]}.title}}"
-    elif re.search(r"\d", words):
-        words = f"the estimate over {join_names(list(dict.fromkeys(_name_arm(place.arm) for place in read)))}"
     else:
         words = escape(words)
+        for level in one.plan.levels:  # names of levels have numbers
+            words = words.replace(escape(one.plan.name_level(level.name)), f"\\setup{{level.{level.name}.title}}")
+        if re.search(r"\d", re.sub(r"\\setup\{[^}]*\}", "", words)):
+            words = f"the estimate over {join_names(list(dict.fromkeys(_name_arm(place.arm) for place in read)))}"
     seeds = one.request.seeds if isinstance(one.request, AddendumEstimate) else "registered"
     places = {"registered": "", "added": "on the added seeds alone, ", "all": "on all seeds together, "}
     text = f"{places[seeds]}{words} is"

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from labwright.models import roles
 from labwright.models.client import ModelClient
 from labwright.models.roles.revision import RequestOutcome, RespondInputs, WrittenAnswer
+from labwright.record.claims.requested_estimates import find_equal_difference
 from labwright.record.events.paper_events import ReviewersAnswered
-from labwright.record.result_macros import to_plain_text
 from labwright.record.run_folder import create_draft_folder, hash_file, write_file
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.record.schema.revision import AddendumEstimate, RequestAnswer
@@ -113,7 +113,7 @@ def render_response(material: PaperContext, event: ReviewersAnswered) -> dict[st
             "request": one.request,
             "review": state.paper.reviews[one.request.review - 1].name,
             "outcome": one.outcome,
-            "values": list(_list_values(material, one)),
+            "lines": list(_list_values(material, one)),
             "answer": answers.get(one.request.id, RequestAnswer(request=one.request.id)),
         }
         for one in outcomes
@@ -139,11 +139,14 @@ def render_response(material: PaperContext, event: ReviewersAnswered) -> dict[st
 def _list_values(material: PaperContext, outcome: RequestOutcome) -> Iterator[str]:
     """Yield the registered estimates of a request, one line each."""
     asked = {one.name for one in _list_registered(material, outcome.request.id)}
-    for line in material.estimate_lines:
-        if line.key.removeprefix("estimate/") in asked:
-            values = {form: to_plain_text(text) for form, text in line.forms.items()}
-            interval = f", 95% interval {values['ci']}" if "ci" in values else ""
-            yield f"{line.note}. {line.subject}: {values.get('mean', 'no value')}{interval}."
+    lines = {line.key: line for line in (*material.estimate_lines, *material.comparisons)}
+    for one in material.estimates:
+        if one.request.name in asked:
+            equal = find_equal_difference(one, material.claims.differences)  # as the paper prints it
+            line = lines[one.key if equal is None else equal.key]
+            purpose = f"{one.request.purpose.rstrip('.')} ({line.note.rpartition('(')[2].rstrip(')')})"
+            interval = f", 95% interval {line.forms['ci']}" if "ci" in line.forms else ""
+            yield f"{purpose}. {line.subject}: {line.forms.get('mean', 'no value')}{interval}."
 
 
 def _list_registered(material: PaperContext, request: str) -> list[AddendumEstimate]:
