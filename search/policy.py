@@ -302,6 +302,4 @@ class RequestedWorkPolicy:
         first = None if view.run_limit_reason else next((one for one in due if self.is_affordable(one)), None)
         if first is not None:
             return first
-        return (
-            WaitForResult() if view.in_flight else EndStage(reason="the work requested by reviewers is finished")
-        )
+        return WaitForResult() if view.in_flight else EndStage(reason="the work requested by reviewers is finished")

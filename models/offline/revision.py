@@ -91,8 +91,7 @@ def answer_respond(inputs: RespondInputs) -> WrittenAnswers:
 
 
 def _answer_request(one: RequestOutcome, sentences: list[str]) -> WrittenAnswer:
-    measured = "Measured as" in one.outcome or "Registered estimate" in one.outcome
-    if measured:
+    if one.values:
         answer = "Thank you, we measured this and report it, whatever it shows."
         quote = next((text for text in sentences if text.startswith("Reviewers of an earlier version")), "")
     elif one.outcome:

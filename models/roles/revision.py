@@ -90,6 +90,7 @@ class RequestOutcome(FrozenModel):
 
     request: ReviewerRequest
     outcome: str = Field(description="facts of the record; empty: only the text can address it")
+    values: tuple[str, ...] = Field(default=(), description="registered estimates with their values, one line each")
 
 
 class RespondInputs(FrozenModel):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from labwright.models.roles.revision import RequestOutcome
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.estimates import find_added_replicates
-from labwright.record.claims.requested_estimates import compute_requested_estimates
+from labwright.record.claims.requested_estimates import RequestedEstimate, compute_requested_estimates
 from labwright.record.events.search_events import AddendumRegistered
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.revision import ReviewerRequest
+from labwright.record.schema.revision import AddendumEstimate, ReviewerRequest
 
 
 def find_addendum(state: RunState) -> AddendumRegistered | None:
@@ -45,21 +45,27 @@ def _describe_outcome(state: RunState, addendum: AddendumRegistered, request: Re
     wanted = [one for one in addendum.estimates if one.request == request.id]
     if any(one.seeds == "added" for one in wanted):
         yield f"{len(find_added_replicates(state))} of {len(addendum.seeds)} further seeds worked."
-    computed, faults = compute_requested_estimates(state, wanted)
-    for one in computed:
-        yield f"Registered estimate {one.key}: {one.request.purpose.rstrip('.') or one.request.estimand}."
-    yield from (f"{fault}." for fault in faults)
+    elif wanted and not any(one.request == request.id for one in addendum.items):
+        yield "Estimated over cells that were measured before."
+    yield from (f"{fault}." for fault in compute_requested_estimates(state, wanted)[1])
+
+
+def _answers(one: RequestedEstimate, request: str) -> bool:
+    return isinstance(one.request, AddendumEstimate) and one.request.request == request
 
 
 def describe_requests(state: RunState) -> tuple[str, ...]:
     """Return one line for each request of the current version, for the reflector's prompt."""
-    lines: list[str] = []
+    addendum, lines = find_addendum(state), list[str]()
+    estimates = compute_requested_estimates(state, addendum.estimates if addendum is not None else ())[0]
     for one in list_outcomes(state):
         what = f"A reviewer asks ({one.request.kind}): {one.request.request} In the review: {one.request.quote!r}."
         if one.outcome:
+            keys = ", ".join(each.key for each in estimates if _answers(each, one.request.id))
             lines.append(
-                f"{what} {one.outcome} Report what was measured by its keys, even if it weakens a claim, and "
-                "what was not measured as a limitation where a reader would miss it."
+                f"{what} {one.outcome}{f' Registered estimates: {keys}.' if keys else ''} Report what was measured by "
+                "its keys, even if it weakens a claim, and what was not measured as a limitation where a reader would "
+                "miss it."
             )
         else:
             lines.append(f"{what} Nothing was measured for it: change the text where the reviewer is right.")

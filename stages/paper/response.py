@@ -53,7 +53,8 @@ async def respond(context: RunContext) -> None:
     async def work(client: ModelClient) -> None:
         if context.state.paper.answered is not None:
             return
-        material, outcomes = build_paper_context(context, client.decision), list_outcomes(context.state)
+        material = build_paper_context(context, client.decision)
+        outcomes = _list_outcomes(material)
         before, after = read_versions(material)
         given = await client.ask_or_none(
             roles.RESPOND,
@@ -106,14 +107,14 @@ def render_response(material: PaperContext, event: ReviewersAnswered) -> dict[st
     """Return the files of the response by name, without PDF; they follow from the record and the model's words."""
     state = material.state
     before, after = read_versions(material)
-    outcomes, changes = list_outcomes(state), list_changes(before, after)
+    outcomes, changes = _list_outcomes(material), list_changes(before, after)
     answers = {one.request: one for one in event.answers}
     rows = [
         {
             "request": one.request,
             "review": state.paper.reviews[one.request.review - 1].name,
             "outcome": one.outcome,
-            "lines": list(_list_values(material, one)),
+            "lines": one.values,
             "answer": answers.get(one.request.id, RequestAnswer(request=one.request.id)),
         }
         for one in outcomes
@@ -134,6 +135,12 @@ def render_response(material: PaperContext, event: ReviewersAnswered) -> dict[st
         "response.tex": render_template("response.tex.jinja", values | {"escape": escape}) + "\n",
         "changes.diff": "\n".join(diff) + "\n",
     }
+
+
+def _list_outcomes(material: PaperContext) -> tuple[RequestOutcome, ...]:
+    """Return each request with what the record has for it, and the values of its registered estimates."""
+    found = list_outcomes(material.state)
+    return tuple(one.model_copy(update={"values": tuple(_list_values(material, one))}) for one in found)
 
 
 def _list_values(material: PaperContext, outcome: RequestOutcome) -> Iterator[str]:
