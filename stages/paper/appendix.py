@@ -28,7 +28,7 @@ from labwright.record.result_macros import MACRO_USE_PATTERN
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, OmittedCells, parse_arm, to_words
 from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import STAGES, Node, describe_limit_change, iterate_retries
-from labwright.record.schema.paper import JUDGING_ROLES
+from labwright.record.schema.paper import LATE_ROLES
 from labwright.record.schema.revision import AddendumEstimate
 from labwright.stages.node_summaries import trace_branch
 from labwright.stages.paper.latex import (
@@ -137,7 +137,7 @@ def render_appendix(
                 "way": trace_branch(state, best)[-MAX_STEPS:],
                 "disclosures": [_render_sentence(one) for one in list_disclosures(state, claims)],
                 "checklist": checklist,
-                "total": state.calls.sum_usage_without(*JUDGING_ROLES),
+                "total": state.calls.sum_usage_without(*LATE_ROLES),
             },
         )
         + "\n"

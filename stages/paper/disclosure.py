@@ -30,7 +30,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import SearchAction
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Attempt, Node, StageName
-from labwright.record.schema.paper import JUDGING_ROLES
+from labwright.record.schema.paper import LATE_ROLES
 from labwright.record.tuning_parity import build_tuning_report, compute_parity
 from labwright.stages.paper.appendix import BRANCH_NOTE, LATE_ABLATIONS_NOTE
 from labwright.stages.paper.claim_check import CUT_NOTE
@@ -142,7 +142,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                 "cost": [
                     _describe_cost(role, used)
                     for role, used in sorted(state.calls.usage_by_role.items())
-                    if role not in JUDGING_ROLES
+                    if role not in LATE_ROLES
                 ],
                 # reserved for calls that were interrupted, or failed with unknown cost
                 "lost_usd": round(sum((one.usd for one in state.calls.lost_costs.values()), 0.0), 6),
