@@ -99,10 +99,6 @@ def _wrap_bare_name(value: Any) -> Any:
     return {"name": value} if isinstance(value, str | bool) or value is None else value
 
 
-def _wrap_reviewer(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
 def _check_role_name(name: str) -> str:
     if name not in ROLES:
         raise ValueError(f"there is no role {name!r}; roles are {', '.join(ROLES)}")
@@ -137,10 +133,10 @@ class ModelSettings(FrozenModel):
     roles: dict[RoleName, RoleModelValue] = Field(
         default_factory=dict[str, RoleModel], description="{ROLE: {name: ..., temperature: ...}}, or {ROLE: NAME}"
     )
-    reviewer: Annotated[Alternative | Literal[False] | None, BeforeValidator(_wrap_reviewer)] = Field(
+    reviewer: str | Literal[False] | None = Field(
         default=None,
-        description="model of the roles that judge, unless a role has its own (docs/models.md); None: a configured "
-        "model of another family than `name`, if there is one; false: `name`",
+        description="model of the roles that judge, unless a role has its own, as NAME or NAME@ADDRESS "
+        "(docs/models.md); None: a configured model of another family than `name`, if there is one; false: `name`",
     )
     fallbacks: tuple[Annotated[Alternative, BeforeValidator(_wrap_bare_name)], ...] = Field(
         default=(), description="models to try, in this order, while the role's own model is unavailable"
@@ -169,6 +165,14 @@ class ModelSettings(FrozenModel):
     keep_prompts: bool = Field(
         default=True, description="save prompts in the run's folder, in prompts/ (docs/inspect-a-run.md)"
     )
+
+    @field_validator("reviewer")
+    @classmethod
+    def _check_reviewer(cls, given: str | Literal[False] | None) -> str | Literal[False] | None:
+        if given == "":
+            raise ValueError("models.reviewer must be the name of a model, or false")
+        _strip_credentials(f"http{given.partition('@http')[2]}" if given else None)
+        return given
 
     @field_validator("roles")
     @classmethod
@@ -225,11 +229,13 @@ class ModelSettings(FrozenModel):
 
     def find_reviewer(self) -> Alternative | None:
         """Return the model of the roles that judge; None if it is that of the other roles. Without a setting, it is the
-        first model of such a role, or the first fallback, whose family is known and is not that of `name`."""
+        first model of such a role (the judge's before others), or the first fallback, whose family is known and is not
+        that of `name`."""
         if self.reviewer is not None:
-            return self.reviewer or None
+            name, at, rest = (self.reviewer or "").partition("@http")
+            return Alternative(name=name, base_url=f"http{rest}" if at else None) if name else None
         family = None if self.name == "offline" or self.name.startswith("replay:") else find_family(self.name)
-        own = (self.roles[role] for role in ROLES if role in REVIEWING_ROLES & self.roles.keys())
+        own = (self.roles[role] for role in ("judge", *ROLES) if role in REVIEWING_ROLES & self.roles.keys())
         named = (Alternative(name=one.name, base_url=one.base_url) for one in own if one.name)
         others = (one for one in (*named, *self.fallbacks) if find_family(one.name) not in (None, family))
         return next(others, None) if family is not None else None

@@ -15,7 +15,6 @@ from typer import Argument, Option
 
 from labwright.agent.cli.options import (
     ABLATION_SETTINGS,
-    BUDGET_SETTINGS,
     CODE_SETTINGS,
     MODEL_SETTINGS,
     REPOSITORY_SETTINGS,
@@ -188,12 +187,7 @@ class Write(CliCommand, to=app, work="agent.cli.run:write", settings=(*MODEL_SET
     run: RunArgument
 
 
-class Revise(
-    CliCommand,
-    to=app,
-    work="agent.cli.revise:revise",
-    settings=(*MODEL_SETTINGS, "template", "workers", "gpus", *BUDGET_SETTINGS),
-):
+class Revise(CliCommand, to=app, work="agent.cli.revise:revise", settings=(*RUN_SETTINGS, "template")):
     """Revise a finished run's paper after its reviews, in paper/v2. What reviewers ask for is measured as a registered
     addendum where possible; a response to each request and the changes are written next to the new version. Limits
     are those of the revision alone."""

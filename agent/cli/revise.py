@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+from labwright.agent.cli.branch import FIXED_SETTINGS
 from labwright.agent.cli.commands import Revise
 from labwright.agent.cli.preflight import check_components, check_resumed, settings_here
 from labwright.agent.cli.run import check_experiments
@@ -32,6 +33,9 @@ def revise(args: Revise) -> int:
         raise UsageError(f"{run} has no paper, so it cannot be revised")
     if state.started is None or state.phase != "done":
         raise UsageError(f"{run} is not finished: finish it first with scientist resume {run}")
+    for key in flags:
+        if (why := FIXED_SETTINGS.get(key.split(".")[0], FIXED_SETTINGS.get(key))) is not None:
+            raise UsageError(f"--set {key}: {why}")
     check_reviewed(state, RunFolder(run))
     reviews = [review for path in (*args.reviews, *(args.more or ())) for review in read_reviews(path)]
     if len(reviews) > MAX_REVIEWS:
