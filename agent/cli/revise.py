@@ -33,13 +33,13 @@ def revise(args: Revise) -> int:
         raise UsageError(f"{run} has no paper, so it cannot be revised")
     if state.started is None or state.phase != "done":
         raise UsageError(f"{run} is not finished: finish it first with scientist resume {run}")
+    reviews = [review for path in (*args.reviews, *(args.more or ())) for review in read_reviews(path)]
+    if len(reviews) > MAX_REVIEWS:
+        raise UsageError(f"{len(reviews)} reviews are given, at most {MAX_REVIEWS} can be answered at once")
     for key in flags:
         if (why := FIXED_SETTINGS.get(key.split(".")[0], FIXED_SETTINGS.get(key))) is not None:
             raise UsageError(f"--set {key}: {why}")
     check_reviewed(state, RunFolder(run))
-    reviews = [review for path in (*args.reviews, *(args.more or ())) for review in read_reviews(path)]
-    if len(reviews) > MAX_REVIEWS:
-        raise UsageError(f"{len(reviews)} reviews are given, at most {MAX_REVIEWS} can be answered at once")
     settings = settings_here(state, flags, RunFolder(run))
     check_components(settings, template="paper.template" in flags or not state.paper.template_sha256)
     check_resumed(settings, flags, run)
