@@ -31,7 +31,6 @@ from labwright.agent.data import add_idea_data
 from labwright.agent.environment import max_cell_resources
 from labwright.agent.plan_files import check_plan, read_plan, read_review
 from labwright.agent.repository_setup import check_code, check_planner
-from labwright.agent.reviewer import describe_reviewer
 from labwright.agent.run import resume_run, rewrite_paper, start_study
 from labwright.agent.settings import KEY_ALIASES, Settings, compose_settings, override_settings
 from labwright.agent.space_file import add_space_from_file, merge_space
@@ -98,8 +97,6 @@ def run(args: Run) -> int:
         settings = override_settings(settings.model_dump(mode="json"), build_search_settings(plan))
     if args.dry_run:
         return show_plan(chosen, settings, plan=plan, review=review, out=args.out, json=args.json)
-    if line := describe_reviewer(settings.models):
-        print_to_stderr(line)
     check_slots(settings)
     install_packages(settings.sandbox)
     for model in parse_pretrained(settings.sandbox.pretrained):
