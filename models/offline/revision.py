@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from labwright.models.offline.repository_study import is_repository_study
 from labwright.models.offline.study import find_study_by_idea
 from labwright.models.offline.study_plan import to_ablation
+from labwright.models.offline.table_study import is_table_study
 from labwright.models.roles.revision import (
     MAX_REQUESTS,
     AddendumInputs,
@@ -71,7 +72,8 @@ def answer_addendum(inputs: AddendumInputs) -> AddendumPlan:
 
 def _plan_arm(inputs: AddendumInputs, one: ReviewerRequest, taken: set[str]) -> PlannedMeasure:
     text = f"{one.request} {one.quote}".lower()
-    parts = () if is_repository_study(inputs) else find_study_by_idea(inputs.idea).ablations
+    unknown = is_repository_study(inputs) or is_table_study(inputs.data_plan)
+    parts = () if unknown else find_study_by_idea(inputs.idea).ablations
     named = [part for part in parts if part.part.lower() in text or any(word in text for word in part.keywords)]
     new = next((part for part in named if part.condition not in taken), None)
     if new is None:

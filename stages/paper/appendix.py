@@ -122,6 +122,10 @@ def render_appendix(
                 "plan_note": render_plan_note(state),
                 "isolation": isolation,
                 "estimates": [one for one in estimates if not isinstance(one.request, AddendumEstimate)],
+                "asked": {
+                    (state.paper.version, one.id): one.request
+                    for one in (state.paper.requests.requests if state.paper.requests is not None else ())
+                },
                 "addendum_estimates": [one for one in estimates if isinstance(one.request, AddendumEstimate)],
                 "configuration": [*list_code_settings(state, source or {}), *list_settings(state)],
                 "metric_name": state.search.data_plan.name_metric if state.search.data_plan is not None else str,
