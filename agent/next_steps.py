@@ -42,7 +42,7 @@ def find_next_steps(state: RunState) -> NextSteps:
     """Describe the next steps of a run; if the settings cannot be read, only those of its phase."""
     settings, stage = _read_settings(state), state.search.stage
     best = next((best for name in BEFORE_ABLATION if (best := state.search.stages[name].best) is not None), None)
-    phases = [one for one in PHASES[state.kind] if state.paper.reviews or one not in REVISION_PHASES]
+    phases: list[Phase] = [one for one in PHASES[state.kind] if state.paper.reviews or one not in REVISION_PHASES]
     steps = tuple(
         _describe_step(state, phase) for phase in phases[phases.index(state.phase) : -1][:MAX_NEXT_STEPS]
     ) or (PHASE_TEXT["done"],)
