@@ -10,6 +10,7 @@ Limits: whether the words answer the request is not checked.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher, unified_diff
 from pathlib import Path
@@ -28,11 +29,13 @@ from labwright.review.evidence import tex_runner
 from labwright.review.judge.quotes import quote_is_in
 from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.figure_review import expand_macros
-from labwright.stages.paper.latex import escape, render_template
+from labwright.stages.paper.latex import PrintableCharacters, escape, render_template
 from labwright.stages.paper.paper_context import PaperContext
 from labwright.stages.paper.request_outcomes import find_addendum, list_outcomes
 from labwright.stages.run_context import RunContext, run_once
 
+COMMON_STYLE = "scientist-paper.sty"
+"""The style for every paper, next to the response; it declares the characters that TeX lacks."""
 NO_ANSWER = "the model gave no usable answer"
 
 
@@ -92,6 +95,7 @@ async def _write_files(context: RunContext, material: PaperContext, event: Revie
     work = create_draft_folder(folder / "response")
     try:
         (work / "response.tex").write_text(texts["response.tex"], encoding="utf-8")
+        shutil.copyfile(material.template.styles[COMMON_STYLE], work / COMMON_STYLE)
         ran = await tex_runner.run_latexmk("response", work, timeout=context.paper.timeout)
         if ran.code == 0 and (made := work / "response.pdf").is_file():
             write_file(folder / "response.pdf", made.read_bytes())
@@ -128,11 +132,14 @@ def render_response(material: PaperContext, event: ReviewersAnswered) -> dict[st
         "changes": changes,
         "why": event.why,
     }
+    characters = PrintableCharacters.from_styles([material.template.styles[COMMON_STYLE]])
     old, new = (list(_list_lines(one)) for one in (before, after))
     diff = unified_diff(old, new, "reviewed version", f"version {state.paper.version}", n=1, lineterm="")
     return {
         "response.md": render_template("response.md.jinja", values) + "\n",
-        "response.tex": render_template("response.tex.jinja", values | {"escape": escape}) + "\n",
+        "response.tex": characters.replace_unprintable(
+            render_template("response.tex.jinja", values | {"escape": escape}) + "\n"
+        ),
         "changes.diff": "\n".join(diff) + "\n",
     }
 
@@ -153,6 +160,7 @@ def _list_values(material: PaperContext, outcome: RequestOutcome) -> Iterator[st
             line = lines[one.key if equal is None else equal.key]
             purpose = f"{one.request.purpose.rstrip('.')} ({line.note.rpartition('(')[2].rstrip(')')})"
             interval = f", 95% interval {line.forms['ci']}" if "ci" in line.forms else ""
+            purpose = purpose[:1].upper() + purpose[1:]
             yield f"{purpose}. {line.subject}: {line.forms.get('mean', 'no value')}{interval}."
 
 
