@@ -325,7 +325,7 @@ def test_cut_off_before_the_judge_and_resumed_it_is_judged_and_released_as_befor
     assert audit_run(run).findings == []
 
 
-REVIEW = "The gain may come from the weight. Please run half the weight. Two seeds are few: use n ≥ 5. Explain the class means."
+REVIEW = "It may be the weight. Please run half the weight. Two seeds are few: use n ≥ 5. Explain the class means."
 REQUESTS = (
     FoundRequest(review=1, kind="new control", request="Run half the weight.", quote="Please run half the weight."),
     FoundRequest(review=1, kind="more seeds", request="Run more seeds.", quote="Two seeds are few: use n ≥ 5."),
