@@ -20,6 +20,7 @@ from labwright.agent.repository_setup import build_report_files
 from labwright.agent.settings import override_settings
 from labwright.record.branching import find_false_ancestry
 from labwright.record.claims.estimates import GRADES_BEST_FIRST
+from labwright.record.claims.requested_estimates import list_requests
 from labwright.record.errors import UsageError
 from labwright.record.llm_calls import EXCHANGES_LIST, read_exchanges
 from labwright.record.log_reader import drop_unreleased_rewrite, parse_events, read_rows
@@ -331,7 +332,7 @@ async def _check_paper(report: AuditReport, folder: RunFolder, state: RunState) 
     settings = override_settings(state.started.settings, state.overrides)
     draft = select_best(state.paper.drafts).draft
     isolation = describe_isolation_for_readers(state)
-    material = PaperContext(state, folder, settings.paper, paper_notice(state), isolation, draft.estimates)
+    material = PaperContext(state, folder, settings.paper, paper_notice(state), isolation, list_requests(state, draft))
     report.counts["bound values"] += len(collect_used_keys(draft.texts))
     report.counts["citations"] += len(collect_used_keys(draft.texts, CITE_COMMANDS))
     report.counts["figures"] += len(collect_used_keys(draft.texts, frozenset({"paperfigure"})))

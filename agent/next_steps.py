@@ -28,7 +28,7 @@ from labwright.record.schema.decisions import (
     WaitForResult,
     WidenDimension,
 )
-from labwright.record.schema.nodes import PHASES, STAGES, Phase, StageName
+from labwright.record.schema.nodes import PHASES, REVISION_PHASES, STAGES, Phase, StageName
 from labwright.search.design_forecast import forecast_design, read_cell_times, read_spreads
 from labwright.search.policy import build_policy
 from labwright.search.replication import compute_wanted_seeds, count_fresh_seeds
@@ -45,7 +45,7 @@ def find_next_steps(state: RunState) -> NextSteps:
     """Describe the next steps of a run; if the settings cannot be read, only those of its phase."""
     settings, stage = _read_settings(state), state.search.stage
     best = next((best for name in BEFORE_ABLATION if (best := state.search.stages[name].best) is not None), None)
-    phases = PHASES[state.kind]
+    phases: list[Phase] = [one for one in PHASES[state.kind] if state.paper.reviews or one not in REVISION_PHASES]
     steps = tuple(
         _describe_step(state, phase) for phase in phases[phases.index(state.phase) : -1][:MAX_NEXT_STEPS]
     ) or (PHASE_TEXT["done"],)

@@ -6,9 +6,9 @@ import asyncio
 import errno
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,13 @@ from labwright.record.events.run_events import RunResumed, RunStarted
 from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.lock import LOCK_FILE, acquire_lock, is_unused
 from labwright.record.log_reader import RecordError, is_run, read_state
+from labwright.record.manifest import list_recorded_files
 from labwright.record.reducers.run_state import RunState
-from labwright.record.run_folder import RunFolder, write_file
+from labwright.record.run_folder import RunFolder, hash_file, write_file
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import StudyKind
+from labwright.record.schema.revision import ReviewFile
 from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.isolation.bubblewrap import describe_isolation
 from labwright.sandbox.isolation.interpreter import format_environment
@@ -191,16 +193,20 @@ def resume_run(run: Path, overrides: dict[str, Any], *, listener: EventListener)
     settings, _ = adapt(state, overrides, RunFolder(run))
     check_prices_known(settings)
     check_campaign(settings)
-    first = RunResumed(
-        settings=overrides,
-        model=settings.models.model_names,
-        isolation=describe_isolation(settings.sandbox),
-        machine=describe_machine(settings.sandbox),
-        template=_save_new_template(RunFolder(run), settings, overrides),
-        rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers, known=state.rate),
+    first = _describe_resumption(state, settings).model_copy(
+        update={"settings": overrides, "template": _save_new_template(RunFolder(run), settings, overrides)}
     )
     with acquire_lock(run):
         return _run_process(RunFolder(run), settings, listener, first=first)
+
+
+def _describe_resumption(state: RunState, settings: Settings) -> RunResumed:
+    return RunResumed(
+        model=settings.models.model_names,
+        isolation=describe_isolation(settings.sandbox),
+        machine=describe_machine(settings.sandbox),
+        rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers, known=state.rate),
+    )
 
 
 def _can_continue(state: RunState, overrides: Mapping[str, Any]) -> bool:
@@ -210,10 +216,13 @@ def _can_continue(state: RunState, overrides: Mapping[str, Any]) -> bool:
     return state.phase != "done" or (state.kind != "paper" and bool(overrides or state.limit_reason))
 
 
-def rewrite_paper(run: Path, overrides: dict[str, Any], *, listener: EventListener) -> int:
-    """Rewrite the paper of a finished run, keeping the existing version. Returns the exit code.
+def rewrite_paper(
+    run: Path, overrides: dict[str, Any], *, listener: EventListener, reviews: Sequence[ReviewText] = ()
+) -> int:
+    """Write the paper of a finished run again, keeping the existing version. Returns the exit code.
 
-    Experiments and figures do not change. Raises what `resume_run` raises.
+    Without reviews, experiments and figures do not change. With them, the new version answers them, and what they ask
+    for may be measured; limits among the overrides are those of this work alone. Raises what `resume_run` raises.
     """
     state = read_state(run)
     if state.kind != "paper":
@@ -222,17 +231,72 @@ def rewrite_paper(run: Path, overrides: dict[str, Any], *, listener: EventListen
         )
     if state.started is None or state.phase != "done":
         raise RecordError(f"{run} is not finished: finish it first with scientist resume {run}")
-    settings, _ = adapt(state, overrides, RunFolder(run))
+    folder, version = RunFolder(run), state.paper.version + 1
+    if reviews:
+        check_reviewed(state, folder)
+        overrides = overrides | compute_revision_limits(state, adapt(state, overrides, folder)[0], overrides)
+    settings, _ = adapt(state, overrides, folder)
     open_backend(settings.models)
-    _check_rewritable(state, RunFolder(run), has_new_template="paper.template" in overrides)
+    _check_rewritable(state, folder, has_new_template="paper.template" in overrides)
     first = RewriteStarted(
-        version=state.paper.version + 1,
+        version=version,
         settings=overrides,
         model=settings.models.model_names,
-        template=_save_new_template(RunFolder(run), settings, overrides),
+        template=_save_new_template(folder, settings, overrides),
     )
     with acquire_lock(run):
-        return _run_process(RunFolder(run), settings, listener, first=first)
+        kept = tuple(_keep_review(folder, version, at, one) for at, one in enumerate(reviews, 1))
+        first = first.model_copy(update={"reviews": kept})
+        return _run_process(folder, settings, listener, first=first)
+
+
+@dataclass(frozen=True)
+class ReviewText:
+    """A review as read from a file."""
+
+    name: str
+    text: str
+
+
+def _keep_review(folder: RunFolder, version: int, number: int, one: ReviewText) -> ReviewFile:
+    path = folder.root / "reviews" / f"v{version}" / f"{number}.txt"
+    write_file(path, one.text)
+    return ReviewFile(name=one.name, stored=str(path.relative_to(folder.root)), sha256=hash_file(path))
+
+
+def check_reviewed(state: RunState, folder: RunFolder) -> None:
+    """Check that a run has a paper that reviewers can have read, and the files on which its experiments build.
+
+    Raises `UsageError`.
+    """
+    current = state.paper.current
+    if current is None or current.version != state.paper.version or state.paper.find_released_draft() is None:
+        raise UsageError(
+            f"the latest version of the paper of {folder.root} was not released, so no reviewer has read it: write it "
+            f"again with scientist write {folder.root}"
+        )
+    missing = [path for path, _ in list_recorded_files(state, folder) if not path.exists()]
+    if missing:
+        raise UsageError(
+            f"{folder.root} is a reading copy: {len(missing)} recorded files are missing, the first "
+            f"{missing[0].relative_to(folder.root)}; revise the paper in the whole run"
+        )
+
+
+def compute_revision_limits(state: RunState, settings: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits of a run that is revised: what it took so far, and the given limits of the revision on top. The
+    time limit of a revision is by default that of the run; a cap that is not given stays as it is.
+    """
+    assert state.started is not None
+    spent = state.calls.spent_cost
+    time_limit = settings.time_limit if "time_limit" in given else float(state.started.settings["time_limit"])
+    before = {"usd": spent.usd, "tokens": spent.tokens, "gpu_hours": spent.gpu_seconds / 3600}
+    caps = {
+        f"budget.{name}": amount + (getattr(settings.budget, name) or 0)
+        for name, amount in before.items()
+        if f"budget.{name}" in given
+    }
+    return {"time_limit": state.active_seconds + time_limit, **caps}
 
 
 def _check_rewritable(state: RunState, folder: RunFolder, *, has_new_template: bool) -> None:
@@ -294,6 +358,8 @@ def _run_process(
                 first = first.model_copy(update={"reaped": len(kill_orphans(folder.cache))})
                 folder.delete_live_output()
             log.append(first)
+            if isinstance(first, RewriteStarted) and first.reviews:  # experiments run again
+                log.append(_describe_resumption(log.state, settings))
             backend = open_backend(settings.models)
             if isinstance(backend, ReplayModel):
                 backend.resume_after(key.role for key in log.state.calls.answers)

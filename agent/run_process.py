@@ -52,6 +52,7 @@ from labwright.sandbox.packages import PackageOverlay, RunPackages, restore_pack
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.scorers import parse_scorers
 from labwright.search.run_control import RunControl
+from labwright.stages.addendum import run_addendum
 from labwright.stages.data_planning import PlanError, prepare
 from labwright.stages.evidence.scoring import score_tests
 from labwright.stages.judgement import judge_paper
@@ -59,6 +60,7 @@ from labwright.stages.measuring import TooLate
 from labwright.stages.missing_ablations import run_missing_ablations
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.paper import paper_steps
+from labwright.stages.paper.response import respond
 from labwright.stages.repository.ablation_study import ablate
 from labwright.stages.repository.baseline_reproduction import reproduce
 from labwright.stages.repository.preparation import prepare_repository
@@ -151,7 +153,7 @@ class RunProcess:
             subjects=open_studied_llms(self.settings, self.folder.root),
             shared=self.settings.campaign and self.settings.campaign / SLOTS_FOLDER,
         )
-        if self.log.state.paper.version == 1:  # not needed to rewrite a paper
+        if self.log.state.paper.version == 1 or self.log.state.paper.reviews:  # not needed to rewrite a paper
             executor.packages = restore_packages(
                 self.log.state.search.installed_packages, self.folder.packages_lock, self.settings.sandbox
             )
@@ -328,17 +330,19 @@ class RunProcess:
                 self.log.append(StudiedLLMsAsked(uses=uses))
             return await step()
 
-        async def missing() -> bool:
-            return await self.signals.wait_to_continue() and await run_missing_ablations(self.context)
+        async def requested(work: Callable[[RunContext], Awaitable[bool]]) -> bool:
+            return await self.signals.wait_to_continue() and await work(self.context)
 
         steps: dict[Phase, Callable[[RunContext], Awaitable[None]]] = {
             "prepare": prepared,
             "score": score_tests,
+            "respond": respond,
             "judge": judge_paper,
             **paper_steps.PAPER_STEPS,
         }
         every: dict[Phase, Step] = {
-            "missing": missing,
+            "missing": partial(requested, run_missing_ablations),
+            "addendum": partial(requested, run_addendum),
             **{stage: partial(searched, stage) for stage in STAGES},
             **{phase: partial(unless_stopped, step) for phase, step in steps.items()},
         }

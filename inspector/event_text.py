@@ -228,6 +228,9 @@ def _describe_search_event(event: search_events.SearchEvent | search_events.Node
                 if asked
                 else f"no missing ablations: {shorten(event.why, 100)}"
             )
+        case search_events.AddendumRegistered():
+            arms = ", ".join(one.ablation.name for one in event.accepted) or "none"
+            return f"addendum registered for reviewers: arms {shorten(arms, 100)}; {len(event.seeds)} further seeds"
         case search_events.SealedTestScored():
             return f"{event.node} test predictions scored ({len(event.measurements)} values)"
         case search_events.SealedTestResampled():
@@ -305,6 +308,13 @@ def _describe_paper_event(event: paper_events.PaperEvent | paper_events.Ideation
             return what + (f" ({to_plain(event.pdf)})" if event.pdf else " (no PDF: sources only)")
         case paper_events.PaperJudged():
             return format_judgement(event)
+        case paper_events.RequestsRead():
+            dropped = f", {len(event.dropped)} faults" if event.dropped else ""
+            return f"{len(event.requests)} requests in the reviews{dropped}"
+        case paper_events.ReviewersAnswered():
+            return f"response to the reviewers: {sum(bool(one.answer) for one in event.answers)} requests answered"
+        case paper_events.RewriteStarted() if event.reviews:
+            return f"revising the paper after {len(event.reviews)} reviews: version {event.version}"
         case paper_events.RewriteStarted():
             return f"rewriting the paper: version {event.version} (model {to_plain(event.model)})"
         case _:

@@ -11,16 +11,17 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, list_files, open_within, read_bytes
 from labwright.record.cell_status import compute_node_cells
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import Claim, find_winner
+from labwright.record.claims.estimates import Claim, find_added_replicates, find_winner
 from labwright.record.claims.hypothesis_tests import find_deciding_nodes
 from labwright.record.claims.question_results import EXPERIMENT_ARM
+from labwright.record.claims.requested_estimates import add_measured_arms
 from labwright.record.claims.sentences import list_effect_datasets
 from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.python_syntax import parse_python
@@ -29,6 +30,7 @@ from labwright.record.result_folders import list_result_folders
 from labwright.record.result_macros import format_key
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.cell import format_place_name
+from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import EffectDecision
 from labwright.record.schema.nodes import ExecutionResult, Node
@@ -163,9 +165,9 @@ class ProvenanceLookup:
     ) -> TraceCandidate:
         """Trace an effect, printed as `text`: its value for each unit, then the values on which these are based."""
         behind = [self.trace_claim(part, "", "", ()) for part in self._find_read_claims(one)]
-        nodes = [node.id for node in find_deciding_nodes(self._state)[0]]
-        by_seed = {self._state.nodes[name].seed: name for name in nodes}
-        plan = self._state.search.data_plan
+        added = (node for node in find_added_replicates(self._state) if node.seed in one.found.seeds)
+        by_seed = {node.seed: node.id for node in (*find_deciding_nodes(self._state)[0], *added)}
+        plan = self._plan
         return TraceCandidate(
             kind="claim",
             key=key,
@@ -186,12 +188,18 @@ class ProvenanceLookup:
                 for name in (list_effect_datasets(plan, one.found.effect) if plan is not None else ())
                 for line in self._describe_data(name)
             ),
-            reproduce_command=self.format_reproduce_command(nodes),
+            reproduce_command=self.format_reproduce_command([*by_seed.values()]),
         )
+
+    @cached_property
+    def _plan(self) -> DataPlan | None:
+        """The plan with all measured arms, which estimates may read."""
+        plan = self._state.search.data_plan
+        return None if plan is None else add_measured_arms(self._state, plan)
 
     def _find_read_claims(self, one: TracedEffect) -> list[Claim]:
         """Return the claims with the means that an effect reads, on the deciding split."""
-        plan = self._state.search.data_plan
+        plan = self._plan
         split = next((known.split for known in self._known.values() if not isinstance(known, ClaimDifference)), "test")
         if plan is None:
             return []

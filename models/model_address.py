@@ -33,6 +33,7 @@ _ALIASES = {"gemini": "google", "google-gla": "google", "google-vertex": "google
 _FAMILIES = {
     "claude": "claude",
     "anthropic": "claude",
+    "openai": "gpt",
     "gpt": "gpt",
     "chatgpt": "gpt",
     "codex": "gpt",
@@ -40,6 +41,7 @@ _FAMILIES = {
     "o3": "gpt",
     "o4": "gpt",
     "davinci": "gpt",
+    "google": "gemini",
     "gemini": "gemini",
     "gemma": "gemini",
     "llama": "llama",

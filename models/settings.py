@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
+from labwright.models.model_address import find_family
 from labwright.models.roles import ROLES, VISION
 from labwright.models.roles.role import AnyRole
 from labwright.record.schema.frozen_model import FrozenModel
@@ -16,6 +17,21 @@ RETRY_WAIT_SECONDS = 2.0
 MAX_RETRY_WAIT_SECONDS = 60.0
 """Maximum seconds before a retry; a provider that asks for more has a quota, which the retry layer waits out."""
 OutputMode = Literal["auto", "tool", "native", "prompted"]
+REVIEWING_ROLES = frozenset(
+    (
+        "protocol_review",
+        "missing_ablations",
+        "code_reader",
+        "figure_review",
+        "claim_reader",
+        "second_claim_reader",
+        "setup_reader",
+        "influence",
+        "judge",
+        "prefer",
+    )
+)
+"""Roles that judge what other roles made; a model of another family does not share the preferences of the author."""
 
 
 def _strip_credentials(url: str | None) -> str | None:
@@ -117,6 +133,11 @@ class ModelSettings(FrozenModel):
     roles: dict[RoleName, RoleModelValue] = Field(
         default_factory=dict[str, RoleModel], description="{ROLE: {name: ..., temperature: ...}}, or {ROLE: NAME}"
     )
+    reviewer: str | Literal[False] | None = Field(
+        default=None,
+        description="model of the roles that judge, unless a role has its own, as NAME or NAME@ADDRESS "
+        "(docs/models.md); None: a configured model of another family than `name`, if there is one; false: `name`",
+    )
     fallbacks: tuple[Annotated[Alternative, BeforeValidator(_wrap_bare_name)], ...] = Field(
         default=(), description="models to try, in this order, while the role's own model is unavailable"
     )
@@ -145,6 +166,14 @@ class ModelSettings(FrozenModel):
         default=True, description="save prompts in the run's folder, in prompts/ (docs/inspect-a-run.md)"
     )
 
+    @field_validator("reviewer")
+    @classmethod
+    def _check_reviewer(cls, given: str | Literal[False] | None) -> str | Literal[False] | None:
+        if given == "":
+            raise ValueError("models.reviewer must be the name of a model, or false")
+        _strip_credentials(f"http{given.partition('@http')[2]}" if given else None)
+        return given
+
     @field_validator("roles")
     @classmethod
     def _check_required_roles(cls, given: dict[str, RoleModel]) -> dict[str, RoleModel]:
@@ -161,14 +190,17 @@ class ModelSettings(FrozenModel):
         return given
 
     def get_role_settings(self, role: AnyRole) -> RoleModel:
-        """Return the settings of a role. Roles with images use the model of `vision` unless they have their own
-        model.
+        """Return the settings of a role. Roles with images use that of `vision`, and roles that judge the reviewer,
+        unless they have their own model.
         """
         own = self.roles.get(role.name, RoleModel())
-        if role.kind == "vision" and own.name is None:
-            vision = self.roles.get(VISION.name, RoleModel())
+        if own.name is not None:
+            return own
+        vision = self.roles.get(VISION.name, RoleModel())
+        if role.kind == "vision" and vision.name is not None:
             return own.model_copy(update={"name": vision.name, "base_url": vision.base_url})
-        return own
+        reviewer = self.find_reviewer() if role.name in REVIEWING_ROLES else None
+        return own if reviewer is None else own.model_copy(update=dict(reviewer))
 
     def get_temperature(self, role: AnyRole) -> float:
         """Return the sampling temperature of a role."""
@@ -186,10 +218,27 @@ class ModelSettings(FrozenModel):
         own = self.get_role_settings(role)
         if own.name is False:
             return ()
-        return (
-            self._select_single(own.name or self.name, own.base_url),
-            *(self._select_single(other.name, other.base_url) for other in self.fallbacks),
-        )
+        asked = [self._select_single(own.name or self.name, own.base_url)]
+        if (reviewer := self.find_reviewer()) is not None and (own.name, own.base_url) == (
+            reviewer.name,
+            reviewer.base_url,
+        ):
+            asked.append(self._select_single(self.name, None))
+        asked += [self._select_single(other.name, other.base_url) for other in self.fallbacks]
+        return tuple({(one.name, one.base_url): one for one in asked}.values())
+
+    def find_reviewer(self) -> Alternative | None:
+        """Return the model of the roles that judge; None if it is that of the other roles. Without a setting, it is the
+        first model of such a role (the judge's before others), or the first fallback, whose family is known and is not
+        that of `name`."""
+        if self.reviewer is not None:
+            name, at, rest = (self.reviewer or "").partition("@http")
+            return Alternative(name=name, base_url=f"http{rest}" if at else None) if name else None
+        family = None if self.name == "offline" or self.name.startswith("replay:") else find_family(self.name)
+        own = (self.roles[role] for role in ("judge", *ROLES) if role in REVIEWING_ROLES & self.roles.keys())
+        named = (Alternative(name=one.name, base_url=one.base_url) for one in own if one.name)
+        others = (one for one in (*named, *self.fallbacks) if find_family(one.name) not in (None, family))
+        return next(others, None) if family is not None else None
 
     def select_model(self, model_name: str) -> ModelSettings:
         """Return these settings with one model for every role, given as NAME or NAME@ADDRESS, without substitutes."""
@@ -199,7 +248,9 @@ class ModelSettings(FrozenModel):
     def _select_single(self, name: str, base_url: str | None) -> ModelSettings:
         """Return these settings for one model. The common address applies to models of the same provider."""
         shared = self.base_url if name.partition(":")[0] == self.name.partition(":")[0] else None
-        return self.model_copy(update={"name": name, "base_url": base_url or shared, "fallbacks": (), "roles": {}})
+        return self.model_copy(
+            update={"name": name, "base_url": base_url or shared, "fallbacks": (), "roles": {}, "reviewer": False}
+        )
 
     @property
     def distinct_models(self) -> tuple[ModelSettings, ...]:

@@ -17,12 +17,14 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Node
+from labwright.record.schema.revision import AddendumItem
 
-AblationOrigin = Literal["author", "reviewer"]
+AblationOrigin = Literal["author", "reviewer", "addendum"]
 
 
 class AblationResult(FrozenModel):
-    """A planned ablation and its outcome. `by`: planned before the ablation stage, or requested after the draft."""
+    """A planned ablation and its outcome. `by`: planned before the ablation stage, requested after the draft, or
+    registered in an addendum for reviewers of the paper."""
 
     ablation: Ablation
     by: AblationOrigin
@@ -43,9 +45,8 @@ class AblationResult(FrozenModel):
 
 
 def collect_ablation_results(state: RunState) -> tuple[AblationResult, ...]:
-    """Return every planned ablation in order, those requested by a reviewer last."""
+    """Return every planned ablation in order, then those requested by a reviewer of the draft, then of addenda."""
     planned = state.search.planned_ablations.ablations if state.search.planned_ablations is not None else ()
-    missing = state.search.missing_ablations.missing if state.search.missing_ablations is not None else ()
     ended = (
         state.search.stages["ablation"].limit_reason
         or state.limit_reason
@@ -54,19 +55,23 @@ def collect_ablation_results(state: RunState) -> tuple[AblationResult, ...]:
     )
     return (
         *(_build_result(state, one, "author", ended) for one in planned),
-        *(_build_result(state, one.ablation, "reviewer", one.refused or state.limit_reason or "") for one in missing),
+        *(
+            _build_result(
+                state,
+                one.ablation,
+                "addendum" if isinstance(one, AddendumItem) else "reviewer",
+                one.refused or state.limit_reason or "",
+            )
+            for one in state.search.requested_ablations
+        ),
     )
 
 
 def find_ablation(state: RunState, item: str) -> Ablation | None:
     """Return the planned ablation for an agenda item of the ablation stage; None for a risk listed in the idea."""
     planned = state.search.planned_ablations.ablations if state.search.planned_ablations is not None else ()
-    missing = (
-        (one.ablation for one in state.search.missing_ablations.missing)
-        if state.search.missing_ablations is not None
-        else ()
-    )
-    return next((one for one in (*planned, *missing) if one.item_text == item), None)
+    requested = (one.ablation for one in state.search.requested_ablations)
+    return next((one for one in (*planned, *requested) if one.item_text == item), None)
 
 
 def find_item_nodes(state: RunState, item: str) -> list[Node]:

@@ -197,10 +197,12 @@ def _check_amendment(state: RunState, command: CommandReceived) -> str | None:
 
 
 def describe_seen_results(state: RunState) -> str:
-    """Describe the results seen so far, for an amendment of the plan."""
+    """Describe the results seen so far, for an amendment of the plan or an addendum."""
     measured = sum(node.kind in SEARCH_KINDS and bool(node.measurements) for node in state.nodes.values())
     again = sum(node.kind == "replicate" and bool(node.measurements) for node in state.nodes.values())
-    return f"validation values of {measured} experiments and {again} replicates; no test value"
+    tests = len(state.search.test_measurements)
+    opened = f"test values of {tests} runs, every verdict, and the paper" if tests else "no test value"
+    return f"validation values of {measured} experiments and {again} replicates; {opened}"
 
 
 def _check_node_command(state: RunState, command: CommandReceived) -> str | None:

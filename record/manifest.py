@@ -60,6 +60,9 @@ def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Pa
         paper = RunFolder(folder.root, version).paper_folder
         yield from ((paper / name, digest) for name, digest in released.files.items() if paper / name not in drawn)
         yield from ((folder.root / name, digest) for name, digest in released.companion_files.items())
+    yield from ((folder.root / one.stored, one.sha256) for one in state.paper.reviews)
+    if state.paper.answered is not None:
+        yield from ((folder.root / name, digest) for name, digest in state.paper.answered.files.items())
     if state.paper.judged is not None:
         yield from ((folder.root / name, digest) for name, digest in state.paper.judged.files.items())
 

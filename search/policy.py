@@ -276,9 +276,9 @@ MAX_LATE_DEBUGS = 1
 
 
 @dataclass(frozen=True)
-class MissingAblationsPolicy:
-    """The ablations that a reviewer of the draft requested: each ablation, one debug attempt if it fails, its
-    replicates."""
+class RequestedWorkPolicy:
+    """What reviewers requested: each ablation, one debug attempt if it fails, its replicates; then further fresh seeds
+    of the confirmed node."""
 
     settings: SearchSettings
     is_affordable: Callable[[SearchAction], bool]
@@ -286,10 +286,10 @@ class MissingAblationsPolicy:
 
     def pick(self, view: StageSnapshot, rng: Random) -> SearchAction:
         due: list[ExpandTree] = []
-        tried = [line[-1] for line in view.missing_ablations.values() if line]
+        tried = [line[-1] for line in view.requested_ablations.values() if line]
         due += [
             build_expansion(view, "ablate", view.root).model_copy(update={"item": item})
-            for item, line in view.missing_ablations.items()
+            for item, line in view.requested_ablations.items()
             if not line
         ]
         deepest = min(MAX_LATE_DEBUGS, self.settings.max_debug_depth)
@@ -297,9 +297,9 @@ class MissingAblationsPolicy:
         for node in tried:
             if node in view.good_nodes:
                 due += next_replicate(view, "ablation", node, list_ablation_seeds(view, self.settings))
+        if view.lock is not None and view.added_seeds:
+            due += next_replicate(view, "agenda", view.nodes[view.lock.winner], view.added_seeds)
         first = None if view.run_limit_reason else next((one for one in due if self.is_affordable(one)), None)
         if first is not None:
             return first
-        return (
-            WaitForResult() if view.in_flight else EndStage(reason="the ablations requested by a reviewer are finished")
-        )
+        return WaitForResult() if view.in_flight else EndStage(reason="the work requested by reviewers is finished")

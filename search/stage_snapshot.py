@@ -91,8 +91,10 @@ class StageSnapshot:
     """
     ablation_plan_status: AblationPlanStatus = "no"
     """Whether the ablations have been planned: `asked` until the plan is visible, `no` if the idea's risks are used."""
-    missing_ablations: dict[str, tuple[Node, ...]] = field(default_factory=dict[str, tuple[Node, ...]])
+    requested_ablations: dict[str, tuple[Node, ...]] = field(default_factory=dict[str, tuple[Node, ...]])
     """Ablations requested by a reviewer and not refused: item -> the node that works on it, and its debug nodes."""
+    added_seeds: tuple[int, ...] = ()
+    """Fresh seeds of the confirmed node that addenda register."""
     trials: tuple[TrialResult, ...] = ()
     """Results of trials, in the stages that tune; trials without visible results appear as running."""
     code_hashes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
@@ -493,11 +495,6 @@ def build_snapshot(
     )
     looks = [k for k, action in earlier.items() if locked is not None and k > locked_at and action in LOOK_TASKS]
     looks_seen = sum(k in visible and k in state.finished_decisions for k in looks)
-    missed = (
-        state.search.missing_ablations.missing
-        if stage == "ablation" and state.search.missing_ablations is not None
-        else ()
-    )
     return StageSnapshot(
         stage=stage,
         plan=state.search.data_plan,
@@ -545,13 +542,14 @@ def build_snapshot(
         agenda_items=items,
         ablation_plan_status=planning,
         seed=state.started.seed,
-        missing_ablations={
+        requested_ablations={
             one.ablation.item_text: tuple(
                 nodes[node.id] for node in find_item_nodes(state, one.ablation.item_text) if node.id in nodes
             )
-            for one in missed
+            for one in (state.search.requested_ablations if stage == "ablation" else ())
             if not one.refused
         },
+        added_seeds=state.search.added_seeds,
         limit_reason=state.limit_reason or state.search.stages[stage].limit_reason,
         run_limit_reason=state.limit_reason,
         limited_stages=frozenset(name for name, one in state.search.stages.items() if one.limit_reason is not None),

@@ -481,13 +481,23 @@ class CostTable:
 
 
 def _count_made(state: RunState) -> Counter[tuple[str, str]]:
-    """Count calls by phase and role, and replicates by stage."""
-    late = _find_late_start(state)
+    """Count calls by phase and role, and replicates by stage, for the current version of the paper."""
+    late, version = _find_late_start(state), f" v{state.paper.version}"
+    since = next(  # a new version of the paper repeats the calls of the one before
+        (
+            k
+            for k, one in state.decisions.items()
+            if isinstance(one.action, RunTask) and one.action.task.endswith(version)
+        ),
+        0,
+    )
     made: Counter[tuple[str, str]] = Counter(
-        (find_phase(state, key.decision, late), key.role) for key in state.calls.answers
+        (find_phase(state, key.decision, late), key.role) for key in state.calls.answers if key.decision >= since
     )
     made.update(
-        (find_phase(state, k, late), REPLICATES) for k, one in state.decisions.items() if _is_replicate(one.action)
+        (find_phase(state, k, late), REPLICATES)
+        for k, one in state.decisions.items()
+        if k >= since and _is_replicate(one.action)
     )
     return made
 
@@ -504,5 +514,7 @@ def _is_replicate(action: SearchAction) -> bool:
 
 
 def _find_late_start(state: RunState) -> int:
-    """Return the decision after which nodes belong to a reviewer's ablations."""
-    return next((k for k, one in state.decisions.items() if one.action == MISSING_ABLATIONS_TASK), state.last_decision)
+    """Return the decision after which nodes belong to what reviewers asked for."""
+    tasks = ((k, one.action.task) for k, one in state.decisions.items() if isinstance(one.action, RunTask))
+    late = (k for k, task in tasks if task == MISSING_ABLATIONS_TASK.task or task.startswith("addendum "))
+    return next(late, state.last_decision)

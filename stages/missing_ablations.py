@@ -24,7 +24,7 @@ from labwright.record.ablation_results import collect_ablation_results, find_ite
 from labwright.record.claims.estimates import find_winner
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.requested_estimates import compute_requested_estimates
+from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
 from labwright.record.events.search_events import MissingAblationsNamed, TaskDone
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import ResultMacroUse, fill_macros, to_plain_text
@@ -57,7 +57,7 @@ async def run_missing_ablations(context: RunContext) -> bool:
     client = context.models.make_client(decision_id, 0)
     if context.state.search.missing_ablations is None:
         context.recorder.append(await ask_reviewer(context, client))
-    if not await StageRunner(context).run_missing_ablations(decision_id):
+    if not await StageRunner(context).run_requested_work(decision_id):
         return False
     requested = context.state.search.missing_ablations
     left = [one for one in list_accepted(context.state) if not find_item_nodes(context.state, one.ablation.item_text)]
@@ -119,34 +119,16 @@ async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblat
     state = context.state
     if state.limit_reason is not None:
         return MissingAblationsNamed(why=f"no reviewer was asked: {state.limit_reason}")
-    best, tried, most = (
-        state.nodes[find_winner(state) or ""],
-        collect_ablation_results(state),
-        context.paper.missing_ablations,
-    )
-    done = [one.ablation for one in tried if one.outcome == "measured"]
+    most = context.paper.missing_ablations
+    inputs = await build_review_inputs(context, select_best(state.paper.drafts).draft, most)
+    done = [one.ablation for one in inputs.trials if one.outcome == "measured"]
     kept: tuple[Ablation, ...] = ()
     complaints: tuple[str, ...] = ()
     why = ""
-    shown = await show_studied_repository(context)
     try:
         for _ in range(MAX_ABLATION_PLAN_CALLS):
-            answer = await client.ask(
-                roles.MISSING_ABLATIONS,
-                MissingAblationsInputs(
-                    idea=context.idea,
-                    data_plan=context.find_effective_plan(),
-                    facts=context.facts,
-                    trials=tried,
-                    most=most,
-                    repository=shown,
-                    draft=expand_macros(select_best(state.paper.drafts).draft, state),
-                    method_plan=best.plan,
-                    method_code=select_code(read_source(context.folder.get_source_path(best.id))),
-                    node_seconds=context.node_seconds,
-                    complaints=complaints,
-                ),
-            )
+            asked = inputs.model_copy(update={"complaints": complaints})
+            answer = await client.ask(roles.MISSING_ABLATIONS, asked)
             kept, complaints = filter_ablations(answer.ablations, context.plan, limit=most, done=done)
             why = answer.why
             if not complaints:
@@ -161,12 +143,29 @@ async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblat
     return MissingAblationsNamed(missing=tuple(missing), why=why)
 
 
+async def build_review_inputs(context: RunContext, draft: PaperDraft, most: int) -> MissingAblationsInputs:
+    """Return what a reader of a draft needs to ask for at most `most` ablations."""
+    best = context.state.nodes[find_winner(context.state) or ""]
+    return MissingAblationsInputs(
+        idea=context.idea,
+        data_plan=context.find_effective_plan(),
+        facts=context.facts,
+        trials=collect_ablation_results(context.state),
+        most=most,
+        repository=await show_studied_repository(context),
+        draft=expand_macros(draft, context.state),
+        method_plan=best.plan,
+        method_code=select_code(read_source(context.folder.get_source_path(best.id))),
+        node_seconds=context.node_seconds,
+    )
+
+
 def expand_macros(draft: PaperDraft, state: RunState) -> PaperDraft:
     """Return a draft with macros replaced by the values that they print."""
     claims, plan = build_paper_claims(state), state.search.data_plan
     values, setups = format_claims(claims.all_claims, plan), format_setups(state)
     values |= format_decisions(decide_hypotheses(state), plan)
-    for one in compute_requested_estimates(state, draft.estimates)[0]:
+    for one in compute_requested_estimates(state, list_requests(state, draft))[0]:
         values |= one.printed
 
     def value(use: ResultMacroUse) -> str:
@@ -196,8 +195,9 @@ def list_accepted(state: RunState) -> list[MissingAblation]:
     return [one for one in missing if not one.refused]
 
 
-def explain_no_room(context: RunContext, number: int) -> str:
-    """Return why `number` ablations with their replicates do not fit into budget and time; empty if they do."""
+def explain_no_room(context: RunContext, number: int, seeds: int = 0) -> str:
+    """Return why `number` ablations with their replicates, and `seeds` further seeds of the reported node, do not fit
+    into budget and time; empty if they do."""
     state = context.state
     view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=context.search)
     replicates = len(list_ablation_seeds(view, context.search))
@@ -206,14 +206,16 @@ def explain_no_room(context: RunContext, number: int) -> str:
         ExpandTree(stage="ablation", kind="replicate", seed=0),
     )
     lacking = (
-        context.budget.find_shortage(*[ablate, *[replicate] * replicates] * number)
+        context.budget.find_shortage(*[ablate, *[replicate] * replicates] * number, *[replicate] * seeds)
         if context.budget is not None
         else None
     )
     if lacking is not None:
         return lacking
-    rounds = 1 + MAX_LATE_DEBUGS + ceil(replicates * number / context.search.num_workers)
-    expected = rounds * estimate_seconds(ablate.model_copy(update={"parent": find_winner(state)}), view)
+    workers, parent = context.search.num_workers, {"parent": find_winner(state)}
+    rounds = (1 + MAX_LATE_DEBUGS) * bool(number) + ceil(replicates * number / workers)
+    expected = rounds * estimate_seconds(ablate.model_copy(update=parent), view)
+    expected += ceil(seeds / workers) * estimate_seconds(replicate.model_copy(update=parent), view)
     left = max(0.0, context.run_seconds - state.active_seconds)
     if expected <= MAX_TIME_SHARE * left:
         return ""

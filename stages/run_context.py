@@ -218,9 +218,11 @@ def record_time_limit(context: RunContext) -> None:
 
 
 def record_limit(recorder: Recorder, reason: str) -> None:
-    """Record once that the run reached a limit; judging a released paper does not make the run partial."""
+    """Record once that the run reached a limit; building the paper for its release, and judging it, does not make the
+    run partial, and the record behind the printed appendix stays as it is."""
     state = recorder.state
-    if state.limit_reason is None and state.paper.released is None and state.paper.version == 1:
+    measures = state.paper.version == 1 or bool(state.paper.reviews)
+    if state.limit_reason is None and state.paper.released is None and measures and state.phase != "release":
         recorder.append(LimitReached(reason=reason))
 
 

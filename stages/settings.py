@@ -31,6 +31,9 @@ MAX_AUTHOR_STEPS = 24
 MAX_REVISION_ROUNDS = 2
 """Rounds of the reflector after missing ablations: one to report them, one to fix resulting errors."""
 
+MAX_ADDED_ARMS, MAX_ADDED_SEEDS = 4, 10
+"""Maximum number of arms, and of further fresh seeds, that an addendum for reviewers registers."""
+
 
 class PaperSettings(FrozenModel):
     """Settings of the paper."""

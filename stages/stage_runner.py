@@ -30,7 +30,7 @@ from labwright.record.schema.decisions import (
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
 from labwright.record.source_tree import format_diff
 from labwright.search.hours import check_time, count_affordable_seeds, plan_hours
-from labwright.search.policy import FollowUpPolicy, MissingAblationsPolicy, build_policy
+from labwright.search.policy import FollowUpPolicy, RequestedWorkPolicy, build_policy
 from labwright.search.replication import build_lock, find_unsettled_stage
 from labwright.search.scheduler import ReleaseSlot, Scheduler
 from labwright.search.settings import STAGE_TIME_SHARE
@@ -117,12 +117,12 @@ class StageRunner:
             self._lock_confirmation()
         return True
 
-    async def run_missing_ablations(self, decision_id: int) -> bool:
-        """Run the ablations that a reviewer requested (decision `decision_id`); return False if asked to stop."""
+    async def run_requested_work(self, decision_id: int) -> bool:
+        """Run what reviewers requested (decision `decision_id`); return False if asked to stop."""
         context = self.context
         record_time_limit(context)
         budget = context.budget
-        policy = MissingAblationsPolicy(
+        policy = RequestedWorkPolicy(
             context.search, lambda action: budget is None or budget.find_shortage(action) is None
         )
         late = Scheduler(

@@ -223,6 +223,18 @@ class Write(CliCommand, to=app, work="agent.cli.run:write", settings=(*MODEL_SET
     run: RunArgument
 
 
+class Revise(CliCommand, to=app, work="agent.cli.revise:revise", settings=(*RUN_SETTINGS, "template")):
+    """Revise a finished run's paper after its reviews, in paper/v2. What reviewers ask for is measured as a registered
+    addendum where possible; a response to each request and the changes are written next to the new version. Limits
+    are those of the revision alone."""
+
+    run: RunArgument
+    reviews: Annotated[
+        list[Path], Option(metavar="FILE", help="A review (text, Markdown, PDF), or several (JSON); may be repeated.")
+    ]
+    more: Annotated[list[Path] | None, Argument(metavar="[FILE...]", help="Further reviews.")] = None
+
+
 class Execute(CliCommand, to=app, work="agent.cli.execute:execute_file", settings=("assignments", "data"), name="exec"):
     """Run a Python file in the sandbox, as a node would. Shows output and measurements; exits 1 if the file fails."""
 

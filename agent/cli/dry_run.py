@@ -25,6 +25,7 @@ from labwright.agent.environment import measure_machine_rate
 from labwright.agent.forecast import Amount, Forecast, forecast_run
 from labwright.agent.plan_files import find_review_path, plan_to_yaml
 from labwright.agent.repository_setup import copy_repository, user_repository
+from labwright.agent.reviewer import compare_reviewer_cost, describe_reviewer
 from labwright.agent.settings import Settings, override_settings
 from labwright.inspector.safe_text import format_count, format_dollars, format_duration
 from labwright.models.errors import ModelUnavailable
@@ -90,6 +91,8 @@ class DryRun(FrozenModel):
     hours: tuple[str, ...] = ()
     """What the plan can decide in the hours of a run, in lines."""
     planned: PlanningCost
+    reviewer: str = ""
+    """The model of the roles that judge and what it adds to the cost, in one line."""
     forecast: Forecast
     effort: str
     efforts: tuple[EffortForecast, ...] = ()
@@ -132,6 +135,8 @@ def show_plan(
         return FAILED
     assert state.search.data_plan is not None
     total = state.calls.total_usage
+    effective = override_settings(settings.model_dump(mode="json"), state.overrides)
+    cost = compare_reviewer_cost(effective, state.search.data_plan, state.search.datasets)
     dry_run = DryRun(
         idea=idea.name,
         title=idea.title,
@@ -154,11 +159,8 @@ def show_plan(
             limit=settings.search.max_seeds,
             test_sizes={one.name: one.sizes.get("test", 0) for one in state.search.datasets},
         ).lines,
-        forecast=forecast_run(
-            state.search.data_plan,
-            state.search.datasets,
-            override_settings(settings.model_dump(mode="json"), state.overrides),
-        ),
+        reviewer="; ".join(filter(None, (describe_reviewer(settings.models), cost))),
+        forecast=forecast_run(state.search.data_plan, state.search.datasets, effective),
         effort=settings.effort,
         efforts=tuple(_forecast_effort(state, one, limit=plan is None) for one in efforts),
         planned=PlanningCost(
@@ -377,6 +379,8 @@ def _forecast_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     for one in cast.phases:
         usd = "price unknown" if one.usd is None else pair(one.usd, lambda v: f"${v:.2f}")
         yield f"  {one.phase} ", f"{pair(one.calls, whole)} calls, {usd}"
+    if dry_run.reviewer:
+        yield "reviewer", dry_run.reviewer
     yield "USD", "unknown: the model has no listed price" if cast.usd is None else pair(cast.usd, lambda v: f"${v:.2f}")
     yield (
         "code",

@@ -18,6 +18,7 @@ from typing import Any
 from labwright.agent.budget import check_budget
 from labwright.agent.cli.errors import print_to_stderr
 from labwright.agent.data import check_unchanged, survey_own_data
+from labwright.agent.reviewer import describe_reviewer
 from labwright.agent.run import check_unstarted
 from labwright.agent.settings import Settings, adapt, check_author
 from labwright.literature.bibtex import read_user_library
@@ -67,12 +68,14 @@ def settings_here(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> 
 
 
 def check_components(settings: Settings, *, template: bool = True) -> None:
-    """Refuse a model, template or bibliography that cannot be opened."""
+    """Refuse a model, template or bibliography that cannot be opened, and print which model judges the others."""
     if template:
         check_template(settings.paper.template)
     if settings.paper.bib is not None:
         read_user_library(settings.paper.bib)
     check_papers(settings.paper.papers)
+    if line := describe_reviewer(settings.models):
+        print_to_stderr(line)
     open_backend(settings.models)
     check_author(settings)
     check_budget(settings)

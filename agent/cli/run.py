@@ -38,6 +38,7 @@ from labwright.inspector.tracking.sync import choose_tracker
 from labwright.record.campaign import is_campaign
 from labwright.record.errors import UsageError
 from labwright.record.events.run_events import CommandReceived
+from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.idea import read_idea
 from labwright.sandbox.hub import fetch_model, parse_pretrained
@@ -138,17 +139,21 @@ def resume(args: Resume) -> int:
     check_resumed(settings, flags, run)
     if state.search.data_plan is not None and "sandbox.packages" in flags:
         raise UsageError("the packages of a run are fixed with its data plan: start a new run with 'scientist run'")
-    scorers = RunFolder(run).scorers
-    copy_frozen_scorers(state.search.scorers, scorers, scorers)
     if state.phase != "done":  # otherwise nothing is executed any more, and the run may come from another machine
-        check_slots(settings)
-        check_isolation(settings.sandbox)
-        if state.search.data_plan is not None and (
-            lacking := find_unmet_needs(state.search.data_plan, max_cell_resources(settings.sandbox))
-        ):
-            raise UsageError("; ".join(lacking))
-        restore_packages(state.search.installed_packages, RunFolder(run).packages_lock, settings.sandbox)
+        check_experiments(state, settings, RunFolder(run))
     return run_with_view(lambda listener: resume_run(run, flags, listener=listener), run, mirrored)
+
+
+def check_experiments(state: RunState, settings: Settings, folder: RunFolder) -> None:
+    """Refuse to continue a run if its experiments cannot run here. Raises `UsageError` and errors of the sandbox."""
+    copy_frozen_scorers(state.search.scorers, folder.scorers, folder.scorers)
+    check_slots(settings)
+    check_isolation(settings.sandbox)
+    if state.search.data_plan is not None and (
+        lacking := find_unmet_needs(state.search.data_plan, max_cell_resources(settings.sandbox))
+    ):
+        raise UsageError("; ".join(lacking))
+    restore_packages(state.search.installed_packages, folder.packages_lock, settings.sandbox)
 
 
 def write(args: Write) -> int:

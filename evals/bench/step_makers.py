@@ -36,7 +36,7 @@ from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.idea import read_idea
-from labwright.record.schema.paper import JUDGING_ROLES
+from labwright.record.schema.paper import LATE_ROLES
 from labwright.review.judge import (
     JudgeCase,
     build_code_exhibit,
@@ -100,7 +100,7 @@ class StepMakers:
         """Run the idea up to the end of its paper; the report on its experiments is `experiment/report.md`."""
         state = self._run_experiments(folder)
         best = find_winner(state)
-        usage = state.calls.sum_usage_without(*PAPER_ROLES, *JUDGING_ROLES)
+        usage = state.calls.sum_usage_without(*PAPER_ROLES, *LATE_ROLES)
         seconds = round(state.active_seconds - compute_role_usage(state, PAPER_ROLES).seconds, 1)
         if best is None or not compute_paper_claims(state):
             ended = state.process_end.reason if state.process_end else ""

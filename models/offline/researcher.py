@@ -34,6 +34,7 @@ from labwright.models.offline.paper_revision import answer_copy_edit, answer_ref
 from labwright.models.offline.paper_writing import answer_outline, answer_write
 from labwright.models.offline.protocol import answer_prior_search, answer_prior_work, answer_protocol_review
 from labwright.models.offline.repository_author import answer_coder
+from labwright.models.offline.revision import answer_addendum, answer_respond, answer_reviewer_requests
 from labwright.models.offline.setup_reader import answer_setup_reader
 from labwright.models.offline.study_plan import answer_ablation_plan, answer_missing_ablations, answer_plan
 from labwright.record.schema.decisions import TokenUsage
@@ -75,6 +76,9 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "prior_work": answer_prior_work,
     "protocol_review": answer_protocol_review,
     "code_reader": answer_code_reader,
+    "reviewer_requests": answer_reviewer_requests,
+    "addendum": answer_addendum,
+    "respond": answer_respond,
 }
 
 

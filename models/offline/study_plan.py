@@ -126,7 +126,7 @@ def answer_ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
             risks.append(RiskTested(risk=number, reason="the other ablations leave no room for it"))
     chosen += [one for one in study.ablations if one not in chosen]
     return AblationPlan(
-        ablations=tuple(_to_ablation(one, inputs.data_plan) for one in chosen[: inputs.most]), risks=tuple(risks)
+        ablations=tuple(to_ablation(one, inputs.data_plan) for one in chosen[: inputs.most]), risks=tuple(risks)
     )
 
 
@@ -143,14 +143,15 @@ def answer_missing_ablations(inputs: MissingAblationsInputs) -> MissingAblations
     lacking = [one for one in study.ablations if one.needed and one.condition not in done]
     if not lacking:
         return MissingAblationsAnswer(why="Every part that the claims credit was removed alone.")
-    found = tuple(_to_ablation(one, inputs.data_plan) for one in lacking[: inputs.most])
+    found = tuple(to_ablation(one, inputs.data_plan) for one in lacking[: inputs.most])
     parts = " and ".join(one.part for one in found)
     return MissingAblationsAnswer(
         ablations=found, why=f"The claims credit the method as a whole; nobody measured it without {parts}."
     )
 
 
-def _to_ablation(spec: AblationSpec, plan: DataPlan) -> Ablation:
+def to_ablation(spec: AblationSpec, plan: DataPlan) -> Ablation:
+    """Return a part of the study as a planned ablation, which every metric of the plan should show."""
     return Ablation(
         name=spec.condition,
         part=spec.part,

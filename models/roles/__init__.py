@@ -21,6 +21,7 @@ from labwright.models.roles.paper_writing import OUTLINE, WRITE
 from labwright.models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW
 from labwright.models.roles.question_extraction import PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS
 from labwright.models.roles.questions import QUESTION_CONCLUSION, QUESTION_DESIGN
+from labwright.models.roles.revision import ADDENDUM, RESPOND, REVIEWER_REQUESTS
 from labwright.models.roles.role import AnyRole
 from labwright.models.roles.setup_reader import SETUP_READER
 from labwright.models.roles.study_plan import ABLATION_PLAN, MISSING_ABLATIONS, PLAN, REPOSITORY_PLAN
@@ -77,5 +78,8 @@ ROLES: Mapping[str, AnyRole] = {
         INFLUENCE,
         CODE_READER,
         CODER,
+        REVIEWER_REQUESTS,
+        ADDENDUM,
+        RESPOND,
     )
 }

@@ -121,11 +121,13 @@ def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
 
     Once seeds are locked, only fresh seeds count for the winner and its ablations, as soon as one of them works: the
     search has used the others. Of these, only seeds up to the last one read by a look count, so that verdicts
-    and tables rest on the same runs.
+    and tables rest on the same runs. The seeds of an addendum never count (`find_added_replicates`).
     """
     if node in state.nodes and state.nodes[node].suspect:
         return []
-    found = [one for one in find_replicates(state, node) if not one.suspect]
+    found = [
+        one for one in find_replicates(state, node) if not one.suspect and one.seed not in state.search.added_seeds
+    ]
     fresh = [
         one
         for one in found
@@ -134,6 +136,13 @@ def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
     if state.search.looks and state.search.looks[-1].seeds:
         fresh = [one for one in fresh if one.seed <= state.search.looks[-1].seeds[-1]]
     return fresh if any(one.status == "good" for one in fresh) else found
+
+
+def find_added_replicates(state: RunState) -> list[Node]:
+    """Return the working replicates of the confirmed node with the seeds of addenda."""
+    best, seeds = find_winner(state), state.search.added_seeds
+    found = find_replicates(state, best) if best is not None and not state.nodes[best].suspect else []
+    return [one for one in found if one.seed in seeds and one.status == "good" and not one.suspect]
 
 
 def has_same_values(replicates: Iterable[Node], tests: Mapping[str, Sequence[Measurement]] | None = None) -> bool:

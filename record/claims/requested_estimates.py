@@ -1,32 +1,37 @@
-"""Estimates that the outline of a paper asks for: any estimand over measured cells, computed as exploratory.
+"""Estimates that the outline of a paper asks for, or an addendum registers: any estimand over measured cells, computed
+as exploratory.
 
 A value is computed for every seed that decides the hypotheses and that measured its arms, also those that ablations
 added; its 95 % interval covers seeds, is not corrected for the number of requests, and does not cover test examples.
 What is registered (effects, alternatives, rivals) has its own interval: an outline's request for it is replaced by its
-key (`find_registered_key`).
+key (`find_registered_key`). An estimate of an addendum may read its further fresh seeds, alone or with the others.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_paper_claims
+from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_paper_claims, find_added_replicates
 from labwright.record.claims.formatting import format_estimate
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
     decide_from_runs,
     list_effect_keys,
     read_deciding_runs,
+    read_replicate_values,
 )
 from labwright.record.estimands import EstimandError, find_effect_metric, list_cells_read, parse_estimand
 from labwright.record.printed_value import PrintedValue
 from labwright.record.reducers.run_state import RunState
+from labwright.record.registered_pairs import find_registered_pair
 from labwright.record.schema.data_plan import Arm, DataPlan
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis
-from labwright.record.schema.paper import EstimateRequest
+from labwright.record.schema.paper import EstimateRequest, PaperDraft
+from labwright.record.schema.revision import AddendumEstimate
 
 MAX_ESTIMATES = 8
 """Maximum number of estimates that an outline may ask for."""
@@ -42,7 +47,7 @@ class RequestedEstimate(NamedTuple):
 
     @property
     def key(self) -> str:
-        return f"estimate/{self.request.name}"
+        return format_estimate_key(self.request)
 
     @property
     def printed(self) -> dict[str, PrintedValue]:
@@ -50,9 +55,20 @@ class RequestedEstimate(NamedTuple):
         return format_estimate(self.key, self.found, SIGNIFICANCE_LEVEL, self.plan)
 
 
-def list_requests(state: RunState) -> tuple[EstimateRequest, ...]:
-    """Return the requests of the paper's current draft."""
-    return state.paper.drafts[-1].draft.estimates if state.paper.drafts else ()
+def format_estimate_key(one: EstimateRequest) -> str:
+    """Return the key of an estimate, without form."""
+    return f"estimate/{one.name}"
+
+
+def list_requests(state: RunState, draft: PaperDraft | None = None) -> tuple[EstimateRequest, ...]:
+    """Return the requests of a draft (default: the paper's current one), and the estimates of the addenda."""
+    draft = draft or (state.paper.drafts[-1].draft if state.paper.drafts else state.paper.reviewed_draft)
+    return (*(draft.estimates if draft is not None else ()), *list_registered_estimates(state))
+
+
+def list_registered_estimates(state: RunState) -> tuple[AddendumEstimate, ...]:
+    """Return the estimates that addenda register."""
+    return tuple(one for addendum in state.search.addenda for one in addendum.estimates)
 
 
 def list_separating_keys(state: RunState) -> tuple[str, ...]:
@@ -74,10 +90,13 @@ def compute_requested_estimates(
         if (fault := _find_fault(one, plan, number, times[one.name]))
     }
     asked = [one for one in requests if one.name not in faults]
-    decisions = decide_from_runs(
-        plan.model_copy(update={"hypotheses": tuple(map(_to_hypothesis, asked))}), _read_runs(state), confirmed=False
-    )
-    found = [RequestedEstimate(one, decided.parts[0], plan) for one, decided in zip(asked, decisions, strict=True)]
+    found = [
+        RequestedEstimate(one, decided.parts[0], plan)
+        for one in asked
+        for decided in decide_from_runs(
+            plan.model_copy(update={"hypotheses": (_to_hypothesis(one),)}), _read_runs(state, one), confirmed=False
+        )
+    ]
     faults |= {one.request.name: one.found.why or "it has no interval" for one in found if one.found.low is None}
     return (
         tuple(one for one in found if one.request.name not in faults),
@@ -94,13 +113,39 @@ def add_measured_arms(state: RunState, plan: DataPlan) -> DataPlan:
     return plan.model_copy(update={"arms": (*plan.arms, *arms)})
 
 
-def _read_runs(state: RunState) -> list[ReplicateValues]:
-    """Return the values of the deciding runs; those that only ablations measured are added by seed."""
+def _read_runs(state: RunState, request: EstimateRequest) -> list[ReplicateValues]:
+    """Return the values of the runs that a request reads: the deciding runs, with those that only ablations measured
+    added by seed, or runs with the seeds of addenda.
+    """
+    seeds = request.seeds if isinstance(request, AddendumEstimate) else "registered"
+    added_runs = [
+        read_replicate_values(one, state.search.test_measurements.get(one.id))
+        for one in (find_added_replicates(state) if seeds != "registered" else ())
+    ]
+    if seeds == "added":
+        return added_runs
     added: dict[int, dict[tuple[str, str, str], float]] = {}
     for one in compute_paper_claims(state):
         for seed, value in zip(one.seeds, one.values, strict=True):
             added.setdefault(seed, {})[one.dataset, one.condition, one.name] = value
-    return [one._replace(values={**added.get(one.seed, {}), **one.values}) for one in read_deciding_runs(state)]
+    runs = [one._replace(values={**added.get(one.seed, {}), **one.values}) for one in read_deciding_runs(state)]
+    return [*runs, *added_runs]
+
+
+def find_equal_difference(one: RequestedEstimate, differences: Sequence[ClaimDifference]) -> ClaimDifference | None:
+    """Return the paired difference of the cells of an estimate over the deciding seeds, whose interval also covers test
+    examples; None if the estimate is no such difference."""
+    pair = find_registered_pair(one.found.effect, one.plan)
+    if pair is None or (isinstance(one.request, AddendumEstimate) and one.request.seeds != "registered"):
+        return None
+    metric, sides = (
+        find_effect_metric(one.found.effect, one.plan).name,
+        {(each.dataset, each.condition) for each in pair},
+    )
+    found = (each for each in differences if each.name == metric)
+    return next(
+        (each for each in found if {(each.dataset, side) for side in (each.condition, each.other)} == sides), None
+    )
 
 
 def find_registered_key(one: EstimateRequest, plan: DataPlan) -> str:
@@ -133,13 +178,23 @@ def _to_effect(one: EstimateRequest) -> Effect:
     return Effect(estimand=one.estimand or "?", metric=one.metric, smallest=1.0, claim="positive")
 
 
+def find_addendum_faults(
+    estimates: Sequence[AddendumEstimate], plan: DataPlan, added: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the estimates of an addendum that cannot be computed even if everything is measured, with the reasons.
+    `added` has the arms of the addendum, with their titles."""
+    arms = (Arm(name=name, title=title, role="ablation") for name, title in added.items())
+    plan, times = plan.model_copy(update={"arms": (*plan.arms, *arms)}), Counter(one.name for one in estimates)
+    return {one.name: fault for one in estimates if (fault := _find_fault(one, plan, 0, times[one.name]))}
+
+
 def _find_fault(one: EstimateRequest, plan: DataPlan, number: int, times: int) -> str:
     """Return why a request cannot be estimated from any measurements; empty if it can be tried."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,39}", one.name):
         return "its name must be lower-case words joined by hyphens, such as 'cost-of-noise'"
     if times > 1:
         return f"{times} estimates have this name: give each its own"
-    if number > MAX_ESTIMATES:
+    if number > MAX_ESTIMATES and not isinstance(one, AddendumEstimate):
         return f"an outline may ask for {MAX_ESTIMATES} estimates: keep the most useful ones"
     try:
         effect = _to_effect(one)
@@ -149,6 +204,8 @@ def _find_fault(one: EstimateRequest, plan: DataPlan, number: int, times: int) -
         return str(error)
     except RecursionError:
         return "it is nested too deep"
+    if isinstance(one, AddendumEstimate) and one.seeds != "registered":
+        return ""
     registered = find_registered_key(one, plan)
     is_effect = registered.rpartition("/")[2].isdecimal()  # earlier drafts asked for rivals and alternatives
     return f"it is registered: use the keys of {registered}" if is_effect else ""

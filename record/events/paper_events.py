@@ -21,6 +21,7 @@ from labwright.record.schema.paper import (
     PaperFinding,
 )
 from labwright.record.schema.prior_work import PriorPaper
+from labwright.record.schema.revision import RequestAnswer, ReviewerRequest, ReviewFile
 
 
 class ContextRead(FrozenModel):
@@ -218,6 +219,30 @@ class RewriteStarted(FrozenModel):
     template: str = Field(
         default="", description="sha256 of the run's own copy of the paper's template, if another template was given"
     )
+    reviews: tuple[ReviewFile, ...] = Field(
+        default=(),
+        exclude_if=lambda value: not value,
+        description="reviews of the released version, which this one answers; empty: the paper is only written again",
+    )
+
+
+class RequestsRead(FrozenModel):
+    """The reviews of the released version were read: what they ask for."""
+
+    type: Literal["requests_read"] = "requests_read"
+    requests: tuple[ReviewerRequest, ...] = ()
+    dropped: tuple[str, ...] = Field(
+        default=(), description="requests whose passage is in no review, and other faults of the answer, one line each"
+    )
+
+
+class ReviewersAnswered(FrozenModel):
+    """The response to the reviewers and the list of changes were written, after the release."""
+
+    type: Literal["reviewers_answered"] = "reviewers_answered"
+    answers: tuple[RequestAnswer, ...] = ()
+    why: str = Field(default="", description="why the model gave no answers; the response has the facts all the same")
+    files: dict[str, str] = Field(default_factory=dict, description="file in the run -> sha256")
 
 
 class PaperJudged(FrozenModel):
@@ -245,5 +270,7 @@ PaperEvent = (
     | DraftAssessed
     | PaperReleased
     | RewriteStarted
+    | RequestsRead
+    | ReviewersAnswered
     | PaperJudged
 )

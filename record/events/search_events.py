@@ -34,6 +34,7 @@ from labwright.record.schema.nodes import (
 )
 from labwright.record.schema.packages import InstalledPackages
 from labwright.record.schema.protocol_review import ReviewedFinding
+from labwright.record.schema.revision import AddendumEstimate, AddendumItem
 
 
 class NodeProposed(FrozenModel):
@@ -411,6 +412,24 @@ class MissingAblationsNamed(FrozenModel):
     why: str = Field(default="", description="reason for these ablations, or for having none")
 
 
+class AddendumRegistered(FrozenModel):
+    """What will be measured for reviewers was registered, before any of it ran, and after the test data were opened."""
+
+    type: Literal["addendum_registered"] = "addendum_registered"
+    version: int = Field(description="version of the paper that reports it")
+    plan: str = Field(description="sha256 of the data plan, which stays as it is")
+    items: tuple[AddendumItem, ...] = Field(default=(), description="arms that are added, or refused")
+    seeds: tuple[int, ...] = Field(default=(), description="further fresh seeds of the confirmed program")
+    estimates: tuple[AddendumEstimate, ...] = Field(default=(), description="how the results will be read")
+    refused: dict[str, str] = Field(default={}, description="request -> why nothing is measured for it")
+    seen: str = Field(description="the results that were known")
+
+    @property
+    def accepted(self) -> tuple[AddendumItem, ...]:
+        """The arms that are run."""
+        return tuple(one for one in self.items if not one.refused)
+
+
 SearchEvent = (
     PlanPrepared
     | PlanAmended
@@ -425,6 +444,7 @@ SearchEvent = (
     | StageSummarised
     | AblationsPlanned
     | MissingAblationsNamed
+    | AddendumRegistered
     | CodeRead
     | SealedTestScored
     | SealedTestResampled

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from labwright.record.events import paper_events
 from labwright.record.schema.claims import SentenceReading, SetupReading
+from labwright.record.schema.paper import PaperDraft
+from labwright.record.schema.revision import ReviewFile
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,14 @@ class PaperState:
     """Paper version to which the current drafts, release and judgement belong."""
     template_sha256: str = ""
     """sha256 of the run's copy of the template used for drafts and release."""
+    reviews: tuple[ReviewFile, ...] = ()
+    """The reviews that the current version answers; empty for another version."""
+    requests: paper_events.RequestsRead | None = None
+    """What these reviews ask for."""
+    reviewed_draft: PaperDraft | None = None
+    """The text that was reviewed."""
+    answered: paper_events.ReviewersAnswered | None = None
+    """The response of the current version to its reviews."""
 
     def apply(self, event: paper_events.PaperEvent) -> None:
         """Fold one event of the paper into the state, in place."""
@@ -81,12 +91,23 @@ class PaperState:
                 self.judged = event
                 if self.current is not None and self.current.released is self.released:
                     self.current = replace(self.current, judged=event)
+            case paper_events.RequestsRead():
+                self.requests = event
+            case paper_events.ReviewersAnswered():
+                self.answered = event
             case paper_events.RewriteStarted():
+                self.reviews, self.requests, self.answered = event.reviews, None, None
+                self.reviewed_draft = self.find_released_draft() if event.reviews else None
                 self.version, self.template_sha256 = event.version, event.template or self.template_sha256
                 self.drafts, self.figure_reviews, self.claims_read = [], {}, {}
                 self.released = self.judged = None
                 if self.current is not None and not self.current.released.released:
                     self.current = None
+
+    def find_released_draft(self) -> PaperDraft | None:
+        """Return the text that the current version printed at its release, or None before it."""
+        printed = self.released.round if self.released is not None else None
+        return next((one.draft for one in reversed(self.drafts) if one.round == printed), None)
 
     def format_task(self, name: str) -> str:
         """Return the name of a paper task for the current version; each version has its own decisions."""

@@ -57,6 +57,8 @@ def apply_run_event(state: RunState, event: run_events.RunEvent | paper_events.R
             state.gates.pop("paper", None)
             state.overrides |= event.settings
             _add_model(state, event.model)
+            if event.reviews and state.limit_reason is not None:  # experiments run again, under a limit of their own
+                state.earlier_limits, state.limit_reason = (*state.earlier_limits, state.limit_reason), None
         case run_events.ClockMoved() | run_events.GateEditRefused():  # the clock: see `record.reducers.event_fold`
             pass
 

@@ -163,6 +163,8 @@ class RunState:
     """Bytes freed by deletions in this run."""
     campaign: run_events.CampaignMembership | None = None
     limit_reason: str | None = None
+    earlier_limits: tuple[str, ...] = ()
+    """Limits that ended the work on versions of the paper that reviewers answered to."""
     outage: run_events.ProviderOutage | None = None
     """The current provider outage; None while models are available."""
     process_end: run_events.ProcessEnded | None = None
@@ -289,6 +291,8 @@ class RunState:
             return self.search.stage
         if not self.is_task_done("score tests"):
             return "score"
+        if self.paper.reviews and not self.is_task_done(self.paper.format_task("addendum")):
+            return "addendum"
         begun = (
             bool(self.paper.drafts) or self.paper.version == 1 or self.is_task_done(self.paper.format_task("figures"))
         )
@@ -301,6 +305,8 @@ class RunState:
         if self.paper.released is None:  # missing ablations are requested once, for the first version of the paper
             asked_for = (self.read_setting("paper.missing_ablations") or 0) > 0 and self.paper.version == 1
             return "missing" if asked_for and not self.is_task_done(MISSING_ABLATIONS_TASK.task) else "release"
+        if self.paper.reviews and self.paper.answered is None:
+            return "respond"
         return "judge" if self.paper.judged is None else "done"
 
     @property

@@ -54,6 +54,8 @@ def apply_search_event(state: RunState, event: search_events.SearchEvent, at: fl
             state.search.planned_ablations = event
         case search_events.MissingAblationsNamed():
             state.search.missing_ablations = event
+        case search_events.AddendumRegistered():
+            state.search.addenda.append(event)
         case search_events.CodeRead():
             state.search.code_readings.append(event)
         case search_events.SealedTestResampled():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
+from labwright.record.ablation import MissingAblation
 from labwright.record.events import search_events
 from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import (
@@ -93,6 +94,8 @@ class SearchState:
     """The ablations of the ablation stage; None before planning, or without planning."""
     missing_ablations: search_events.MissingAblationsNamed | None = None
     """Ablations that a reviewer of the draft would request; None if they were not determined."""
+    addenda: list[search_events.AddendumRegistered] = field(default_factory=list[search_events.AddendumRegistered])
+    """What was registered for reviewers of the paper, by version of the paper."""
     code_readings: list[search_events.CodeRead] = field(default_factory=list[search_events.CodeRead])
     """Readings of the code behind the paper by a second role."""
     hours: search_events.HoursSetAside | None = None
@@ -136,6 +139,17 @@ class SearchState:
         shared = {one.name for one in plan.find_space(cell.arm)}
         other = self.find_setting(cell.setting_of, cell.setting_trial)
         return own | {name: value for name, value in other.items() if name in shared}
+
+    @property
+    def requested_ablations(self) -> tuple[MissingAblation, ...]:
+        """The ablations requested after the draft, then those of addenda."""
+        missing = self.missing_ablations.missing if self.missing_ablations is not None else ()
+        return (*missing, *(one for addendum in self.addenda for one in addendum.items))
+
+    @property
+    def added_seeds(self) -> tuple[int, ...]:
+        """Fresh seeds of addenda, which no claim of the first registration reads."""
+        return tuple(seed for addendum in self.addenda for seed in addendum.seeds)
 
     @property
     def plan_hash(self) -> str:

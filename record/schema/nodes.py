@@ -28,12 +28,14 @@ Phase = Literal[
     "agenda",
     "ablation",
     "score",
+    "addendum",
     "figures",
     "write",
     "cite",
     "reflect",
     "missing",
     "release",
+    "respond",
     "judge",
     "done",
     "reproduce",
@@ -48,6 +50,8 @@ PHASES: Mapping[StudyKind, tuple[Phase, ...]] = {
     "question": ("prepare", "answer", "report", "done"),
 }
 """The phases of each kind of study, in order."""
+REVISION_PHASES: tuple[Phase, ...] = ("addendum", "respond")
+"""Phases of a version of the paper that answers reviewers."""
 STUDY_STAGES: Mapping[StudyKind, tuple[StageName, ...]] = {
     "paper": STAGES,
     "ablation": ("preliminary", "ablation"),

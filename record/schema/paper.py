@@ -146,8 +146,8 @@ class CheckedEntry(FrozenModel):
 
 
 RemovedKind = Literal["hidden", "comment", "instruction", "encoded"]
-JUDGING_ROLES = ("influence", "judge")
-"""Roles of the last step of a run, after the release; their cost is not in the paper."""
+LATE_ROLES = ("respond", "influence", "judge")
+"""Roles of the steps after the release; their cost is not in the paper."""
 
 
 class RemovedPassage(FrozenModel):

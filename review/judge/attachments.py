@@ -25,7 +25,7 @@ from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import parse_arm
 from labwright.record.schema.nodes import SEARCH_KINDS
-from labwright.record.schema.paper import JUDGING_ROLES, PaperDraft, RemovedPassage
+from labwright.record.schema.paper import LATE_ROLES, PaperDraft, RemovedPassage
 from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
 from labwright.review.evidence.source_check import collect_used_keys
 from labwright.review.external_papers.result_files import summarize_groups
@@ -199,7 +199,7 @@ def collect_record_facts(state: RunState, draft: PaperDraft) -> RecordFacts:
     nodes = [node for node in state.nodes.values() if node.kind in SEARCH_KINDS]
     copies = find_replicates(state, find_winner(state) or "")
     claims = compute_paper_claims(state)
-    paid = state.calls.sum_usage_without(*JUDGING_ROLES)
+    paid = state.calls.sum_usage_without(*LATE_ROLES)
     roles = {arm.name: arm.role for arm in plan.arms} if plan else {}
     compared = [one for one in compute_differences(state, claims) if roles.get(parse_arm(one.condition)) == "method"]
     verdicts = Counter(one.verdict for one in decide_hypotheses(state) if one.confirmed)

@@ -119,6 +119,12 @@ def read_bounded(path: Path, max_bytes: int, fix: str) -> bytes:
         raise PaperError(f"cannot read {path}: {error.strerror}") from None
 
 
+async def read_pdf_text(path: Path, data: bytes) -> str:
+    """Return the text of a PDF in reading order. Raises `PaperError`."""
+    sections = split_pdf_sections(await _read_pdf(path, data))
+    return "\n\n".join(f"{section.title}\n{section.text}".strip() for section in sections)
+
+
 async def _read_pdf(path: Path, data: bytes) -> tuple[PdfPage, ...]:
     if not data.startswith(b"%PDF-"):
         raise PaperError(f"{path} is not a PDF, whatever its suffix")

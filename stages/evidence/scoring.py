@@ -11,6 +11,7 @@ from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import (
     compute_paper_claims,
     find_ablation_nodes,
+    find_added_replicates,
     find_trusted_replicates,
     find_winner,
 )
@@ -59,7 +60,7 @@ async def score_tests(context: RunContext) -> None:
 async def score_selected_nodes(context: RunContext) -> None:
     """Record the missing test measurements of the frozen nodes and the resampled differences.
 
-    No node is scored twice; nodes that are frozen later (ablations that a reviewer requested) are scored then.
+    No node is scored twice; nodes that are frozen later (what reviewers requested) are scored then.
     """
     for node in nodes_to_score(context.state):
         await score_node(context, node)
@@ -78,11 +79,13 @@ async def score_selected_nodes(context: RunContext) -> None:
 
 
 def nodes_to_score(state: RunState) -> list[Node]:
-    """Return the working nodes among the winner, the ablations, the replicates of both, and the reference models."""
+    """Return the working nodes among the winner, the ablations, the replicates of both, those of addenda, and the
+    reference models."""
     best = find_winner(state)
     tops = ([state.nodes[best]] if best else []) + find_ablation_nodes(state)
     nodes = [
         *(node for top in tops for node in (top, *find_trusted_replicates(state, top.id))),
+        *find_added_replicates(state),
         *find_reference_nodes(state),
     ]
     return [node for node in nodes if node.status == "good" and node.attempts and not node.suspect]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
-from labwright.record.ablation_results import collect_ablation_results
+from labwright.record.ablation_results import AblationOrigin, collect_ablation_results
 from labwright.record.cell_status import CellStatus, compute_all_cells, compute_cell_totals
 from labwright.record.claims.caveats import Caveat
 from labwright.record.claims.differences import ClaimDifference
@@ -28,7 +28,8 @@ from labwright.record.result_macros import MACRO_USE_PATTERN
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, OmittedCells, parse_arm, to_words
 from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import STAGES, Node, describe_limit_change, iterate_retries
-from labwright.record.schema.paper import JUDGING_ROLES
+from labwright.record.schema.paper import LATE_ROLES
+from labwright.record.schema.revision import AddendumEstimate
 from labwright.stages.node_summaries import trace_branch
 from labwright.stages.paper.latex import (
     format_longtable,
@@ -121,7 +122,12 @@ def render_appendix(
                 "origin_note": origin,
                 "plan_note": render_plan_note(state),
                 "isolation": isolation,
-                "estimates": estimates,
+                "estimates": [one for one in estimates if not isinstance(one.request, AddendumEstimate)],
+                "asked": {
+                    (state.paper.version, one.id): one.request
+                    for one in (state.paper.requests.requests if state.paper.requests is not None else ())
+                },
+                "addendum_estimates": [one for one in estimates if isinstance(one.request, AddendumEstimate)],
                 "configuration": [*list_code_settings(state, source or {}), *list_settings(state)],
                 "metric_name": state.search.data_plan.name_metric if state.search.data_plan is not None else str,
                 "dataset_name": partial(_name_dataset, state.search.data_plan),
@@ -136,7 +142,7 @@ def render_appendix(
                 "way": trace_branch(state, best)[-MAX_STEPS:],
                 "disclosures": [_render_sentence(one) for one in list_disclosures(state, claims)],
                 "checklist": checklist,
-                "total": state.calls.sum_usage_without(*JUDGING_ROLES),
+                "total": state.calls.sum_usage_without(*LATE_ROLES),
             },
         )
         + "\n"
@@ -439,9 +445,9 @@ def _list_unrun_experiments(state: RunState) -> list[str]:
     return [shorten(text).rstrip(".") for n, text in enumerate(asked, 1) if n not in covered and text not in done]
 
 
-def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewer"]) -> Iterable[tuple[str, str]]:
-    """Yield name and outcome of every ablation that was planned or was requested after the draft, and the reason
-    for a missing plan or for the request.
+def list_ablation_rows(state: RunState, requested_by: AblationOrigin) -> Iterable[tuple[str, str]]:
+    """Yield name and outcome of every ablation that was planned, was requested after the draft or is of an addendum,
+    and the reason for a missing plan or for the request.
     """
     if requested_by == "author" and state.search.planned_ablations is not None and state.search.planned_ablations.why:
         yield "none", state.search.planned_ablations.why

@@ -30,7 +30,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import SearchAction
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Attempt, Node, StageName
-from labwright.record.schema.paper import JUDGING_ROLES
+from labwright.record.schema.paper import LATE_ROLES
 from labwright.record.tuning_parity import build_tuning_report, compute_parity
 from labwright.stages.paper.appendix import BRANCH_NOTE, LATE_ABLATIONS_NOTE
 from labwright.stages.paper.claim_check import CUT_NOTE
@@ -134,7 +134,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                     }
                     for one in drafts.values()
                 ],
-                "limited": state.limit_reason or "",
+                "limited": "; ".join(filter(None, (*state.earlier_limits, state.limit_reason))),
                 "tuning": build_tuning_report(state),
                 "parity": compute_parity(state),
                 # the judge runs after the paper; usage of an earlier version does not belong to this paper
@@ -143,7 +143,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                 "cost": [
                     _describe_cost(role, used)
                     for role, used in sorted(state.calls.usage_by_role.items())
-                    if role not in JUDGING_ROLES
+                    if role not in LATE_ROLES
                 ],
                 # reserved for calls that were interrupted, or failed with unknown cost
                 "lost_usd": round(sum((one.usd for one in state.calls.lost_costs.values()), 0.0), 6),
@@ -151,6 +151,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
                 "seconds_of_run": round(state.active_seconds, 1),
                 "notes": [{"after_decision": one.after_decision, "text": one.command.text} for one in state.notes],
                 "ablations": _describe_ablations(state),
+                **({"requests": state.paper.requests, "addenda": state.search.addenda} if state.search.addenda else {}),
                 "unscored": {node: failure.message for node, failure in state.search.scoring_failures.items()},
                 "figures_left_out": state.paper.figures.left_out if state.paper.figures is not None else {},
                 "steering": list(_describe_user_actions(state)),

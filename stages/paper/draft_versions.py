@@ -28,7 +28,7 @@ def build_paper_context(context: RunContext, decision_id: int | None = None) -> 
 
 async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:
     """Assess a version of the text, built in its own folder. The result is not yet recorded."""
-    material = replace(build_paper_context(context), requests=draft.estimates)
+    material = replace(build_paper_context(context), requests=list_requests(context.state, draft))
     found = await assess_draft(context, material, draft, f"round{number}")
     limit, inputs = material.template.page_limit, build_write_inputs(material)
     return DraftAssessed(

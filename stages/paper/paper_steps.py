@@ -25,7 +25,7 @@ from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
 from labwright.models.roles.paper_writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, WriteInputs
 from labwright.models.roles.role import AnyRole
-from labwright.record.claims.requested_estimates import compute_requested_estimates
+from labwright.record.claims.requested_estimates import compute_requested_estimates, list_registered_estimates
 from labwright.record.events.paper_events import DraftAssessed, PaperReleased
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.manifest import build_manifest
@@ -33,6 +33,7 @@ from labwright.record.registered_pairs import list_measured_keys
 from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.nodes import Phase
 from labwright.record.schema.paper import EditableText, PaperDraft, Section
+from labwright.record.schema.revision import AddendumEstimate
 from labwright.record.yaml_text import dump_yaml
 from labwright.stages.gates import wait_at_gate
 from labwright.stages.paper.citations import gather_citations, is_novelty_unchecked, reduce_related_work
@@ -70,7 +71,7 @@ from labwright.stages.paper.outline import (
 )
 from labwright.stages.paper.page_space import count_page_words
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
-from labwright.stages.paper.reflection import drop_float, place_figure, reflect
+from labwright.stages.paper.reflection import drop_float, place_figure, reflect, unplace_moved_figures
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.settings import MAX_OUTLINE_CALLS
@@ -96,12 +97,17 @@ class NoDraftError(Exception):
 
 async def write_draft(context: RunContext) -> None:
     """Record the writer's draft, assessed: an outline, then the sections in order, the abstract with the last. An
-    abstract that is too long is requested once more. What the budget has no room for, the program writes.
+    abstract that is too long is requested once more. What the budget has no room for, the program writes. A version for
+    reviewers starts from the text that they read, and is revised in the step `reflect`.
 
     Raises `NoDraftError`.
     """
 
     async def work(client: ModelClient) -> None:
+        if (reviewed := context.state.paper.reviewed_draft) is not None:
+            if not context.state.paper.drafts:
+                context.recorder.append(await assess_new_draft(context, unplace_moved_figures(reviewed), number=0))
+            return
         material = build_paper_context(context, client.decision)
         inputs = build_write_inputs(material)
         written = list[Section]()
@@ -166,14 +172,16 @@ async def _write_outline(
             continue
         outline = use_registered_keys(outline, material.plan, list_measured_keys(material.decisions))
         estimates, faults = compute_requested_estimates(material.state, outline.estimates)
-        material = replace(material, requests=tuple(one.request for one in estimates))
+        asked = tuple(one.request for one in estimates)
+        material = replace(material, requests=(*asked, *list_registered_estimates(material.state)))
         inputs = inputs.model_copy(update={"estimates": material.estimate_lines})
         complaints = (*faults, *repair_outline(outline, inputs)[1], *find_unexplained_effects(outline, inputs))
         if not complaints:
             break
     if outline is None:
         raise NoDraftError(OUTLINE, client)
-    repaired = repair_outline(outline.model_copy(update={"estimates": material.requests}), inputs)[0]
+    asked = tuple(one for one in material.requests if not isinstance(one, AddendumEstimate))
+    repaired = repair_outline(outline.model_copy(update={"estimates": asked}), inputs)[0]
     return correct_claims(repaired, inputs), material
 
 

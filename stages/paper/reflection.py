@@ -42,6 +42,7 @@ from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape
 from labwright.stages.paper.page_space import count_page_words, measure_sections
 from labwright.stages.paper.paper_context import build_write_inputs
+from labwright.stages.paper.request_outcomes import describe_requests
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from labwright.stages.run_context import RunContext, run_once
 
@@ -59,7 +60,7 @@ async def reflect(context: RunContext) -> None:
     """Record edited drafts until nothing is left to fix, the reflector is done, or the rounds are used up."""
 
     async def work(client: ModelClient) -> None:
-        await revise(context, client, range(1, context.paper.reflections + 1))
+        await revise(context, client, range(1, context.paper.reflections + 1), results=describe_requests(context.state))
         context.recorder.append(select_best(context.state.paper.drafts).model_copy(update={"done": True}))
 
     await run_once(context, context.state.paper.format_task("reflect"), work)
@@ -372,6 +373,16 @@ def drop_float(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits 
     if not spared:
         return None
     return apply_edits(draft, Reflection(done=False, placements={spared[-1]: "appendix"}), figures=spared)
+
+
+def unplace_moved_figures(draft: PaperDraft) -> PaperDraft:
+    """Return the draft without the figures that were moved to its text because the last page had room: a revision needs
+    the room, and the release moves them back if there is some."""
+    moved = [name for name, place in draft.placements.items() if place == "main"]
+    answer = Reflection(done=False, placements=dict.fromkeys(moved, "appendix"))
+    found = apply_edits(draft, answer, figures=moved).draft
+    kept = {name: place for name, place in draft.placements.items() if name not in moved}
+    return found.model_copy(update={"placements": kept})
 
 
 def place_figure(draft: PaperDraft, figure: FinalFigure) -> PaperDraft | None:

@@ -13,15 +13,24 @@ Limits: a reader may still give a statement too little weight.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.estimates import find_added_replicates
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.requested_estimates import (
+    RequestedEstimate,
+    compute_requested_estimates,
+    find_equal_difference,
+    find_registered_key,
+    list_registered_estimates,
+)
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import find_open_settings
-from labwright.record.estimands import CellRef, find_effect_metric
+from labwright.record.estimands import CellRef, describe_estimand, find_effect_metric, list_cells_read
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
 from labwright.record.registered_pairs import (
@@ -34,7 +43,9 @@ from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.paper import PaperDraft, Section
+from labwright.record.schema.revision import AddendumEstimate
 from labwright.review.evidence import collect_used_keys
+from labwright.stages.paper.latex import escape
 
 _EXPLORATORY_CONTROL = ", the exploratory control for the strongest surprise of the exploration"
 HYPOTHESIS_TABLE = "hypotheses"
@@ -51,8 +62,65 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
         *_list_setting_statements(state, differences),
         *list_metric_statements(state, decisions, differences),
         *_list_ablation_statements(state, decisions, differences),
+        *list_addendum_statements(state, differences),
         *_list_loss_statements(state, decisions, differences),
     )
+
+
+def list_addendum_statements(
+    state: RunState, differences: Sequence[ClaimDifference] = ()
+) -> Iterator[RequiredStatement]:
+    """Yield what addenda registered, with each of their estimates, and that it is not part of the first registration. A
+    difference of the same cells may be printed instead of an estimate."""
+    found = compute_requested_estimates(state, list_registered_estimates(state))[0]
+    arms = [arm for one in collect_ablation_results(state) if one.by == "addendum" for arm in one.arms]
+    seeds = ["further seeds"] * bool(find_added_replicates(state))
+    if not (found or arms or seeds):
+        return
+    what = join_names([*map(_name_arm, arms), *seeds])
+    sentence = (
+        f"Reviewers of an earlier version asked for {what or 'further estimates'}, which we registered as an addendum "
+        "after the test data had been opened, so they are exploratory and not part of the first registration."
+    )
+    yield RequiredStatement(
+        id="addendum",
+        point="results that reviewers asked for were registered only after the test data had been opened, and are not "
+        "part of the first registration",
+        text=sentence,
+        sentences=(sentence,),
+    )
+    for one in found:
+        sentence = (
+            f"{_describe_addendum_estimate(one)} \\result{{{one.key}.mean}} (95\\% interval "
+            f"\\result{{{one.key}.ci}}; exploratory, asked for by reviewers)."
+        )
+        yield RequiredStatement(
+            id=f"addendum-{one.request.name}",
+            keys=(one.key,),
+            equal_keys={one.key: (equal.key,)} if (equal := find_equal_difference(one, differences)) else {},
+            required_form="printed",
+            text=sentence,
+            sentences=(sentence,),
+        )
+
+
+def _describe_addendum_estimate(one: RequestedEstimate) -> str:
+    """Begin a sentence on an estimate of an addendum, without numbers: what is estimated, and that it is."""
+    words = describe_estimand(one.request.estimand, one.plan)
+    hypothesis = find_registered_key(one.request, one.plan).split("/")[1:2]
+    read = list_cells_read(one.request.estimand, one.plan, find_effect_metric(one.found.effect, one.plan))
+    if hypothesis:
+        words = f"the effect of the hypothesis \\setup{{hypothesis.{hypothesis[0]}.title}}"
+    else:
+        words = escape(words)
+        for level in one.plan.levels:  # names of levels have numbers
+            words = words.replace(escape(one.plan.name_level(level.name)), f"\\setup{{level.{level.name}.title}}")
+        if re.search(r"\d", re.sub(r"\\setup\{[^}]*\}", "", words)):
+            words = f"the estimate over {join_names(list(dict.fromkeys(_name_arm(place.arm) for place in read)))}"
+    seeds = one.request.seeds if isinstance(one.request, AddendumEstimate) else "registered"
+    places = {"registered": "", "added": "on the added seeds alone, ", "all": "on all seeds together, "}
+    text = f"{places[seeds]}{words} is"
+    return text[:1].upper() + text[1:]
 
 
 def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:

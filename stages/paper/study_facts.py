@@ -285,7 +285,11 @@ def _list_ablation_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
             names = ", ".join(plan.name_arm(arm) for arm in one.arms) or "no arm of its own"
             change = f"{one.ablation.action} {one.ablation.part}"
             change += f", {one.ablation.replacement}" * bool(one.ablation.replacement)
-            after = ", requested by a reviewer after the first draft" if one.by == "reviewer" else ""
+            after = {
+                "author": "",
+                "reviewer": ", requested by a reviewer after the first draft",
+                "addendum": ", requested by reviewers of the paper and registered as an addendum",
+            }[one.by]
             yield (
                 f"Further ablation {one.ablation.name} ({change}{after}): measured as {names}, {one.replicates} "
                 "replicates; exploratory."

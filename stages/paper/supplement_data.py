@@ -19,7 +19,7 @@ from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Node
-from labwright.record.schema.paper import JUDGING_ROLES
+from labwright.record.schema.paper import LATE_ROLES
 from labwright.record.table import Column, Table
 from labwright.stages.paper.latex import shorten
 
@@ -58,8 +58,8 @@ def format_files(tables: Iterable[Table]) -> dict[str, str]:
 
 def count_usage(state: RunState) -> list[tuple[str, RoleUsage]]:
     """Return the model calls by role up to the writing of the paper, and their total."""
-    found = sorted((role, one) for role, one in state.calls.usage_by_role.items() if role not in JUDGING_ROLES)
-    return [*found, ("total", state.calls.sum_usage_without(*JUDGING_ROLES))] if found else []
+    found = sorted((role, one) for role, one in state.calls.usage_by_role.items() if role not in LATE_ROLES)
+    return [*found, ("total", state.calls.sum_usage_without(*LATE_ROLES))] if found else []
 
 
 def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[Table, ...]:

@@ -92,6 +92,7 @@ from labwright.record.schema.tuning import Hyperparameter, PublishedAnchor, Tuni
 from labwright.record.tuning_results import ChosenSetting
 from labwright.review.judge import read_rubric
 from tests.hypotheses import make_hypotheses
+from tests.models import revision_examples
 from tests.models.ablation_examples import INPUTS as ABLATIONS
 from tests.models.answer_examples import INPUTS as ANSWERS
 from tests.models.ideation_examples import INPUTS as IDEATION
@@ -861,7 +862,7 @@ INPUTS["cite_ask"] = CiteAskInputs(
     ),
 )
 INPUTS["cite_select"] = CiteSelectInputs(idea=IDEA, references=WRITE.references, searches=(SEARCHED,), works=(FOUND,))
-INPUTS["missing_ablations"] = MissingAblationsInputs(
+MISSING = MissingAblationsInputs(
     idea=IDEA,
     data_plan=PLAN,
     facts=FACTS,
@@ -888,6 +889,8 @@ INPUTS["missing_ablations"] = MissingAblationsInputs(
         ),
     ),
 )
+INPUTS["missing_ablations"] = MISSING
+INPUTS.update(revision_examples.make_inputs(MISSING))
 INPUTS.update(IDEATION)
 INPUTS.update(ABLATIONS)
 INPUTS.update(ANSWERS)

@@ -65,6 +65,7 @@ from tests.models import (
     protocol_examples,
     question_examples,
     repository_examples,
+    revision_examples,
 )
 from tests.models.examples import (
     ABLATION,
@@ -454,6 +455,7 @@ def huge() -> dict[str, BaseModel]:
     }
     changes |= ideation_examples.make_huge_changes(LONG) | protocol_examples.make_huge_changes(LONG)
     changes |= repository_examples.make_huge_changes(LONG) | ablation_examples.make_huge_changes(LONG)
+    changes |= revision_examples.make_huge_changes(LONG)
     changes |= answer_examples.make_huge_changes(LONG) | question_examples.make_huge_changes(LONG)
     made: dict[str, BaseModel] = {}
     for role in ROLES:

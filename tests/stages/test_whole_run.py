@@ -19,18 +19,25 @@ from benchmarks.prompt_sharing import measure_run, read_calls
 from labwright.agent.audit import audit_run
 from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.export.archive import pack_run
+from labwright.inspector.number_tracer import NumberTracer
+from labwright.models.offline.revision import answer_respond
+from labwright.models.roles.revision import AddendumPlan, FoundRequest, PlannedMeasure, ReviewerRequests
 from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import compute_test_claims, find_replicates, find_trusted_replicates, find_winner
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.events import Event
 from labwright.record.line_store import write_rows
 from labwright.record.log_reader import read_rows, read_state
 from labwright.record.prompt_store import find_prompt
 from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
 from labwright.record.schema.nodes import format_node_id
+from labwright.record.schema.paper import EstimateRequest
 from labwright.record.schema.tuning import TuningPlan
 from tests.execution_cache import reusing_executions_between_runs
 from tests.models.test_shared_prefixes import DRAWN, STUDY, common
-from tests.stages.small_study import IDEA, LABELLED, PLAN, make_small_model
+from tests.stages.small_study import IDEA, LABELLED, PLAN, make_ablation, make_small_model
 
 SMALL = {
     "seed": 3,
@@ -316,6 +323,76 @@ def test_cut_off_before_the_judge_and_resumed_it_is_judged_and_released_as_befor
     state = read_state(run)
     assert state.phase == "done" and state.paper.judged == read_state(whole).paper.judged
     assert audit_run(run).findings == []
+
+
+REVIEW = "It may be the weight. Please run half the weight. Two seeds are few: use n ≥ 5. Explain the class means."
+REQUESTS = (
+    FoundRequest(review=1, kind="new control", request="Run half the weight.", quote="Please run half the weight."),
+    FoundRequest(review=1, kind="more seeds", request="Run more seeds.", quote="Two seeds are few: use n ≥ 5."),
+    FoundRequest(review=1, kind="clearer text", request="Explain them.", quote="Explain the class means."),
+)
+HALF = EstimateRequest(name="half", estimand="half-weight - shrunk", purpose="what the other half adds")
+
+
+def _revising(_: ModelSettings) -> ScriptedModel:
+    measures = (
+        PlannedMeasure(request="R1", ablation=make_ablation("half-weight"), estimates=(HALF,)),
+        PlannedMeasure(request="R2", seeds=2),
+    )
+    return make_small_model(
+        plan=lambda _: PLAN.model_copy(update={"tuning": TuningPlan(budget=3)}),
+        reviewer_requests=lambda _: ReviewerRequests(requests=REQUESTS),
+        addendum=lambda _: AddendumPlan(measures=measures),
+        respond=answer_respond,
+    )
+
+
+def test_a_paper_is_revised_for_its_reviewers_across_a_stop_and_audits_clean(whole: Path, tmp_path: Path) -> None:
+    from labwright.agent import run as running
+
+    run = tmp_path / "revised"
+    shutil.copytree(whole, run)
+    first = {path: path.read_bytes() for path in (run / "paper").rglob("*") if path.is_file()}
+    before = read_state(run)
+
+    def stop(event: Event, state: RunState) -> None:
+        if event.type == "addendum_registered":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.MonkeyPatch.context() as patch, reusing_executions_between_runs():
+        patch.setattr(running, "open_backend", _revising)
+        review = running.ReviewText("review.md", REVIEW)
+        assert running.rewrite_paper(run, {"time_limit": 1200.0}, listener=stop, reviews=[review]) == 130
+        assert read_state(run).phase == "addendum"
+        assert running.resume_run(run, {}, listener=lambda event, state: None) == 0
+    state = read_state(run)
+    assert state.phase == "done" and state.paper.version == 2 and len(state.search.addenda) == 1
+    assert state.paper.released is not None and state.paper.released.released, state.paper.released
+    assert {path: path.read_bytes() for path in first} == first, "the reviewed paper stays"
+    assert state.search.current_lock == before.search.current_lock and decide_hypotheses(state) == decide_hypotheses(
+        before
+    )
+    assert {key: state.search.test_measurements[key] for key in before.search.test_measurements} == (
+        before.search.test_measurements
+    )
+    paper = run / "paper" / "v2"
+    text = " ".join((paper / "paper.tex").read_text().split())
+    assert "Reviewers of an earlier version asked for" in text and "On the added seeds alone" in text
+    assert r"\section{Addendum for reviewers}" in (paper / "appendix.tex").read_text()
+    answered = state.paper.answered
+    assert answered is not None and set(answered.files) == {
+        f"paper/v2/{name}" for name in ("response.md", "response.tex", "response.pdf", "changes.diff")
+    }
+    response = (paper / "response.md").read_text()
+    assert all(f"> {one.quote}" in response for one in REQUESTS)
+    assert (
+        "Measured as half-weight with 2 seeds, as an addendum" in response and "2 of 2 further seeds worked" in response
+    )
+    assert "+Reviewers of an earlier version" in (paper / "changes.diff").read_text()
+    assert audit_run(run).findings == []
+    tracer = NumberTracer(state, RunFolder(run, 2), run="run")
+    traced = tracer.trace_key("estimate/v2-r2-added-1-1.mean")
+    assert traced is not None and {one.seed for one in traced.candidates[0].origins} >= set(state.search.added_seeds)
 
 
 def _executed(run: Path) -> int:

@@ -31,6 +31,7 @@ from labwright.models.roles.node_assessment import CompareInputs, FeedbackInputs
 from labwright.models.roles.paper_revision import CiteQueries, CiteSelection, ReflectInputs, Reflection
 from labwright.models.roles.paper_writing import OutlineInputs, PaperOutline, Sections
 from labwright.models.roles.protocol import PriorSearch, PriorWork, ProtocolReview
+from labwright.models.roles.revision import AddendumPlan, ReviewerRequests, WrittenAnswers
 from labwright.models.roles.setup_reader import ComparedSentences
 from labwright.models.roles.study_plan import AblationPlan, MissingAblationsAnswer
 from labwright.record.schema.data_plan import DataPlan, Measurement
@@ -167,6 +168,9 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
         ("prior_work", INPUTS["prior_work"], PriorWork),
         ("protocol_review", INPUTS["protocol_review"], ProtocolReview),
         ("code_reader", INPUTS["code_reader"], CodeReading),
+        ("reviewer_requests", INPUTS["reviewer_requests"], ReviewerRequests),
+        ("addendum", INPUTS["addendum"].model_copy(update={"idea": IDEA, "data_plan": PLAN}), AddendumPlan),
+        ("respond", INPUTS["respond"], WrittenAnswers),
         *(
             (role, INPUTS[role], ROLES[role].output) for role in REPOSITORY if role != "coder"
         ),  # tests/stages/repository/test_program_facts.py

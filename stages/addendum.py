@@ -1,0 +1,241 @@
+"""Read the reviews of a paper, register what is measured for them as an addendum to the data plan, and run it.
+
+Guarantees: every request has a passage that is in its review. The addendum is registered before any of it runs: its
+arms, its further seeds, how each result will be read, and which results were known. The data plan and its verdicts stay
+as they are; the addendum's seeds are never read by them. Its arms run with the seeds of the reported node, whose cells
+are reused. Of the test data, which were opened before, only the predictions of the addendum are scored. After a kill,
+only the work in flight is repeated.
+
+Limits: whoever plans the addendum has seen the test results, so it decides nothing; the paper says so. Nothing is tuned
+for a baseline that is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from labwright.models import roles
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from labwright.models.roles.revision import (
+    AddendumInputs,
+    AddendumPlan,
+    FoundRequest,
+    PlannedMeasure,
+    ReviewerRequestsInputs,
+)
+from labwright.record.ablation_results import AblationResult, collect_ablation_results
+from labwright.record.claims.estimates import find_replicates, find_winner
+from labwright.record.claims.requested_estimates import find_addendum_faults
+from labwright.record.control_files import describe_seen_results
+from labwright.record.events.paper_events import RequestsRead
+from labwright.record.events.search_events import AddendumRegistered, TaskDone
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.decisions import RunTask
+from labwright.record.schema.paper import EstimateRequest
+from labwright.record.schema.revision import MEASURABLE_KINDS, AddendumEstimate, AddendumItem, ReviewerRequest, SeedSet
+from labwright.review.judge.quotes import quote_is_in
+from labwright.stages.ablation_plan import find_ablation_fault
+from labwright.stages.evidence.sanity_probes import probe_ablations
+from labwright.stages.evidence.scoring import score_selected_nodes
+from labwright.stages.missing_ablations import build_review_inputs, expand_macros, explain_no_room
+from labwright.stages.paper.request_outcomes import find_addendum
+from labwright.stages.run_context import RunContext, decision_number, record_time_limit
+from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS, MAX_ADDED_ARMS, MAX_ADDED_SEEDS
+from labwright.stages.stage_runner import StageRunner
+
+NO_LOCK_REASON = "the study locked no fresh seeds, so none can be added"
+LEFT_OUT_REASON = "the plan of the addendum says nothing about it"
+
+
+async def run_addendum(context: RunContext) -> bool:
+    """Carry out the step; return False if the run was asked to stop during it."""
+    task, state = RunTask(task=context.state.paper.format_task("addendum")), context.state
+    if state.is_task_done(task.task):
+        return True
+    record_time_limit(context)
+    decision_id = decision_number(context.recorder, task)
+    client = context.models.make_client(decision_id, 0)
+    if state.paper.requests is None:
+        context.recorder.append(await read_reviews(context, client))
+    if find_addendum(context.state) is None:
+        context.recorder.append(await register_addendum(context, client))
+    if not await StageRunner(context).run_requested_work(decision_id):
+        return False
+    registered = find_addendum(context.state)
+    if registered is not None and (registered.accepted or registered.seeds):
+        await probe_ablations(context, client)
+        await score_selected_nodes(context)
+    context.recorder.append(TaskDone(k=decision_id))
+    return not context.signals.stop_event.is_set()
+
+
+# --- what reviewers ask for -------------------------------------------------------------------------------------------
+
+
+async def read_reviews(context: RunContext, client: ModelClient) -> RequestsRead:
+    """Return what the reviews of the current version ask for, each request with a passage that is in its review."""
+    draft = context.state.paper.reviewed_draft
+    assert draft is not None
+    printed = expand_macros(draft, context.state)
+    reviews = tuple(
+        (context.folder.root / one.stored).read_text(encoding="utf-8") for one in context.state.paper.reviews
+    )
+    inputs = ReviewerRequestsInputs(title=printed.title, abstract=printed.abstract, reviews=reviews)
+    kept: list[FoundRequest] = []
+    complaints: tuple[str, ...] = ()
+    try:
+        for _ in range(MAX_ABLATION_PLAN_CALLS):
+            asked = inputs.model_copy(update={"complaints": complaints})
+            answer = await client.ask(roles.REVIEWER_REQUESTS, asked)
+            faults = [_find_request_fault(one, reviews) for one in answer.requests]
+            kept = [one for one, fault in zip(answer.requests, faults, strict=True) if not fault]
+            complaints = tuple(filter(None, faults))
+            if not complaints:
+                break
+    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
+        complaints = (*complaints, f"the model gave no usable answer: {error}")
+    return RequestsRead(
+        requests=tuple(ReviewerRequest(id=f"R{at}", **dict(one)) for at, one in enumerate(kept, 1)), dropped=complaints
+    )
+
+
+def _find_request_fault(one: FoundRequest, reviews: Sequence[str]) -> str:
+    """Return why a request cannot be used; empty if its passage is in its review."""
+    if one.review > len(reviews):
+        return f"{one.request!r}: there is no review {one.review}, only 1 to {len(reviews)}"
+    if not quote_is_in(one.quote, reviews[one.review - 1]):
+        return f"{one.request!r}: review {one.review} has no passage {one.quote!r}: copy one word for word"
+    return ""
+
+
+# --- the addendum -----------------------------------------------------------------------------------------------------
+
+
+async def register_addendum(context: RunContext, client: ModelClient) -> AddendumRegistered:
+    """Return what is measured for the requests, and why nothing is measured for the others."""
+    state = context.state
+    found = state.paper.requests.requests if state.paper.requests is not None else ()
+    asked = tuple(one for one in found if one.kind in MEASURABLE_KINDS)
+    plan, why = AddendumPlan(measures=()), state.limit_reason or LEFT_OUT_REASON
+    if asked and state.limit_reason is None and state.paper.reviewed_draft is not None:
+        base = await build_review_inputs(context, state.paper.reviewed_draft, MAX_ADDED_ARMS)
+        lock = state.search.current_lock
+        inputs = AddendumInputs(**dict(base), requests=asked, seeds=len(lock.seeds) if lock is not None else 0)
+        try:
+            for _ in range(MAX_ABLATION_PLAN_CALLS):
+                plan = await client.ask(roles.ADDENDUM, inputs)
+                if not (complaints := tuple(_list_plan_faults(context, plan, inputs.trials))):
+                    break
+                inputs = inputs.model_copy(update={"complaints": complaints})
+        except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
+            why = f"the model gave no usable plan: {error}"
+    return _build_addendum(context, plan, {one.id: why for one in asked})
+
+
+def _list_plan_faults(context: RunContext, plan: AddendumPlan, trials: Sequence[AblationResult]) -> Iterator[str]:
+    """Yield why parts of a plan cannot be used, one line each."""
+    others = [one.ablation for one in trials if one.outcome == "measured"]
+    for one in plan.measures:
+        if one.ablation is not None:
+            if fault := find_ablation_fault(one.ablation, context.plan, others):
+                yield f"{one.request}: {fault}"
+            if not one.estimates:
+                yield f"{one.request}: give at least one estimate that reads the arm {one.ablation.name!r}"
+            others.append(one.ablation)
+        if one.seeds and context.state.search.current_lock is None:
+            yield f"{one.request}: {NO_LOCK_REASON}"
+    estimates = [each for one in plan.measures for each in _name_estimates(context.state, one)]
+    for name, fault in _find_estimate_faults(context, plan, estimates).items():
+        yield f"estimate {name!r}: {fault}"
+
+
+def _find_estimate_faults(
+    context: RunContext, plan: AddendumPlan, estimates: Sequence[AddendumEstimate]
+) -> dict[str, str]:
+    arms = {arm: one.ablation.part for one in collect_ablation_results(context.state) for arm in one.arms}
+    arms |= {one.ablation.name: one.ablation.part for one in plan.measures if one.ablation is not None}
+    known = {one.name for one in context.plan.arms}
+    return find_addendum_faults(estimates, context.plan, {arm: part for arm, part in arms.items() if arm not in known})
+
+
+def _build_addendum(context: RunContext, plan: AddendumPlan, refused: dict[str, str]) -> AddendumRegistered:
+    """Return the usable part of a plan, as far as time and budget have room; `refused` has a reason for each request,
+    which is dropped if something is measured for it."""
+    state, lock = context.state, context.state.search.current_lock
+    others = [one.ablation for one in collect_ablation_results(state) if one.outcome == "measured"]
+    items: list[AddendumItem] = []
+    estimates: list[AddendumEstimate] = []
+    seeds, arms, asked = 0, 0, set(refused)
+    for one in plan.measures:
+        if one.request not in asked:
+            continue
+        done = False
+        refused[one.request] = one.reason.strip() or refused.get(one.request, LEFT_OUT_REASON)
+        if one.ablation is not None:
+            why = find_ablation_fault(one.ablation, context.plan, others)
+            why = why or ("" if arms < MAX_ADDED_ARMS else f"an addendum has at most {MAX_ADDED_ARMS} arms")
+            why = why or explain_no_room(context, arms + 1, seeds)
+            items.append(AddendumItem(request=one.request, ablation=one.ablation, refused=why))
+            others.append(one.ablation)
+            done, arms = not why, arms + (not why)
+            refused[one.request] = why or refused[one.request]
+        if one.seeds and seeds:
+            refused[one.request] = "the further seeds for another request answer it too"
+        elif one.seeds:
+            wanted = min(one.seeds, MAX_ADDED_SEEDS) if lock is not None else 0
+            rooms = ((count, explain_no_room(context, arms, count)) for count in range(wanted, 0, -1))
+            seeds, why = next(((count, "") for count, why in rooms if not why), (0, ""))
+            why = why or (NO_LOCK_REASON if lock is None else explain_no_room(context, arms, 1))
+            done, refused[one.request] = done or seeds > 0, refused[one.request] if seeds else why
+            estimates += _list_seed_estimates(state, one.request) if seeds else ()
+        if done or (one.ablation is None and one.estimates):
+            estimates += _name_estimates(state, one)
+            del refused[one.request]
+    faults = _find_estimate_faults(context, plan, estimates)
+    return AddendumRegistered(
+        version=state.paper.version,
+        plan=state.search.plan_hash,
+        items=tuple(items),
+        seeds=_choose_seeds(state, seeds),
+        estimates=tuple(one for one in estimates if one.name not in faults),
+        refused=refused,
+        seen=describe_seen_results(state),
+    )
+
+
+def _choose_seeds(state: RunState, number: int) -> tuple[int, ...]:
+    """Return the next seeds that no execution of the reported node had."""
+    used = [one.seed for one in find_replicates(state, find_winner(state) or "")]
+    lock = state.search.current_lock
+    first = max([*used, *(lock.seeds if lock is not None else ())], default=0) + 1
+    return tuple(range(first, first + number))
+
+
+def _name_estimates(state: RunState, one: PlannedMeasure) -> Iterator[AddendumEstimate]:
+    """Yield the estimates of a request, under names that no other version of the paper has."""
+    for each in one.estimates:
+        yield _make_estimate(state, one.request, each)
+
+
+def _make_estimate(
+    state: RunState, request: str, one: EstimateRequest, seeds: SeedSet = "registered"
+) -> AddendumEstimate:
+    name = f"v{state.paper.version}-{request.lower()}-{one.name}"[:40].rstrip("-")
+    return AddendumEstimate(**dict(one.model_copy(update={"name": name})), request=request, seeds=seeds)
+
+
+def _list_seed_estimates(state: RunState, request: str) -> Iterator[AddendumEstimate]:
+    """Yield every registered effect on the added seeds alone, and on all seeds."""
+    plan = state.search.data_plan
+    every = plan.hypotheses if plan is not None else ()
+    for at, one in enumerate([one for one in every if one.confirmatory] or every, 1):
+        for number, effect in enumerate(one.effects, 1):
+            for seeds, words in (("added", "the added seeds alone"), ("all", "all seeds")):
+                asked = EstimateRequest(
+                    name=f"{seeds}-{at}-{number}",
+                    estimand=effect.estimand,
+                    metric=effect.metric,
+                    purpose=f"{one.name}, on {words}",
+                )
+                yield _make_estimate(state, request, asked, "added" if seeds == "added" else "all")

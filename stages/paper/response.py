@@ -1,0 +1,226 @@
+"""Write the response to the reviewers and the list of changes, next to the new version of the paper.
+
+For each request: its passage, what was done, the registered values, where the paper has it, or why nothing was done.
+The program writes everything but a few words of a model, which have no numbers, so every number is a value of the
+record or in a passage that was looked up. `response.tex` marks the changed words of the text, since the macros in the
+sources hide them from line-based tools; `changes.diff` has the same as a unified diff.
+
+Limits: whether the words answer the request is not checked.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher, unified_diff
+from pathlib import Path
+from typing import NamedTuple
+
+from labwright.models import roles
+from labwright.models.client import ModelClient
+from labwright.models.roles.revision import RequestOutcome, RespondInputs, WrittenAnswer
+from labwright.record.claims.requested_estimates import find_equal_difference
+from labwright.record.events.paper_events import ReviewersAnswered
+from labwright.record.run_folder import create_draft_folder, hash_file, write_file
+from labwright.record.schema.paper import PaperDraft, Section
+from labwright.record.schema.revision import AddendumEstimate, RequestAnswer
+from labwright.record.untrusted_files import remove_tree
+from labwright.review.evidence import tex_runner
+from labwright.review.judge.quotes import quote_is_in
+from labwright.stages.paper.draft_versions import build_paper_context
+from labwright.stages.paper.figure_review import expand_macros
+from labwright.stages.paper.latex import PrintableCharacters, escape, render_template
+from labwright.stages.paper.paper_context import PaperContext
+from labwright.stages.paper.request_outcomes import find_addendum, list_outcomes
+from labwright.stages.run_context import RunContext, run_once
+
+COMMON_STYLE = "scientist-paper.sty"
+"""The style for every paper, next to the response; it declares the characters that TeX lacks."""
+NO_ANSWER = "the model gave no usable answer"
+
+
+class TextChange(NamedTuple):
+    """A paragraph that differs, as readers see it: words with their mark (' ' kept, '-' removed, '+' added)."""
+
+    section: str
+    words: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        parts = {"-": "[removed: {}]", "+": "[added: {}]", " ": "{}"}
+        return f"{self.section}: " + " ".join(parts[mark].format(text) for mark, text in self.words)
+
+
+async def respond(context: RunContext) -> None:
+    """Record the response to the reviewers of the current version, with its files."""
+
+    async def work(client: ModelClient) -> None:
+        if context.state.paper.answered is not None:
+            return
+        material = build_paper_context(context, client.decision)
+        outcomes = _list_outcomes(material)
+        before, after = read_versions(material)
+        given = await client.ask_or_none(
+            roles.RESPOND,
+            RespondInputs(draft=after, outcomes=outcomes, changes=tuple(map(str, list_changes(before, after)))),
+            instead="the response has only what the record says",
+        )
+        answers = {one.request: one for one in given.answers} if given is not None else {}
+        event = ReviewersAnswered(
+            answers=tuple(_check_answer(one.request.id, answers.get(one.request.id), after) for one in outcomes),
+            why="" if given is not None else NO_ANSWER,
+        )
+        files = await _write_files(context, material, event)
+        context.recorder.append(event.model_copy(update={"files": files}))
+
+    await run_once(context, context.state.paper.format_task("respond"), work)
+
+
+def _check_answer(request: str, one: WrittenAnswer | None, paper: PaperDraft) -> RequestAnswer:
+    """Return the answer to a request; a passage that no part of the paper has is dropped."""
+    if one is None:
+        return RequestAnswer(request=request)
+    parts = {"abstract": paper.abstract, **{each.title: each.body for each in paper.sections}}
+    section = next((name for name, text in parts.items() if one.quote and quote_is_in(one.quote, text)), "")
+    return RequestAnswer(request=request, answer=one.answer, quote=one.quote if section else "", section=section)
+
+
+async def _write_files(context: RunContext, material: PaperContext, event: ReviewersAnswered) -> dict[str, str]:
+    """Write the response and the changes; return the files in the run with their hashes. Without TeX, there is no
+    PDF."""
+    folder, root = context.folder.paper_folder, context.folder.root
+    texts = render_response(material, event)
+    for name, text in texts.items():
+        write_file(folder / name, text)
+    paths = [folder / name for name in texts]
+    work = create_draft_folder(folder / "response")
+    try:
+        (work / "response.tex").write_text(texts["response.tex"], encoding="utf-8")
+        shutil.copyfile(material.template.styles[COMMON_STYLE], work / COMMON_STYLE)
+        ran = await tex_runner.run_latexmk("response", work, timeout=context.paper.timeout)
+        if ran.code == 0 and (made := work / "response.pdf").is_file():
+            write_file(folder / "response.pdf", made.read_bytes())
+            paths.append(folder / "response.pdf")
+    except tex_runner.TexMissing:
+        pass
+    finally:
+        remove_tree(work, ignore_errors=True)
+    return {str(Path(path).relative_to(root)): hash_file(path) for path in paths}
+
+
+def render_response(material: PaperContext, event: ReviewersAnswered) -> dict[str, str]:
+    """Return the files of the response by name, without PDF; they follow from the record and the model's words."""
+    state = material.state
+    before, after = read_versions(material)
+    outcomes, changes = _list_outcomes(material), list_changes(before, after)
+    answers = {one.request: one for one in event.answers}
+    rows = [
+        {
+            "request": one.request,
+            "review": state.paper.reviews[one.request.review - 1].name,
+            "outcome": one.outcome,
+            "lines": one.values,
+            "answer": answers.get(one.request.id, RequestAnswer(request=one.request.id)),
+        }
+        for one in outcomes
+    ]
+    values = {
+        "title": after.title,
+        "version": state.paper.version,
+        "rows": rows,
+        "addendum": find_addendum(state),
+        "dropped": state.paper.requests.dropped if state.paper.requests is not None else (),
+        "changes": changes,
+        "why": event.why,
+    }
+    characters = PrintableCharacters.from_styles([material.template.styles[COMMON_STYLE]])
+    old, new = (list(_list_lines(one)) for one in (before, after))
+    diff = unified_diff(old, new, "reviewed version", f"version {state.paper.version}", n=1, lineterm="")
+    return {
+        "response.md": render_template("response.md.jinja", values) + "\n",
+        "response.tex": characters.replace_unprintable(
+            render_template("response.tex.jinja", values | {"escape": escape}) + "\n"
+        ),
+        "changes.diff": "\n".join(diff) + "\n",
+    }
+
+
+def _list_outcomes(material: PaperContext) -> tuple[RequestOutcome, ...]:
+    """Return each request with what the record has for it, and the values of its registered estimates."""
+    found = list_outcomes(material.state)
+    return tuple(one.model_copy(update={"values": tuple(_list_values(material, one))}) for one in found)
+
+
+def _list_values(material: PaperContext, outcome: RequestOutcome) -> Iterator[str]:
+    """Yield the registered estimates of a request, one line each."""
+    asked = {one.name for one in _list_registered(material, outcome.request.id)}
+    lines = {line.key: line for line in (*material.estimate_lines, *material.comparisons)}
+    for one in material.estimates:
+        if one.request.name in asked:
+            equal = find_equal_difference(one, material.claims.differences)  # as the paper prints it
+            line = lines[one.key if equal is None else equal.key]
+            purpose = f"{one.request.purpose.rstrip('.')} ({line.note.rpartition('(')[2].rstrip(')')})"
+            interval = f", 95% interval {line.forms['ci']}" if "ci" in line.forms else ""
+            purpose = purpose[:1].upper() + purpose[1:]
+            yield f"{purpose}. {line.subject}: {line.forms.get('mean', 'no value')}{interval}."
+
+
+def _list_registered(material: PaperContext, request: str) -> list[AddendumEstimate]:
+    addendum = find_addendum(material.state)
+    return [one for one in (addendum.estimates if addendum is not None else ()) if one.request == request]
+
+
+# --- changes of the text ----------------------------------------------------------------------------------------------
+
+
+def read_versions(material: PaperContext) -> tuple[PaperDraft, PaperDraft]:
+    """Return the text that was reviewed and the new one, as readers see them."""
+    paper = material.state.paper
+    before, after = paper.reviewed_draft, paper.find_released_draft()
+    assert before is not None and after is not None
+
+    def read(draft: PaperDraft) -> PaperDraft:
+        def plain(text: str) -> str:
+            parts = (" ".join(expand_macros(part, material.evidence).split()) for part in text.split("\n\n"))
+            return "\n\n".join(filter(None, parts))
+
+        sections = tuple(Section(title=plain(one.title), body=plain(one.body)) for one in draft.sections)
+        return PaperDraft(title=plain(draft.title), abstract=plain(draft.abstract), sections=sections)
+
+    return read(before), read(after)
+
+
+def _list_lines(draft: PaperDraft) -> Iterator[str]:
+    """Yield the text in lines that a diff can compare: titles and paragraphs."""
+    yield draft.title
+    for title, body in (("Abstract", draft.abstract), *((one.title, one.body) for one in draft.sections)):
+        yield from ("", f"# {title}")
+        yield from body.split("\n\n")
+
+
+def list_changes(before: PaperDraft, after: PaperDraft) -> tuple[TextChange, ...]:
+    """Return the changed paragraphs in the order of the new text, removed sections last."""
+    old, new = _list_parts(before), _list_parts(after)
+    found: list[TextChange] = []
+    for name in (*new, *(name for name in old if name not in new)):
+        first, second = old.get(name, []), new.get(name, [])
+        for tag, a, b, c, d in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
+            if tag != "equal":
+                found.append(TextChange(name, _compare_words(" ".join(first[a:b]), " ".join(second[c:d]))))
+    return tuple(found)
+
+
+def _list_parts(draft: PaperDraft) -> dict[str, Sequence[str]]:
+    bodies = {"Title": draft.title, "Abstract": draft.abstract} | {one.title: one.body for one in draft.sections}
+    return {name: body.split("\n\n") for name, body in bodies.items()}
+
+
+def _compare_words(old: str, new: str) -> tuple[tuple[str, str], ...]:
+    """Return runs of words with their marks; long runs of equal words are shortened."""
+    first, second, found = old.split(), new.split(), list[tuple[str, str]]()
+    for tag, a, b, c, d in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
+        if tag == "equal":
+            same = first[a:b]
+            found.append((" ", " ".join(same if len(same) <= 24 else [*same[:10], "[...]", *same[-10:]])))
+        else:
+            found += [(mark, " ".join(words)) for mark, words in (("-", first[a:b]), ("+", second[c:d])) if words]
+    return tuple(found)
