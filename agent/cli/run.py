@@ -31,7 +31,7 @@ from labwright.agent.environment import max_cell_resources
 from labwright.agent.plan_files import check_plan, read_plan, read_review
 from labwright.agent.repository_setup import check_code, check_planner
 from labwright.agent.run import resume_run, rewrite_paper, start_study
-from labwright.agent.settings import EFFORTS, KEY_ALIASES, compose_settings, override_settings
+from labwright.agent.settings import EFFORTS, KEY_ALIASES, Settings, compose_settings, override_settings
 from labwright.agent.space_file import add_space_from_file, merge_space
 from labwright.inspector.tail import find_process
 from labwright.inspector.tracking.sync import choose_tracker
