@@ -44,11 +44,16 @@ app = typer.Typer(
 )
 
 queue = typer.Typer(help="Add ideas to a campaign or list them.")
+cluster = typer.Typer(help="Run a command on a cluster.")
 app.add_typer(queue, name="queue")
+<<<<<<< HEAD
 memory = typer.Typer(help="List or delete records of finished studies.")
 app.add_typer(memory, name="memory")
 idea = typer.Typer(help="Check an idea file.")
 app.add_typer(idea, name="idea")
+=======
+app.add_typer(cluster, name="cluster")
+>>>>>>> feb6984e (cluster: run a command from a SLURM login node)
 
 
 @app.callback(invoke_without_command=True)
@@ -486,3 +491,29 @@ class Export(CliCommand, to=app, work="agent.cli.export:export_run"):
     mlflow: Annotated[str | None, Option(metavar="DIR|URI", help="Export to MLflow (needs the extra mlflow).")] = None
     wandb: Annotated[Path | None, Option(metavar="DIR", help="Export to W&B, offline (needs the extra wandb).")] = None
     force: Annotated[bool, Option("--force", help="Overwrite existing files.")] = False
+
+
+class ClusterSlurm(
+    CliCommand,
+    to=cluster,
+    name="slurm",
+    work="agent.cli.slurm:run_on_slurm",
+    context_settings={"ignore_unknown_options": True},
+):
+    """Run a command from a login node on workers that SLURM starts. They leave the queue when it ends
+    (docs/hardware.md)."""
+
+    command: Annotated[
+        list[str], Argument(metavar="-- COMMAND...", help="A command of scientist, such as: run --idea idea.json.")
+    ]
+    nodes: Annotated[int, Option(min=1, help="Number of nodes.")] = 1
+    gpus: Annotated[int, Option(min=0, help="GPUs of each node.")] = 0
+    cpus: Annotated[int | None, Option(min=1, help="Processors of each node; default: the whole node.")] = None
+    time: Annotated[str, Option(metavar="D-HH:MM:SS", help="Time limit of the workers.")] = "24:00:00"
+    partition: Annotated[str, Option(help="Partition; default: the cluster's.")] = ""
+    sbatch: Annotated[
+        list[str], Option(metavar="OPTION", help="Further option of sbatch, such as --account=lab; may be repeated.")
+    ] = []  # noqa: RUF012  read by typer, never changed
+    address: Annotated[str, Option(metavar="IP", help="Address of this machine that nodes can reach.")] = ""
+    wait_hours: Annotated[float, Option(min=0.0001, help="Maximum time in the queue.")] = 24.0
+    log: Annotated[Path, Option(metavar="DIR", help="Folder for the logs of head and workers.")] = Path("runs/slurm")

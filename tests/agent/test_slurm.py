@@ -5,10 +5,13 @@ It was also tried on Debian's slurm 22.05 with two nodes on one machine (docs/ha
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from labwright.agent.cli import main, slurm
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "slurm" / "run.sbatch"
 NOTES = 'echo "$(basename "$0") $*" >>"$NOTED"\n'
@@ -117,3 +120,78 @@ def test_in_an_image_experiments_may_run_without_walls(job: Job) -> None:
     [inside] = job.called("apptainer")
     assert "--containall" in inside and " --nv " in inside and f"--bind {job.folder}/runs" in inside
     assert job.called("scientist") == ["run --idea ideas/a.json --runs runs --name mine --set sandbox.isolation=auto"]
+
+
+# --- from a login node ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def login(job: Job, monkeypatch: pytest.MonkeyPatch) -> Job:
+    """A login node with scripted commands of SLURM and Ray; `JOINED` nodes have joined."""
+    scripts = {
+        "sbatch": 'echo "7;here"\n',
+        "squeue": '[ -n "${QUEUED:-}" ] && echo "PENDING (Resources)"\nexit 0\n',
+        "scancel": "exit 0\n",
+        "ray": '[ "$1" = status ] && for n in $(seq 0 $JOINED); do echo " 1 node_$n"; done\n'
+        '[ "$1" = start ] && exec python3 -c "$SERVE" "$@"\nexit 0\n',
+    }
+    for name, body in scripts.items():
+        path = job.folder / "bin" / name
+        path.write_text(f"#!/bin/bash\n{NOTES}{body}")
+        path.chmod(0o755)
+    job.noted.write_text("")
+    serve = "import socket, sys, time\nport = sys.argv[-1].removeprefix('--port=')\n"
+    monkeypatch.setenv("SERVE", f"{serve}held = socket.create_server(('127.0.0.1', int(port)))\ntime.sleep(60)\n")
+    monkeypatch.setenv("PATH", f"{job.folder / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("NOTED", str(job.noted))
+    monkeypatch.setenv("JOINED", "2")
+    monkeypatch.setattr(slurm, "RAY", job.folder / "bin" / "ray")
+    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.05)
+    monkeypatch.chdir(job.folder)
+    return job
+
+
+WORDS = ("cluster", "slurm", "--nodes", "2", "--gpus", "1", "--address", "127.0.0.1")
+
+
+def test_a_command_runs_on_workers_that_are_released(login: Job, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--partition", "gpu", "--sbatch", "--account=lab", "--", "run", "--idea", "none.json"]) == 2
+    assert "cannot read the idea file none.json" in capfd.readouterr().err, "the command ran, and its exit code is kept"
+    [submitted] = login.called("sbatch")
+    assert "--array=1-2" in submitted and "--requeue" in submitted and "--gpus-per-node=1" in submitted
+    assert "--partition=gpu --account=lab" in submitted and login.called("scancel") == ["7"]
+    worker, token = login.folder / "runs/slurm/worker.sh", login.folder / "runs/slurm/ray_token"
+    [head] = [one for one in login.called("ray") if one.startswith("start --head")]
+    port = head.rpartition("--port=")[2]
+    assert f"--address=127.0.0.1:{port}" in worker.read_text() and token.stat().st_mode & 0o077 == 0
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", int(port)), timeout=1)
+
+
+def test_what_waits_and_what_ended_is_said(
+    login: Job, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOINED", "1")
+    assert main([*WORDS, "--", "run", "--idea", "none.json"]) == 2
+    assert "the jobs of the workers ended before they joined" in capfd.readouterr().err
+    monkeypatch.setenv("QUEUED", "1")
+    assert main([*WORDS, "--wait-hours", "0.0001", "--", "run", "--idea", "none.json"]) == 2
+    said = capfd.readouterr().err
+    assert "1 of 2 nodes joined; the queue: PENDING (Resources)" in said and "not all nodes joined within 0.0001 hours" in said
+    assert login.called("scancel") == ["7", "7"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("status", "r"), "'status' does not run on a cluster"),
+        (("run", "--ray", "auto"), "leave out --ray"),
+        (("run",), "sbatch is not on the PATH"),
+    ],
+)
+def test_what_cannot_run_on_slurm_is_one_line(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert main(["cluster", "slurm", "--", *words]) == 2
+    assert said in capsys.readouterr().err
