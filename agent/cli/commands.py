@@ -46,14 +46,11 @@ app = typer.Typer(
 queue = typer.Typer(help="Add ideas to a campaign or list them.")
 cluster = typer.Typer(help="Run a command on a cluster.")
 app.add_typer(queue, name="queue")
-<<<<<<< HEAD
 memory = typer.Typer(help="List or delete records of finished studies.")
 app.add_typer(memory, name="memory")
 idea = typer.Typer(help="Check an idea file.")
 app.add_typer(idea, name="idea")
-=======
 app.add_typer(cluster, name="cluster")
->>>>>>> feb6984e (cluster: run a command from a SLURM login node)
 
 
 @app.callback(invoke_without_command=True)

@@ -25,7 +25,6 @@ from pathlib import Path
 from labwright.agent.cli.commands import ClusterSlurm
 from labwright.agent.cli.errors import INTERRUPTED, print_to_stderr
 from labwright.record.errors import UsageError
-from labwright.sandbox.cluster.machines import end_by_signal
 
 START_SECONDS, POLL_SECONDS, COMMAND_SECONDS = 60.0, 5.0, 60.0
 """Time limit of the head's start, interval between looks at the queue, and time limit of a SLURM command."""
@@ -56,7 +55,7 @@ def run_on_slurm(args: ClusterSlurm) -> int:
     folder = args.log.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     environment = prepare_environment(folder)
-    signal.signal(signal.SIGTERM, end_by_signal)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # in order, so that head and workers end
     address = f"{args.address or find_address()}:{find_free_port()}"
     with start_head(address, environment, folder / "head.log"), submit_workers(args, address, folder) as job:
         wait_for_workers(address, environment, job, args.nodes, args.wait_hours * 3600)

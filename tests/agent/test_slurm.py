@@ -177,7 +177,10 @@ def test_what_waits_and_what_ended_is_said(
     monkeypatch.setenv("QUEUED", "1")
     assert main([*WORDS, "--wait-hours", "0.0001", "--", "run", "--idea", "none.json"]) == 2
     said = capfd.readouterr().err
-    assert "1 of 2 nodes joined; the queue: PENDING (Resources)" in said and "not all nodes joined within 0.0001 hours" in said
+    assert (
+        "1 of 2 nodes joined; the queue: PENDING (Resources)" in said
+        and "not all nodes joined within 0.0001 hours" in said
+    )
     assert login.called("scancel") == ["7", "7"]
 
 
