@@ -1,4 +1,4 @@
-"""Alerts about a run, sent to a webhook and a command on finish, pause, failure and limits.
+"""Alerts about a run, sent to a webhook, to ntfy and to a command on finish, pause, failure and limits.
 
 Each alert is sent from its own thread within `TIMEOUT_SECONDS`; failed deliveries are logged and never stop a run. At
 its end, a run waits up to `TIMEOUT_SECONDS` for its last alerts.
@@ -15,6 +15,7 @@ import threading
 import time
 import urllib.request
 from dataclasses import dataclass, field
+from email.header import Header
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -51,6 +52,9 @@ class AlertSettings(FrozenModel):
         default="",
         description="URL to which each alert is posted as JSON, or $NAME (an environment variable); empty: none",
     )
+    ntfy: str = Field(
+        default="", description="address of a topic of ntfy, such as https://ntfy.sh/TOPIC, or $NAME; empty: none"
+    )
     command: tuple[str, ...] = Field(
         default=(),
         description=(
@@ -61,7 +65,7 @@ class AlertSettings(FrozenModel):
         default=get_args(Occasion), description="occasions for an alert: finish, pause (and recovery), failure, budget"
     )
 
-    @field_validator("webhook")
+    @field_validator("webhook", "ntfy")
     @classmethod
     def check_address(cls, given: str) -> str:
         if given and not given.startswith(("http://", "https://", "$")):
@@ -95,7 +99,9 @@ class Alerts:
 
     def send(self, occasion: Occasion, text: str, state: RunState) -> None:
         """Send an alert in the background, if its occasion is configured."""
-        if occasion not in self.settings.on or not (self.settings.webhook or self.settings.command):
+        if occasion not in self.settings.on or not (
+            self.settings.webhook or self.settings.ntfy or self.settings.command
+        ):
             return
         title = state.started.idea.title if state.started else ""
         alert = Alert(occasion=occasion, text=text, run=str(self.run.absolute()), title=title)
@@ -122,17 +128,25 @@ def classify_event(event: Event) -> Occasion | None:
 
 
 def deliver(alert: Alert, settings: AlertSettings) -> None:
-    """Send an alert to the webhook and the command. Never raises."""
+    """Send an alert to the webhook, to ntfy and to the command. Never raises."""
 
-    def post() -> None:
-        address = settings.webhook
+    def post(address: str, data: str, headers: dict[str, str]) -> None:
         if address.startswith("$"):
             address = os.environ[address.strip("${}")]
-        request = urllib.request.Request(
-            address, data=alert.model_dump_json().encode(), headers={"Content-Type": "application/json"}, method="POST"
-        )
+        request = urllib.request.Request(address, data=data.encode(), headers=headers, method="POST")
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
             answer.read(1)
+
+    def post_json() -> None:
+        post(settings.webhook, alert.model_dump_json(), {"Content-Type": "application/json"})
+
+    def post_to_ntfy() -> None:
+        title = " ".join(f"scientist: {alert.title or Path(alert.run).name}".split())
+        title = title if title.isascii() else Header(title, "utf-8", maxlinelen=1000).encode()  # as ntfy reads it
+        priority = "high" if alert.occasion == "failure" else "default"
+        post(
+            settings.ntfy, f"{alert.text}\n{alert.run}", {"Title": title, "Priority": priority, "Tags": alert.occasion}
+        )
 
     def run() -> None:
         variables = {f"SCIENTIST_ALERT_{name.upper()}": value for name, value in alert.model_dump().items()}
@@ -146,7 +160,12 @@ def deliver(alert: Alert, settings: AlertSettings) -> None:
             stderr=subprocess.DEVNULL,
         )
 
-    for way, wanted, send in (("webhook", settings.webhook, post), ("command", settings.command, run)):
+    ways = (
+        ("webhook", settings.webhook, post_json),
+        ("ntfy", settings.ntfy, post_to_ntfy),
+        ("command", settings.command, run),
+    )
+    for way, wanted, send in ways:
         try:
             if wanted:
                 send()

@@ -33,7 +33,9 @@ def hook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
     class Hook(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            text = self.rfile.read(int(self.headers["content-length"])).decode()
+            is_json = self.headers["content-type"] == "application/json"
+            body = json.loads(text) if is_json else {"body": text, **self.headers}
             if self.path == "/slow":
                 time.sleep(100.0)
             taken.append(body)
@@ -73,6 +75,16 @@ def test_a_webhook_is_sent_what_happened(hook: tuple[str, list[dict[str, Any]]],
     assert {one["occasion"] for one in taken} == {"pause", "finish"}
     assert all(one["run"] == str(tmp_path / "run") for one in taken)
     assert any("the quota is used up" in one["text"] for one in taken)
+
+
+def test_a_message_reaches_a_topic_of_ntfy(hook: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
+    address, taken = hook
+    alerts = Alerts(AlertSettings(ntfy=f"{address}/my-topic"), tmp_path / "run")
+    alerts(ProcessEnded(exit_code=1, reason="the disk is full"), RunState())
+    alerts.close()
+    [message] = taken
+    assert "the disk is full" in message["body"] and str(tmp_path / "run") in message["body"]
+    assert (message["Title"], message["Priority"], message["Tags"]) == ("scientist: run", "high", "failure")
 
 
 def test_a_webhook_may_come_from_the_environment(
