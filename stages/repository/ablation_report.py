@@ -147,13 +147,13 @@ def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
         ran = next(
             (one.repair.argv for one in reversed(code.repairs) if one.kept and one.repair.argv), found.command.argv
         )
-        source = "user" if found.by == "person" else found.by
+        source, remark = ("user", ". The model's remark: ") if found.by == "person" else (found.by, ": ")
         yield f"\n## Command\n\n    {format_command_line(ran)}\n"
         yield (
             f"Named by the {source}"
             if ran == found.command.argv
             else f"Replaces `{format_command_line(found.command.argv)}`, named by the {source}, which does not run"
-        ) + (f": {found.why}{'.' * (not found.why.endswith('.'))}" if found.why else ".")
+        ) + (f"{remark}{found.why}{'.' * (not found.why.endswith('.'))}" if found.why else ".")
         metric_source = "user" if is_given else "model" if found.by == "person" else found.by
         better = "higher" if found.command.direction == "max" else "lower"
         yield f"Metric `{found.command.metric}` ({better} is better), named by the {metric_source}."
