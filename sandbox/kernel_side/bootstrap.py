@@ -142,15 +142,15 @@ class ZygoteProcess:
         for _, write in pipes.values():
             os.close(write)
         answer, until = b"", float("inf")
-        outputs = {read: OutputStream(name, send) for name, (read, _) in pipes.items()}
+        outputs, sender = {read: name for name, (read, _) in pipes.items()}, OutputSender(send)
         with selectors.DefaultSelector() as selector:
             for descriptor in (*outputs, self._socket.fileno()):
                 selector.register(descriptor, selectors.EVENT_READ)
             while selector.get_map() and time.monotonic() < until:
-                for key, _ in selector.select(_SEND_SECONDS):
+                for key, _ in sorted(selector.select(_SEND_SECONDS), key=lambda one: one[0].fd):  # stdout before stderr
                     piece = os.read(key.fd, 65536)
                     if key.fd in outputs:
-                        outputs[key.fd].add(piece)
+                        sender.add(outputs[key.fd], piece)
                     elif piece:
                         answer += piece
                     else:
@@ -158,10 +158,9 @@ class ZygoteProcess:
                     if not piece or (answer.endswith(b"\n") and key.fd not in outputs):
                         selector.unregister(key.fd)
                         until = time.monotonic() + _OUTPUT_WAIT_SECONDS if answer else until
-                for output in outputs.values():
-                    output.send_if_due()
-        for descriptor, output in outputs.items():
-            output.add(b"")
+                sender.send_if_due()
+        for descriptor, name in outputs.items():
+            sender.add(name, b"")
             os.close(descriptor)
         signal.signal(signal.SIGINT, before)
         return answer.decode()
@@ -192,25 +191,34 @@ def _list_children() -> list[int]:
         return [int(pid) for pid in file.read().split()]
 
 
-class OutputStream:
-    """Sends chunks of UTF-8 on: at once if they are large, otherwise a few times per second."""
+class OutputSender:
+    """Sends chunks of UTF-8 on in the order in which they came: at once if they are large, otherwise a few times per
+    second."""
 
-    def __init__(self, name: str, send: Callable[[str, str], None]) -> None:
-        self._name, self._send = name, send
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._waiting, self._last = "", 0.0
+    def __init__(self, send: Callable[[str, str], None]) -> None:
+        self._send, self._last = send, 0.0
+        self._decoders = {
+            name: codecs.getincrementaldecoder("utf-8")(errors="replace") for name in ("stdout", "stderr")
+        }
+        self._waiting: list[tuple[str, str]] = []
+        """Streams and their output; neighbours differ in their stream."""
 
-    def add(self, piece: bytes) -> None:
-        """Add a chunk; an empty one is the last."""
-        self._waiting += self._decoder.decode(piece, final=not piece)
-        if not piece or len(self._waiting) >= _MAX_PIECE_CHARS:
+    def add(self, name: str, piece: bytes) -> None:
+        """Add a chunk of a stream; an empty one is its last."""
+        text = self._decoders[name].decode(piece, final=not piece)
+        if text and self._waiting and self._waiting[-1][0] == name:
+            self._waiting[-1] = name, self._waiting[-1][1] + text
+        elif text:
+            self._waiting.append((name, text))
+        if not piece or (text and len(self._waiting[-1][1]) >= _MAX_PIECE_CHARS):
             self._last = 0.0
             self.send_if_due()
 
     def send_if_due(self) -> None:
         if self._waiting and time.monotonic() - self._last >= _SEND_SECONDS:
-            self._send(self._name, self._waiting)
-            self._waiting, self._last = "", time.monotonic()
+            for name, text in self._waiting:
+                self._send(name, text)
+            self._waiting, self._last = [], time.monotonic()
 
 
 if __name__ == "__main__":

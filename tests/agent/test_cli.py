@@ -163,6 +163,7 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert set(found) == {
         "run",
         "title",
+        "memory",
         "model",
         "seed",
         "condition",

@@ -245,16 +245,6 @@ def test_exec_serves_own_data(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert "does not exist or cannot be opened" in refused(capsys, "exec", "try.py", "--data", "drawn=gone")
 
 
-def test_the_offline_model_says_that_it_cannot_plan_with_own_data(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    idea = str(Path(__file__).parents[2] / "examples" / "ideas" / "label_noise_calibration.json")
-    assert main(["run", "--idea", idea, "--data", f"fields=fields.csv,{OPTIONS}"]) == 2
-    err = capsys.readouterr().err
-    assert "not one with your data (fields): choose another model with --model" in err and err.count("\n") == 1
-    assert not (place / "runs").exists()
-
-
 def test_sources_hold_bundled_and_own(place: Path) -> None:
     settings = compose_settings(flags={"data": "fields=not-there.csv,target=good"}, environment={})
     assert {"iris", "fields"} <= set(list_sources(settings)), "naming reads nothing"
