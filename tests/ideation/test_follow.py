@@ -128,8 +128,9 @@ def test_a_finished_run_is_followed_offline(
 
 
 def test_a_run_that_leaves_nothing_is_not_followed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     state = read_state(recorded_run())
     empty = replace(state, search=replace(state.search, data_plan=None))
 

@@ -18,6 +18,7 @@ STUDY: tuple[str, ...] = (
     "figures",
     "ablation_plan",
     "missing_ablations",
+    "addendum",
     "outline",
     "write",
     "reflect",
