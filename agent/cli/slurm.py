@@ -27,7 +27,8 @@ from labwright.agent.cli.errors import INTERRUPTED, print_to_stderr
 from labwright.record.errors import UsageError
 
 START_SECONDS, POLL_SECONDS, COMMAND_SECONDS = 60.0, 5.0, 60.0
-"""Time limit of the head's start, interval between looks at the queue, and time limit of a SLURM command."""
+"""Time limit of the head's start, interval between looks at the queue, and time limit of a command of SLURM or Ray, in
+seconds."""
 RAY = Path(sys.executable).with_name("ray")
 SUBCOMMANDS = ("run", "resume", "campaign")
 """Commands that accept --ray."""
@@ -57,7 +58,10 @@ def run_on_slurm(args: ClusterSlurm) -> int:
     environment = prepare_environment(folder)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # in order, so that head and workers end
     address = f"{args.address or find_address()}:{find_free_port()}"
-    with start_head(address, environment, folder / "head.log"), submit_workers(args, address, folder) as job:
+    with (
+        start_head(address, environment, folder / "head.log"),
+        submit_workers(args, address, environment, folder) as job,
+    ):
         wait_for_workers(address, environment, job, args.nodes, args.wait_hours * 3600)
         print_to_stderr(f"{args.nodes} nodes joined at {address}; logs of the workers are in {folder}")
         return run_command([*words, "--ray", address], environment)
@@ -115,7 +119,7 @@ def start_head(address: str, environment: Mapping[str, str], log: Path) -> Gener
 
 
 @contextmanager
-def submit_workers(args: ClusterSlurm, address: str, folder: Path) -> Generator[str]:
+def submit_workers(args: ClusterSlurm, address: str, environment: Mapping[str, str], folder: Path) -> Generator[str]:
     """Submit an array with a worker on each node, and cancel it at the end. Raises `UsageError`."""
     script = folder / "worker.sh"
     script.write_text(WORKER.format(ray=RAY, address=address), encoding="utf-8")
@@ -124,33 +128,29 @@ def submit_workers(args: ClusterSlurm, address: str, folder: Path) -> Generator[
     words += ["--exclusive"] if args.cpus is None else [f"--cpus-per-task={args.cpus}"]
     words += [f"--gpus-per-node={args.gpus}"] if args.gpus else []
     words += [f"--partition={args.partition}"] if args.partition else []
-    job = call_slurm([*words, *args.sbatch, str(script)], prepare_environment(folder)).partition(";")[0]
+    job = read_output([*words, *args.sbatch, str(script)], environment).partition(";")[0]
     try:
         yield job
     finally:
         with suppress(UsageError):
-            call_slurm(["scancel", job])
+            read_output(["scancel", job], environment)
 
 
 def wait_for_workers(address: str, environment: Mapping[str, str], job: str, nodes: int, seconds: float) -> None:
     """Wait until all nodes have joined; say why they wait. Raises `UsageError` when the time is over or the job is."""
     end, said = time.monotonic() + seconds, ""
     while True:
-        status = subprocess.run(
-            [str(RAY), "status", "--address", address],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
-        joined = status.stdout.count(" node_") - 1  # without the head
+        joined = 0
+        with suppress(UsageError):  # the head may be too busy to answer
+            status = read_output([str(RAY), "status", "--address", address], environment)
+            joined = max(0, status.count(" node_") - 1)  # without the head
         if joined >= nodes:
             return
-        queued = call_slurm(["squeue", "--noheader", "--array", f"--jobs={job}", "--format=%T %R"]).splitlines()
+        words = ["squeue", "--noheader", "--array", f"--jobs={job}", "--format=%T %R"]
+        queued = read_output(words, environment).splitlines()
         if not queued:
             raise UsageError(f"the jobs of the workers ended before they joined: see the logs of job {job}")
-        news = f"{max(0, joined)} of {nodes} nodes joined; the queue: {'; '.join(dict.fromkeys(queued))}"
+        news = f"{joined} of {nodes} nodes joined; the queue: {'; '.join(dict.fromkeys(queued))}"
         if news != said:
             print_to_stderr(said := news)
         if time.monotonic() > end:
@@ -177,8 +177,8 @@ def run_command(words: Sequence[str], environment: Mapping[str, str]) -> int:
     return code if code >= 0 else INTERRUPTED
 
 
-def call_slurm(words: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """Return what a command of SLURM prints. Raises `UsageError` with its error in one line."""
+def read_output(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Return what a command of SLURM or Ray prints. Raises `UsageError` with its error in one line."""
     try:
         done = subprocess.run(
             words, env=environment, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
