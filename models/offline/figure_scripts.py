@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from labwright.models.offline import repository_study
+from labwright.models.offline import plain_study
 from labwright.models.offline.edits import compute_changes
 from labwright.models.offline.repairs import add_labels
 from labwright.models.offline.scripts import render_template
@@ -43,8 +43,8 @@ def answer_plot(inputs: PlotInputs) -> Plots:
 def answer_figures(inputs: FiguresInputs) -> FigureScript:
     """Return the final figures of the study, according to what was recorded."""
     plan = inputs.data_plan
-    if repository_study.is_plain_study(inputs):
-        return repository_study.write_plain_figure(inputs)
+    if plain_study.is_plain_study(inputs):
+        return plain_study.write_plain_figure(inputs)
     measured = {statistic.dataset for statistic in inputs.statistics}
     datasets = [use.name for use in plan.datasets if use.name in measured][:3] or [plan.datasets[0].name]
     every = list(_choose_figures(inputs, tuple(datasets)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from labwright.models.offline import repository_study
+from labwright.models.offline import plain_study
 from labwright.models.offline.label_noise import paper as label_noise
 from labwright.models.offline.outline import Outline
 from labwright.models.offline.study import find_study_by_idea
@@ -28,7 +28,7 @@ def answer_outline(inputs: OutlineInputs) -> PaperOutline:
     draft = write_draft(record)
     places = _assign_statements(record.statements, [section.title for section in draft.sections])
     sizes = [len(one.body) for one in draft.sections]
-    own = not repository_study.is_plain_study(record)
+    own = not plain_study.is_plain_study(record)
     return PaperOutline(
         title=draft.title,
         estimates=label_noise.request_estimates(record) if own else (),
@@ -103,7 +103,7 @@ def write_draft(inputs: WriteInputs) -> PaperDraft:
 
 def build_outline(inputs: WriteInputs) -> Outline:
     """Build the study's paper with the rank of each paragraph. Raises `CatalogueError` for an unknown idea."""
-    if repository_study.is_plain_study(inputs):
-        return repository_study.build_plain_outline(inputs)
+    if plain_study.is_plain_study(inputs):
+        return plain_study.build_plain_outline(inputs)
     find_study_by_idea(inputs.idea)
     return label_noise.build_label_noise_outline(inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from labwright.models.offline.repository_study import is_repository_study
+from labwright.models.offline.plain_study import is_repository_study
 from labwright.models.offline.study import find_study_by_idea
 from labwright.models.offline.study_plan import to_ablation
 from labwright.models.offline.table_study import is_table_study

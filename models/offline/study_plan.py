@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.repository_study import is_repository_study
+from labwright.models.offline.plain_study import is_repository_study
 from labwright.models.offline.study import AblationSpec, find_study_by_idea
 from labwright.models.offline.table_study import is_table_study, plan_table_ablations, plan_table_study
 from labwright.models.roles.study_plan import (

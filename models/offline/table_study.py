@@ -241,30 +241,21 @@ def _write(inputs: CodeInputs, title: str, plan: str, *, share: float = 1.0, abl
     is_classification = is_about_classes(inputs.data_plan)
     arms = [*inputs.data_plan.compared_arms]
     models = {arm: _express(arm, classification=is_classification) for arm in arms}
-    modules = {ESTIMATORS[arm].module for arm in arms}
     if ablated:
         method = inputs.data_plan.find_tuned_arm(ablated)
         old, new = ESTIMATORS[method].replacement
         whole = models[method]
         models[ablated] = whole.replace(old, new) if ablated == _name_ablation(method) else whole
-    classes = {expression.partition("(")[0]: arm for arm, expression in models.items() if arm in ESTIMATORS}
     experiment = render_template(
         "own_table/experiment.py.jinja",
         title=title,
         plan=textwrap.fill(plan, MAX_LINE_CHARACTERS),
-        imports=[
-            f"from sklearn.{module} import {', '.join(sorted(names))}"
-            for module in sorted(modules)
-            if (names := [one for one, arm in classes.items() if ESTIMATORS[arm].module == module])
-        ],
-        share=f'{{"{ablated}": 0.5}}' if ablated == HALF_THE_ROWS else share,
+        modules=sorted({ESTIMATORS[arm].module for arm in arms}),
+        share=share,
+        halved=[ablated] if ablated == HALF_THE_ROWS else [],
         models=models,
         classification=is_classification,
     )
-    if ablated == HALF_THE_ROWS:
-        experiment = experiment.replace(
-            "round(TRAINING_SHARE * count)", "round(TRAINING_SHARE.get(cell.arm, 1) * count)"
-        )
     return Scripts(experiment, write_table_plots(inputs.data_plan))
 
 
@@ -279,7 +270,8 @@ def is_about_classes(plan: DataPlan) -> bool:
 
 
 def _express(arm: str, *, classification: bool) -> str:
-    return ESTIMATORS[arm].classifier if classification else ESTIMATORS[arm].regressor
+    estimator = ESTIMATORS[arm]
+    return f"{estimator.module}.{estimator.classifier if classification else estimator.regressor}"
 
 
 # --- ablations --------------------------------------------------------------------------------------------------------

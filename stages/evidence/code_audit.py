@@ -8,6 +8,7 @@ from labwright.record.ablation_results import find_ablation
 from labwright.record.claims.estimates import find_ablation_nodes, find_winner
 from labwright.record.events.search_events import CodeRead, NodeSuspected
 from labwright.record.run_folder import read_source
+from labwright.record.schema.code_reading import CodeDoubt
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import HonestyFinding, Node
 from labwright.record.source_tree import select_code
@@ -77,14 +78,17 @@ async def _audit_node(context: RunContext, client: ModelClient, node: Node) -> N
             for one in found.confirmed
         )
         context.recorder.append(NodeSuspected(node=node.id, findings=findings))
-    context.recorder.append(
-        CodeRead(
-            node=node.id,
-            reader=client.get_model_name(CODE_READER),
-            decision=client.decision,
-            verdict=found.verdict,
-            doubts=found.doubts,
-            dropped=found.dropped,
-            second=found.second,
-        )
+    context.recorder.append(build_reading(node, client, found, found.doubts))
+
+
+def build_reading(node: Node, client: ModelClient, found: ReadCode, doubts: tuple[CodeDoubt, ...]) -> CodeRead:
+    """Return the event that a node's code was read, with the doubts to keep."""
+    return CodeRead(
+        node=node.id,
+        reader=client.get_model_name(CODE_READER),
+        decision=client.decision,
+        verdict=found.verdict,
+        doubts=doubts,
+        dropped=found.dropped,
+        second=found.second,
     )

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from labwright.models.author import WorkStopped
-from labwright.models.roles.code_audit import CODE_READER, CodeReaderInputs
+from labwright.models.roles.code_audit import CodeReaderInputs
 from labwright.models.roles.coder import CoderFact
 from labwright.models.roles.questions import (
     QUESTION_CONCLUSION,
@@ -45,7 +45,6 @@ from labwright.record.claims.question_results import (
     repeats_values,
 )
 from labwright.record.events.repository_events import QuestionAnswered, QuestionDesigned
-from labwright.record.events.search_events import CodeRead
 from labwright.record.reducers.run_state import RunState
 from labwright.record.repository_source import (
     OUTPUT_FOLDER,
@@ -66,6 +65,7 @@ from labwright.record.schema.repository import RepositoryCommand, format_command
 from labwright.record.schema.research_question import ExperimentDesign, ResearchQuestion
 from labwright.review.honesty.code_reading import number_lines, read_code, strip_comments
 from labwright.sandbox.repository.git_mirror import open_mirror
+from labwright.stages.evidence.code_audit import build_reading
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
 from labwright.stages.repository.authors import format_machine, let_author_work
@@ -271,17 +271,7 @@ class QuestionStudy:
         )
         found = await read_code(client, inputs, shown)
         if not any(one.node == node.id for one in self.state.search.code_readings):
-            self.context.recorder.append(
-                CodeRead(
-                    node=node.id,
-                    reader=client.get_model_name(CODE_READER),
-                    decision=client.decision,
-                    verdict=found.verdict,
-                    doubts=found.confirmed,
-                    dropped=found.dropped,
-                    second=found.second,
-                )
-            )
+            self.context.recorder.append(build_reading(node, client, found, found.confirmed))
         return found.confirmed
 
     def _describe_question(self, as_it_is: str) -> str:
