@@ -136,7 +136,7 @@ def list_experiment_nodes(state: RunState) -> list[Node]:
     return [one for one in state.nodes.values() if EXPERIMENT_ARM in one.arms] if state.kind == "question" else []
 
 
-def find_counting_node(state: RunState) -> Node | None:
+def find_deciding_node(state: RunState) -> Node | None:
     """Return the last run of the experiment that measured everything, without one on fresh seeds that gives the values
     of the first run again."""
     good = [one for one in list_experiment_nodes(state) if one.status == "good"]
@@ -147,7 +147,7 @@ def find_counting_node(state: RunState) -> Node | None:
 def find_question_results(state: RunState) -> QuestionResults | None:
     """Return the results of the experiment, those on fresh seeds if there are some; None if no run measured
     everything."""
-    designed, node = state.question.design, find_counting_node(state)
+    designed, node = state.question.design, find_deciding_node(state)
     return QuestionResults(state, node, designed.design) if designed is not None and node is not None else None
 
 

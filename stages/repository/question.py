@@ -38,7 +38,7 @@ from labwright.record.claims.question_results import (
     EXPERIMENT_ARM,
     UNMODIFIED_ARM,
     QuestionResults,
-    find_counting_node,
+    find_deciding_node,
     find_question_results,
     list_experiment_nodes,
     plan_fresh_seeds,
@@ -191,7 +191,7 @@ class QuestionStudy:
             self.context, "code", setup, ExperimentInputs(known=facts, surroundings=limits), ExperimentScript, check
         )
         tries = list_experiment_nodes(self.state)
-        return find_counting_node(self.state) or (tries[-1] if tries else None)
+        return find_deciding_node(self.state) or (tries[-1] if tries else None)
 
     async def _try(self, files: Mapping[str, str], design: ExperimentDesign) -> str:
         """Run an experiment, let its code be read, and run it on fresh seeds. Return why it is refused; empty if it is
@@ -430,8 +430,8 @@ def build_answer_files(state: RunState, folder: RunFolder) -> dict[str, str]:
     patched = mirror.replace_files(tree, {path: text for path, text in changed.items() if path != SCRIPT_FILE})
     files = {PATCH_FILE: mirror.build_diff(tree, patched), REPORT_FILE: "\n".join(_render_report(state)) + "\n"}
     if SCRIPT_FILE in changed:
-        counting = find_counting_node(state) or list_experiment_nodes(state)[-1]
-        program = parse_program(read_source(folder.get_source_path(counting.id)))
+        deciding = find_deciding_node(state) or list_experiment_nodes(state)[-1]
+        program = parse_program(read_source(folder.get_source_path(deciding.id)))
         wanted = program.results if program is not None else None
         seeds = f"export {FIRST_SEED}={wanted.first_seed} {SEEDS}={wanted.seeds}\n" if wanted is not None else ""
         files[SCRIPT_FILE] = seeds + changed[SCRIPT_FILE]
