@@ -24,16 +24,16 @@ from labwright.agent.repository_setup import open_mirror
 from labwright.agent.run import settings_to_yaml
 from labwright.agent.settings import Settings
 from labwright.record.branching import LogPrefix, copy_run, cut_log, hash_events
+from labwright.record.event_log import RecordError, parse_events, read_rows
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived, RunBranched
 from labwright.record.events.search_events import SealedTestScored
 from labwright.record.line_store import LogRow, write_rows
-from labwright.record.log_reader import RecordError, parse_events, read_rows
 from labwright.record.retention import find_deletions
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.sandbox.datasets import read_materialised
 from labwright.sandbox.isolation.interpreter import format_environment
-from labwright.stages.nodes.user_code import UserProgram, build_first_choice
+from labwright.stages.nodes.repository_program import UserProgram, build_first_choice
 from labwright.stages.paper import template
 
 

@@ -25,7 +25,7 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from labwright.agent.budget import check_budget
+from labwright.agent.forecast import check_budget
 from labwright.agent.run import settings_to_yaml
 from labwright.agent.settings import Settings, compose_settings, override_from_file, override_settings
 from labwright.record.campaign import (
@@ -56,20 +56,20 @@ from labwright.record.campaign import (
 )
 from labwright.record.claims.open_questions import list_surprises
 from labwright.record.errors import UsageError
+from labwright.record.event_log import RecordError, is_run, read_events, read_state
+from labwright.record.float_compare import parse_whole_number
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.llm_calls import read_exchanges
 from labwright.record.lock import acquire_lock
-from labwright.record.log_reader import RecordError, is_run, read_events, read_state
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import Cost
 from labwright.record.schema.idea import Idea, IdeaError, read_ideas
-from labwright.record.whole_numbers import parse_whole_number
 from labwright.search.design_forecast import CONFIRMATION_SHARE
 from labwright.search.replication import forecast_decision
 from labwright.search.settings import NUM_PLANNING_SEEDS
-from labwright.stages.ideation.idea_import import is_text_path, read_text
+from labwright.stages.ideation.idea_checks import is_text_path, read_text
 
 POLL_SECONDS = 0.2
 BACKOFF_SECONDS = 60.0

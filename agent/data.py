@@ -1,7 +1,7 @@
 """Find, read and check the data and pretrained models available to a run, as named by flags, configuration file and
 idea.
 
-Raises `DatasetError` (`sandbox.errors`) if a file or an option is invalid, before anything is created;
+Raises `DatasetError` (`sandbox.job`) if a file or an option is invalid, before anything is created;
 `PretrainedError` if a model's name is invalid or it cannot be downloaded.
 """
 

@@ -6,17 +6,22 @@ import contextlib
 import os
 import platform
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from labwright.agent.forecast import forecast_run
+from labwright.agent.settings import KEY_VARIABLES, Settings
+from labwright.models.roles import ROLES
+from labwright.models.settings import REVIEWING_ROLES, ModelSettings, find_family
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.machine import ComputeRate, Machine
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.data_plan import ResourceNeeds
-from labwright.sandbox.errors import GpuError
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds
 from labwright.sandbox.gpus import GpuDevice, open_gpu_leases, read_cuda_visible_devices
 from labwright.sandbox.isolation.bubblewrap import BUBBLEWRAP
 from labwright.sandbox.isolation.interpreter import inspect_interpreter, measure_rate
 from labwright.sandbox.isolation.processes import compute_cell_capacity, compute_limits, read_machine_memory
+from labwright.sandbox.job import GpuError
 from labwright.sandbox.settings import SandboxSettings
 
 REPORTED_PACKAGES = (
@@ -85,7 +90,7 @@ def measure_machine_rate(
 def max_cell_resources(settings: SandboxSettings) -> ResourceNeeds:
     """Return the maximum resources of one cell on this machine or on a machine of the cluster."""
     if settings.executor == "ray":
-        from labwright.sandbox.cluster.machines import compute_max_cell_capacity  # only needed on a cluster
+        from labwright.sandbox.cluster.actor import compute_max_cell_capacity
 
         return compute_max_cell_capacity(settings)
     return compute_cell_capacity(settings, len(find_devices(settings)))
@@ -178,3 +183,48 @@ def paper_notice(state: RunState) -> str:
         f"This paper was written by a program, scientist {state.started.version}, with the model "
         f"{' and '.join(state.models)}: plan, code, experiments, figures and text. {people}"
     )
+
+
+# Say which model judges the work of a run, and how to have one of another family do it.
+
+KEY_SUFFIX = "_API_KEY"
+
+
+def describe_reviewer(models: ModelSettings, environ: Mapping[str, str] = os.environ) -> str:
+    """Return one line on the model of the roles that judge; empty if there is nothing to say."""
+    if (reviewer := models.find_reviewer()) is not None:
+        judged = [name for name in ROLES if name in REVIEWING_ROLES and _is_asked(models, name, reviewer.name)]
+        return (
+            f"{reviewer.name} judges what {models.name} makes ({', '.join(judged)}); to let {models.name} do it: "
+            "--set models.reviewer=false"
+        )
+    family = find_family(models.name)
+    others = [
+        name
+        for name in KEY_VARIABLES
+        if name.endswith(KEY_SUFFIX)
+        and environ.get(name)
+        and find_family(name.removesuffix(KEY_SUFFIX)) not in (None, family)
+    ]
+    if models.reviewer is not None or family in (None, "offline") or not others:
+        return ""
+    return (
+        f"{models.name} also judges its own work, although {others[0]} is set: name a model of another family with "
+        "--set models.reviewer=PROVIDER:MODEL"
+    )
+
+
+def _is_asked(models: ModelSettings, role: str, reviewer: str) -> bool:
+    return [one.name for one in models.list_candidates(ROLES[role])][:1] == [reviewer]
+
+
+def compare_reviewer_cost(settings: Settings, plan: DataPlan, datasets: Sequence[DatasetFacts]) -> str:
+    """Return what a run is likely to cost with and without its reviewer; empty without one, or if a price is
+    unknown."""
+    if settings.models.find_reviewer() is None:
+        return ""
+    alone = settings.model_copy(update={"models": settings.models.model_copy(update={"reviewer": False})})
+    own, other = (forecast_run(plan, datasets, one).usd for one in (alone, settings))
+    if own is None or other is None:
+        return "what the reviewer adds to the cost is unknown: a model has no listed price"
+    return f"${other.likely:.2f} is likely with this reviewer, ${own.likely:.2f} without"

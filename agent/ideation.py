@@ -15,21 +15,20 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from labwright.agent.budget import check_prices_known, open_budgeted_models
 from labwright.agent.data import list_sources
 from labwright.agent.environment import describe_machine, find_devices, list_packages, measure_machine_rate
+from labwright.agent.forecast import check_prices_known, open_budgeted_models
 from labwright.agent.settings import Settings, read_credentials
 from labwright.literature.lookup import open_literature
 from labwright.models.errors import CatalogueError, ModelConfigError
-from labwright.models.failover import open_backend
+from labwright.models.retry import open_backend
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventListener, EventLog
+from labwright.record.event_log import EventListener, EventLog, is_study, read_events
 from labwright.record.events.paper_events import IdeaProposed, IdeationStarted
 from labwright.record.events.search_events import TaskDone
 from labwright.record.ideation import AvailableResources, FollowedStudy
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.lock import acquire_lock, is_unused
-from labwright.record.log_reader import is_study, read_events
 from labwright.record.prompt_store import store_prompt
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
@@ -38,11 +37,10 @@ from labwright.record.schema.nodes import STAGES
 from labwright.sandbox.datasets import list_choices
 from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.packages import RunPackages
-from labwright.stages.document_summaries import digest_documents
-from labwright.stages.earlier_studies import recall_studies
 from labwright.stages.ideation.ideation_steps import IdeationContext, WriteUpStep, build_idea_work, find_ideas, write_up
+from labwright.stages.prompt_inputs import recall_studies
 from labwright.stages.run_context import decision_number
-from labwright.stages.user_documents import copy_documents, read_copies
+from labwright.stages.user_documents import copy_documents, digest_documents, read_copies
 
 HUB_ADDRESS = ("huggingface.co", 443)
 HUB_WAIT_SECONDS = 5.0

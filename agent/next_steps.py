@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from labwright.agent.budget import build_cost_table
-from labwright.agent.forecast import estimate_phases
+from labwright.agent.forecast import build_cost_table, estimate_phases
 from labwright.agent.settings import Settings, SettingsError, override_settings
 from labwright.inspector.diagnosis import NextSteps
 from labwright.inspector.event_text import format_arm, format_widening

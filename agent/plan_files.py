@@ -1,10 +1,13 @@
 """Read and write data plans as YAML files (`run --dry-run --out`, `run --plan`, `amend --plan`, `approve --edit`), and
-read the text of a paper that a person changed."""
+read the text of a paper that a person changed.
+"""
 
 from __future__ import annotations
 
+import shlex
+import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from pydantic import ValidationError
@@ -17,13 +20,20 @@ from labwright.record.errors import UsageError
 from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.frozen_model import describe_validation_error
-from labwright.record.schema.idea import Idea
+from labwright.record.schema.idea import Idea, ResearchQuestion
 from labwright.record.schema.paper import EditableText, PaperDraft
+from labwright.record.schema.repository import CommandSpace, apply_space
+from labwright.record.source_tree import OUTPUT_FOLDER
 from labwright.record.yaml_text import dump_yaml, load_yaml
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.packages import RunPackages
+from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.metric import MetricError, parse_metric
 from labwright.sandbox.scorers import parse_scorers
 from labwright.stages.data_planning import find_given_plan_faults
+from labwright.stages.difference_tables import find_range_faults
+from labwright.stages.repository.cli_args import complete_hyperparameter, find_space_faults
+from labwright.stages.repository.patch_scope import CodeIndex, index_code
 
 MAX_PLAN_BYTES = 200_000
 
@@ -102,3 +112,121 @@ def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> No
     )
     if faults := faults or RunPackages(settings.sandbox).find_faults(plan.packages):
         raise UsageError(f"{path}: {'; '.join(faults)}")
+
+
+# `--space FILE`: hyperparameters, arms and levels of a repository's command, checked before anything is created.
+# hyperparameters: lr: {word: '--lr {value}', low: 1e-4, high: 1e-1, log: true} arms: - {name: flat, role: method,
+# description: without the bend, words: [--no-bend]} factor: noise rate levels: - {name: high, value: 0.4, words:
+# [--noise, '0.4']} A file with only hyperparameters needs no heading. Missing defaults, sources and words are taken
+# from the repository's code, if found there.
+
+_HEADINGS = set(CommandSpace.model_fields)
+
+
+def add_space_from_file(settings: Settings, path: Path) -> Settings:
+    """Add the space in a file to the settings. Raises `UsageError`."""
+    code = settings.code
+    if code.repository is None:
+        raise UsageError("--space requires --code")
+    read = index_code(GitMirror.read_working_texts(code.repository, dirty=code.dirty))
+    space = read_space(path, tuple(shlex.split(code.command)), read)
+    return settings.model_copy(update={"code": code.model_copy(update={"space": space})})
+
+
+def read_space(path: Path, argv: tuple[str, ...], code: CodeIndex) -> CommandSpace:
+    """Read the space in a file and complete it from the repository. Raises `UsageError`."""
+    content = read_yaml(path, "space")
+    if not isinstance(content, dict) or not content:
+        raise UsageError(f"{path} must name hyperparameters, arms or levels (docs/repositories.md)")
+    content = cast("dict[str, Any]", content)
+    content = dict(content) if content.keys() & _HEADINGS else {"hyperparameters": content}
+    named = content.pop("hyperparameters", None) or {}
+    if not isinstance(named, dict) or not all(isinstance(one, dict) for one in cast("dict[str, Any]", named).values()):
+        raise UsageError(
+            f"{path}: hyperparameters: write each as NAME: {{word: '--lr {{value}}', low: ..., high: ...}}"
+        )
+    each = [
+        complete_hyperparameter(str(name), one, argv, code)
+        for name, one in cast("dict[str, dict[str, Any]]", named).items()
+    ]
+    try:
+        space = CommandSpace.model_validate({**content, "hyperparameters": each})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = [str(one) for one in first["loc"]]
+        if place[0] == "hyperparameters":
+            place[1:2] = [str(each[int(place[1])]["name"])]
+        raise UsageError(f"{path}: {'.'.join(place)}: {first['msg']}") from None
+    ranges = (
+        f"hyperparameter {one.name!r}: {fault}" for one in space.hyperparameters for fault in find_range_faults(one)
+    )
+    for fault in (*ranges, *find_space_faults(space, argv, code)):
+        raise UsageError(f"{path}: {fault}")
+    return space
+
+
+def merge_space(plan: DataPlan, space: CommandSpace) -> DataPlan:
+    """Combine a given plan with a given space. Raises `UsageError` if they contradict."""
+    made, faults = apply_space(plan, space)
+    if faults:
+        raise UsageError(faults[0])
+    return made
+
+
+# Read the file of a question: Markdown with just the question, or TOML with its fields.
+
+MAX_QUESTION_BYTES = 100_000
+
+
+def read_question(file: Path) -> ResearchQuestion:
+    """Read a question file: A Markdown file contains just the question, a TOML file its fields. Raises `UsageError`."""
+    try:
+        if file.stat().st_size > MAX_QUESTION_BYTES:
+            raise UsageError(f"--task {file} is larger than {MAX_QUESTION_BYTES // 1000} kB: give only the question")
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"cannot read --task {file} ({error.strerror}): give a question (.md or .toml)") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--task {file} is not UTF-8 text: save it as text") from None
+    if file.suffix != ".toml":
+        if len(text.split()) < 3:
+            raise UsageError(f"--task {file} has fewer than three words: ask a question")
+        return ResearchQuestion(question=text.strip())
+    try:
+        return parse_question(tomllib.loads(text))
+    except (tomllib.TOMLDecodeError, ValueError, MetricError) as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else None
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first is not None else str(error)
+        raise UsageError(f"--task {file}: {' '.join(why.split())}") from None
+
+
+def parse_question(table: dict[str, Any]) -> ResearchQuestion:
+    """Parse the fields of a question. Raises `ValueError`, `MetricError`."""
+    known = {*ResearchQuestion.model_fields}
+    if odd := [name for name in table if name not in known]:
+        raise ValueError(f"unknown key {odd[0]!r}; known keys are {', '.join(sorted(known))}")
+    if "question" not in table:
+        raise ValueError("`question` is missing")
+    measure = table.get("measure", "")
+    if isinstance(measure, dict):
+        given: dict[str, Any] = measure  # pyright: ignore
+        table = table | {
+            "better": {"lower": "min", "higher": "max"}.get(
+                given.get("better", ""), given.get("better", table.get("better", "max"))
+            )
+        }
+        measure = (
+            f"stdout:{given['stdout']}" if "stdout" in given else (f"{given.get('file', '')}:{given.get('key', '')}")
+        )
+    run = table.get("run", ())
+    run = tuple(
+        str(word).replace("{out}", OUTPUT_FOLDER) for word in (shlex.split(run) if isinstance(run, str) else run)
+    )
+    if bool(run) != bool(measure):
+        raise ValueError("`run` (the command) and `measure` (where to read its number) must be given together")
+    if measure:
+        parse_metric(str(measure))
+    found = ResearchQuestion.model_validate(table | {"measure": measure, "run": run})
+    if found.better not in ("max", "min"):
+        raise ValueError("`better` must be max or min")
+    return found

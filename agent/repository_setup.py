@@ -9,29 +9,33 @@ from pathlib import Path, PurePosixPath
 from labwright.agent.data import dataset_name
 from labwright.agent.settings import Settings
 from labwright.inspector.provenance import SourceLocation
-from labwright.models.roles.coder import CODER
+from labwright.models.roles.experiment_code import CODER
 from labwright.models.roles.study_plan import REPOSITORY_PLAN
 from labwright.record.baseline_check import parse_expected
 from labwright.record.claims.estimates import find_winner
 from labwright.record.claims.question_results import EXPERIMENT_ARM
 from labwright.record.errors import UsageError
 from labwright.record.reducers.run_state import RunState
-from labwright.record.repository_source import OVERRIDES_PLACEHOLDER, RepositoryProgram, parse_arm_code, parse_program
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.schema.nodes import StudyKind
-from labwright.record.source_tree import format_arm_path
+from labwright.record.source_tree import (
+    OVERRIDES_PLACEHOLDER,
+    RepositoryProgram,
+    format_arm_path,
+    parse_arm_code,
+    parse_program,
+)
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
-from labwright.sandbox.repository.command import check_command_environment
+from labwright.sandbox.repository.command import OutputRedactor, check_command_environment
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.repository.environment import build_environment
 from labwright.sandbox.repository.git_mirror import GitMirror, open_mirror
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
-from labwright.sandbox.repository.output_redaction import OutputRedactor
 from labwright.sandbox.repository.predictions import check_truth
 from labwright.stages.repository import ablation_report
-from labwright.stages.repository.code_index import index_code
 from labwright.stages.repository.command_discovery import find_missing_script
+from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.repository.program_facts import find_lines, find_metric_lines
 from labwright.stages.repository.question import build_answer_files
 from labwright.stages.repository.study_planning import find_repository_faults

@@ -16,32 +16,31 @@ from typing import Any
 import yaml
 
 from labwright.agent.alerts import Alerts
-from labwright.agent.budget import check_budget, check_prices_known
 from labwright.agent.data import pin_data
 from labwright.agent.environment import describe_machine, measure_machine_rate
+from labwright.agent.forecast import check_budget, check_prices_known
 from labwright.agent.repository_setup import check_code, import_repository
 from labwright.agent.run_process import RunProcess, find_ending, record_end
 from labwright.agent.settings import Settings, adapt, check_author, list_differences
 from labwright.models.errors import CatalogueError, ModelConfigError
-from labwright.models.failover import open_backend
 from labwright.models.replay import ReplayModel
+from labwright.models.retry import open_backend
 from labwright.record import control_files
 from labwright.record.campaign import is_campaign
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventListener, EventLog
+from labwright.record.event_log import EventListener, EventLog, RecordError, is_run, read_state
 from labwright.record.events import Event
 from labwright.record.events.paper_events import RewriteStarted
 from labwright.record.events.run_events import RunResumed, RunStarted
 from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.lock import LOCK_FILE, acquire_lock, is_unused
-from labwright.record.log_reader import RecordError, is_run, read_state
 from labwright.record.manifest import list_recorded_files
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_file, write_file
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import StudyKind
-from labwright.record.schema.revision import ReviewFile
+from labwright.record.schema.paper import ReviewFile
 from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.isolation.bubblewrap import describe_isolation
 from labwright.sandbox.isolation.interpreter import format_environment

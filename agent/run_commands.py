@@ -16,7 +16,7 @@ from labwright.record.event_log import Recorder
 from labwright.record.events.run_events import CommandIgnored, CommandReceived
 from labwright.record.events.search_events import PlanAmended
 from labwright.record.run_folder import RunFolder, read_free_gb, write_file
-from labwright.search.run_control import RunControl
+from labwright.search.scheduler import RunControl
 
 PROGRAM_AUTHOR = "the program"
 """Author of pauses because of a nearly full disk."""

@@ -16,9 +16,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from labwright.agent.budget import build_cost_table, open_studied_llms
 from labwright.agent.data import fetch_models, list_sources
 from labwright.agent.environment import describe_isolation_for_readers, list_packages, paper_notice
+from labwright.agent.forecast import build_cost_table, open_studied_llms
 from labwright.agent.next_steps import forecast_remaining
 from labwright.agent.repository_setup import build_report_files, open_repository, user_repository
 from labwright.agent.run_commands import CommandHandler
@@ -33,37 +33,37 @@ from labwright.models.errors import BudgetSpent, ProviderDown
 from labwright.models.retry import Retry
 from labwright.record import prompt_store
 from labwright.record.campaign import SLOTS_FOLDER, count_campaign_peers
+from labwright.record.claims.open_questions import build_earlier_study, keep_study
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import ProcessEnded, StudiedLLMsAsked, StudyKept
+from labwright.record.float_compare import parse_whole_number
 from labwright.record.llm_calls import LLMUnavailable, read_exchanges
 from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import delete_unreferenced
 from labwright.record.run_folder import RunFolder, hash_file, write_file
 from labwright.record.schema.nodes import PHASES, STAGES, Phase, StageName
-from labwright.record.study_memory import build_earlier_study, keep_study
-from labwright.record.whole_numbers import parse_whole_number
 from labwright.sandbox.content_store import ContentStore, default_store_root, share_run
 from labwright.sandbox.datasets import list_source_files
-from labwright.sandbox.errors import ClusterDown, ExecutorError, PackageError, RepositoryError
 from labwright.sandbox.executor import LocalExecutor, open_executor
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.isolation.interpreter import format_environment
+from labwright.sandbox.job import ClusterDown, ExecutorError, PackageError, RepositoryError
 from labwright.sandbox.packages import PackageOverlay, RunPackages, restore_packages
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.scorers import parse_scorers
-from labwright.search.run_control import RunControl
+from labwright.search.scheduler import RunControl
 from labwright.stages.addendum import run_addendum
 from labwright.stages.data_planning import PlanError, prepare
 from labwright.stages.evidence.scoring import score_tests
-from labwright.stages.judgement import judge_paper
 from labwright.stages.measuring import TooLate
 from labwright.stages.missing_ablations import run_missing_ablations
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.paper import paper_steps
+from labwright.stages.paper.paper_steps import judge_paper
 from labwright.stages.paper.response import respond
 from labwright.stages.repository.ablation_study import ablate
+from labwright.stages.repository.arm_runs import prepare_repository
 from labwright.stages.repository.baseline_reproduction import reproduce
-from labwright.stages.repository.preparation import prepare_repository
 from labwright.stages.repository.question import answer
 from labwright.stages.run_context import (
     RepeatedFaultError,

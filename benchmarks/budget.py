@@ -28,7 +28,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from benchmarks.scripted_study import IDEA, PLAN
-from labwright.agent.budget import build_cost_table, check_budget
+from labwright.agent.forecast import build_cost_table, check_budget
 from labwright.agent.settings import Settings, compose_settings
 from labwright.models import budget as budget_layer
 from labwright.models.backend import ModelRequest, Prompt, Reply, SingleModelBackend

@@ -26,9 +26,9 @@ from labwright.agent.campaign import CampaignRunner, CampaignRuns, create_campai
 from labwright.agent.settings import compose_settings
 from labwright.models.replay import extract_exchange, format_exchange
 from labwright.record.campaign import RUNS_FOLDER, CampaignTerms, read_campaign
+from labwright.record.event_log import read_events, read_state
 from labwright.record.events.run_events import CallAnswered
 from labwright.record.events.search_events import CellExecuted
-from labwright.record.log_reader import read_events, read_state
 from labwright.record.schema.idea import read_idea
 from tests.agent import fake_scientist
 

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from labwright.record.claims.estimates import compute_paper_claims
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.tuning_results import collect_trial_results
 from tests.faults.http_study import SMALL_SETTINGS, make_study_script

@@ -31,10 +31,9 @@ from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import PlotInputs, Plots
 from labwright.models.roles.node_assessment import CompareInputs, Preference, StageReport, SummaryInputs
 from labwright.record.cell_status import compute_all_cells, compute_cell_totals
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Level, Measurement
-from labwright.record.schema.nodes import SEARCH_KINDS, STAGES
-from labwright.record.source_edits import WholeFile
+from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Cell
+from labwright.record.source_tree import WholeFile
 from labwright.sandbox.job import CellResult, Job
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.stage_runner import StageRunner

@@ -28,20 +28,18 @@ from random import Random
 from typing import Any, NamedTuple
 
 from benchmarks.sets import read_set
-from labwright.evals.proportions import compute_proportion
+from labwright.evals.detection import compute_proportion
 from labwright.models.client import Models
-from labwright.models.failover import open_backend
+from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings, RoleModel
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import compute_claims
 from labwright.record.claims.formatting import format_claims
 from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs
 from labwright.record.claims.requested_estimates import list_requests
-from labwright.record.event_log import MemoryLog
-from labwright.record.log_reader import read_state
-from labwright.record.printed_value import print_count
-from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.search_state import SearchState
+from labwright.record.event_log import MemoryLog, read_state
+from labwright.record.reducers.run_state import RunState, SearchState
+from labwright.record.result_macros import print_count
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement, parse_arm, parse_level
 from labwright.record.schema.nodes import Node
@@ -51,7 +49,7 @@ from labwright.review.claims.rules import check_claims
 from labwright.review.claims.sentences import split_sentences
 from labwright.review.evidence import Evidence
 from labwright.stages.paper.claim_check import build_claim_record, read_sentences
-from labwright.stages.paper.figure_review import expand_macros
+from labwright.stages.paper.figures import expand_macros
 from labwright.stages.paper.paper_context import PaperContext
 from labwright.stages.settings import PaperSettings
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from labwright.record.schema.cell import Cell
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor, open_executor
 from labwright.sandbox.job import CellEnded, CellStarted, Job, JobEnded, measure_all

@@ -32,17 +32,16 @@ from typing import Any, NamedTuple, cast
 from labwright.agent import run
 from labwright.agent.cli import main as run_command
 from labwright.agent.cli import preflight
+from labwright.models.agent_programs import NAME
 from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.conversation import Conversation
-from labwright.models.failover import open_backend
 from labwright.models.ledger import build_schema
 from labwright.models.offline.researcher import OfflineResearcher
-from labwright.models.roles.coder import HAND_IN
-from labwright.models.roles.experiment_code import CODE, Program, ProgramInputs
+from labwright.models.retry import open_backend
+from labwright.models.roles.experiment_code import CODE, HAND_IN, Program, ProgramInputs
 from labwright.models.roles.repository import PartsInputs
 from labwright.models.settings import ModelSettings
-from labwright.models.tool_server import NAME
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from tests.agent.test_authored_ablation import PARTS, PLACES, PREPARE, QUIET, use
 from tests.faults.http_study import SMALL_SETTINGS
 from tests.repositories import FILES, make_repository

@@ -35,6 +35,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
+from labwright.record.claims.differences import MAX_FREEDOM, MIN_CALIBRATED_FREEDOM, Spread, compute_exponent
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_t_quantile, compute_upper_rate
 from labwright.record.claims.hypothesis_tests import (
     SKEWED_LEVEL_FACTOR,
@@ -43,8 +44,6 @@ from labwright.record.claims.hypothesis_tests import (
     decide_from_looks,
     decide_from_runs,
 )
-from labwright.record.claims.intervals import MAX_FREEDOM, MIN_CALIBRATED_FREEDOM, Spread, compute_exponent
-from labwright.record.claims.looks import build_look_sizes, build_look_weights
 from labwright.record.claims.planned_seeds import compute_planned_seeds
 from labwright.record.estimands import (
     BinaryOperation,
@@ -57,6 +56,7 @@ from labwright.record.estimands import (
     split_quotient,
 )
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, MetricSpec, ResampledInterval
+from labwright.record.schema.decisions import build_look_sizes, build_look_weights
 from labwright.record.schema.hypotheses import Effect, Hypothesis, IntervalUnit
 from labwright.stages.evidence.resampling import SampleSize, resample_effect
 

@@ -27,8 +27,8 @@ from typing import Any
 
 from benchmarks.cell_kills import IN_TUNING, cells_are_intact, measure_kills
 from labwright.record.claims.estimates import compute_paper_claims
+from labwright.record.event_log import RecordError, read_events, read_state
 from labwright.record.events import Event
-from labwright.record.log_reader import RecordError, read_events, read_state
 from labwright.record.reducers.run_state import RunState
 from tests.faults.http_study import make_study_script
 from tests.faults.run_comparison import comparable_latex

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.planted import Script, scripts
-from labwright.evals.proportions import wilson_interval
+from labwright.evals.detection import wilson_interval
 from labwright.review.figures import FigureContext, LintFinding, lint_figure_folder
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job, measure_all

@@ -23,14 +23,14 @@ from typing import Any
 from benchmarks.planted import SETS, Program, programs
 from benchmarks.planted_runs import PlantedFacts, PlantedRunner, find_facts
 from benchmarks.sets import read_set
-from labwright.agent.budget import open_model
-from labwright.evals.proportions import compute_proportion, wilson_interval
+from labwright.agent.forecast import open_model
+from labwright.evals.detection import compute_proportion, wilson_interval
 from labwright.models.client import Models
-from labwright.models.roles.code_audit import CodeReaderInputs
+from labwright.models.roles.node_assessment import CodeReaderInputs
 from labwright.models.settings import ModelSettings
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
 from labwright.review.honesty.code_reading import number_lines, read_code, strip_comments
-from labwright.review.honesty.withheld_labels import FINDING_KIND, find_impossible_scores, list_withheld_metrics
+from labwright.review.honesty.label_probe import FINDING_KIND, find_impossible_scores, list_withheld_metrics
 
 READING_SET = Path(__file__).parent / "planted" / "reading.tar.gz"
 PLAN = DataPlan(

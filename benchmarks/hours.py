@@ -60,12 +60,12 @@ from benchmarks.study_world import (
     drive,
     find_draws,
 )
+from labwright.record.claims.differences import estimate_mean
 from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL, compute_t_quantile, compute_upper_rate
 from labwright.record.claims.hypothesis_tests import LookSample, ReplicateValues, decide_from_looks, is_conclusive
-from labwright.record.claims.intervals import estimate_mean
-from labwright.record.claims.looks import MAX_SINGLE_LOOK_SEEDS, build_look_weights
 from labwright.record.claims.planned_seeds import predict_seeds
 from labwright.record.schema.data_plan import DataPlan, ResampledInterval
+from labwright.record.schema.decisions import MAX_SINGLE_LOOK_SEEDS, build_look_weights
 from labwright.record.schema.hypotheses import PRECISE_SHARE, HypothesisDecision, HypothesisVerdict
 from labwright.record.schema.nodes import TrialResult
 from labwright.record.tuning_results import is_still_gaining

@@ -42,11 +42,19 @@ from labwright.record.events.search_events import (
     StageSummarised,
     StageWinnerChosen,
 )
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
 from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import STAGES, CellRun, Failure, NodeKind, StageName, StageSummary, format_node_id
+from labwright.record.schema.nodes import (
+    STAGES,
+    Cell,
+    CellRun,
+    Failure,
+    NodeKind,
+    StageName,
+    StageSummary,
+    format_node_id,
+)
 from tests.inspector.browser.chromium import Viewer, chromium, running_viewer
 
 PROTOTYPE = {

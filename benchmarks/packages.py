@@ -26,7 +26,7 @@ from labwright.agent.cli import main as scientist
 from labwright.models.offline import researcher
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.study_plan import PlanInputs
-from labwright.record.log_reader import RecordError, read_state
+from labwright.record.event_log import RecordError, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 

@@ -19,21 +19,21 @@ from typing import Any
 
 from benchmarks.planted import Program
 from labwright.record.python_syntax import collect_reads
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import DataPlan, Measurement, MetricSpec
-from labwright.record.schema.nodes import HonestyFinding
+from labwright.record.schema.nodes import Cell, HonestyFinding
+from labwright.review.honesty.code_reading import find_equal_arms
 from labwright.review.honesty.label_probe import (
     MAX_PERMUTATIONS,
+    ROW_PROBE_SCRIPT,
     ProbeResult,
     build_probe_script,
     find_arms_ignoring_labels,
     judge_label_permutation,
+    judge_row_replacement,
 )
-from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, judge_row_replacement
-from labwright.review.honesty.run_facts import find_equal_arms
 from labwright.sandbox.datasets import materialise
-from labwright.sandbox.errors import SandboxError
 from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
+from labwright.sandbox.job import SandboxError
 from labwright.sandbox.results import measure_attempt
 from labwright.sandbox.scoring import SubmittedPredictions, compute_chance_level, read_final_predictions
 

@@ -16,18 +16,16 @@ from typing import Any
 
 from benchmarks.study_world import SETTINGS, Study, StudyWorld, build_plan
 from labwright.agent.settings import compose_settings, override_settings, settings_from_assignments
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_events
 from labwright.record.events.run_events import ProcessEnded, RunResumed, RunStarted
 from labwright.record.events.search_events import PlanPrepared
-from labwright.record.log_reader import read_events
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.idea import read_idea
-from labwright.record.schema.nodes import STAGES
+from labwright.record.schema.nodes import STAGES, Cell
+from labwright.search.hours import TimeLimits
 from labwright.search.policy import FollowUpPolicy
 from labwright.search.scheduler import Scheduler
 from labwright.search.settings import STAGE_TIME_SHARE
-from labwright.search.time_limits import TimeLimits
 from labwright.search.tuning import FINALIST_SEED_OFFSET
 from tests.search import virtual_time
 from tests.search.scripted_search import run_search

@@ -45,7 +45,7 @@ from labwright.record.campaign import RUNS_FOLDER, CampaignTerms, DecisionForeca
 from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL
 from labwright.record.claims.hypothesis_tests import ReplicateValues, compute_joint_levels, decide_from_runs
 from labwright.record.claims.planned_seeds import MAX_UNITS, compute_planned_seeds
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, MetricSpec
 from labwright.record.schema.hypotheses import Effect, Hypothesis, HypothesisDecision
 from labwright.search.settings import NUM_PLANNING_SEEDS, SearchSettings

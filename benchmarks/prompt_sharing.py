@@ -21,8 +21,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from labwright.record.event_log import read_events, read_state
 from labwright.record.events.run_events import CallAnswered
-from labwright.record.log_reader import read_events, read_state
 from labwright.record.prompt_store import PromptRecord, find_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder

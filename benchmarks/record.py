@@ -27,7 +27,7 @@ from pathlib import Path
 from random import Random
 
 from labwright.record.campaign import CAMPAIGN_LOG_FILE, CampaignLog, EntryQueued, read_campaign
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, EventLogTail, read_events
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered, CommandReceived, RunStarted
 from labwright.record.events.search_events import (
@@ -40,13 +40,20 @@ from labwright.record.events.search_events import (
 )
 from labwright.record.line_store import EVENTS_FILE, RecordError, format_row, read_stored_rows
 from labwright.record.llm_calls import EXCHANGES_FILE, CallBatch, LLMCallStore
-from labwright.record.log_reader import EventLogTail, read_events
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.decisions import CallKey, Cost, ExpandTree, TokenUsage, VisibleDecisions
-from labwright.record.schema.figures import Figure, FigureFacts, FigureReview
+from labwright.record.schema.decisions import (
+    CallKey,
+    ChatMessage,
+    Cost,
+    ExpandTree,
+    LLMExchange,
+    LLMQuestion,
+    TokenUsage,
+    VisibleDecisions,
+)
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.llm_exchanges import ChatMessage, LLMExchange, LLMQuestion
 from labwright.record.schema.nodes import Attempt, NodeVerdict, format_node_id
+from labwright.record.schema.paper import Figure, FigureFacts, FigureReview
 
 PROGRAM = "x = 1  # a line of an experiment\n" * 120
 """About 4 kB of code, as in an answer of the role `code`."""

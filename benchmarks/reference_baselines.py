@@ -23,12 +23,19 @@ from typing import Any
 import numpy as np
 
 import labwright
-from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.search_state import SearchState
+from labwright.record.reducers.run_state import RunState, SearchState
 from labwright.record.reference_baselines import OFF_THE_SHELF_ARM, TRIVIAL_ARM, build_reference_space
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
-from labwright.record.schema.tuning import HyperparameterSetting, Trial, TuningPlan
+from labwright.record.schema.data_plan import (
+    Arm,
+    DataPlan,
+    DatasetFacts,
+    DatasetUse,
+    HyperparameterSetting,
+    MetricSpec,
+    Trial,
+    TuningPlan,
+)
+from labwright.record.schema.nodes import Cell
 from labwright.record.source_tree import ENTRY_FILE
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
@@ -36,8 +43,8 @@ from labwright.sandbox.job import CellTask, Job, measure_all
 from labwright.sandbox.metrics import METRICS, compute_scores
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.settings import SandboxSettings
-from labwright.search.reference_baselines import sample_settings
 from labwright.search.stage_snapshot import StageSnapshot
+from labwright.search.tuning import sample_settings
 
 DATASETS = {"breast_cancer": "log_loss", "digits": "accuracy", "diabetes": "mse"}
 """A table with classes, an image set, a table with numbers to predict; and the primary metric of each."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from labwright.agent import run
 from labwright.agent.settings import compose_settings
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from labwright.record.schema.idea import read_idea
 
 REPLAY_FOLDER = Path(__file__).parents[1] / "tests" / "models" / "replay"

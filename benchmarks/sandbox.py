@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from labwright.record.schema.cell import Cell
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.cell_runner import execute
 from labwright.sandbox.cell_scheduler import RunningCell
 from labwright.sandbox.datasets import materialise

@@ -29,7 +29,7 @@ from typing import Any
 from benchmarks.inspector import PLAN, GrowingRun
 from benchmarks.record import make_node_events
 from labwright.inspector.status import build_status
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import RunStarted
 from labwright.record.events.search_events import (
@@ -45,17 +45,33 @@ from labwright.record.events.search_events import (
     TaskDone,
 )
 from labwright.record.line_store import write_rows
-from labwright.record.log_reader import read_state
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import collectable
-from labwright.record.schema.cell import Cell, CellOutcomeLine
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec
+from labwright.record.schema.data_plan import (
+    Arm,
+    DataPlan,
+    DatasetUse,
+    Hyperparameter,
+    Level,
+    Measurement,
+    MetricSpec,
+    Trial,
+    TuningPlan,
+)
 from labwright.record.schema.decisions import LOOK_TASKS, ExpandTree, VisibleDecisions
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import STAGES, Attempt, CellRun, NodeKind, StageName, format_node_id
-from labwright.record.schema.tuning import Hyperparameter, Trial, TuningPlan
+from labwright.record.schema.nodes import (
+    STAGES,
+    Attempt,
+    Cell,
+    CellOutcomeLine,
+    CellRun,
+    NodeKind,
+    StageName,
+    format_node_id,
+)
 from labwright.sandbox.cell_scheduler import CellSchedule
 from labwright.sandbox.job import CellTask, Job
 from labwright.search.policy import BestFirstPolicy

@@ -11,9 +11,9 @@ from pydantic import BaseModel
 
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import FigureReviews, VisionInputs
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import RunStarted
@@ -30,10 +30,10 @@ from labwright.record.events.search_events import (
 from labwright.record.run_folder import RunFolder, seal_source
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
 from labwright.record.schema.decisions import ExpandTree, build_summary_task
-from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts, FigureReview
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Attempt, NodeVerdict, StageName, StageSummary
-from labwright.record.source_edits import WholeFile
+from labwright.record.schema.paper import AxesFacts, Figure, FigureFacts, FigureReview
+from labwright.record.source_tree import WholeFile
 from labwright.sandbox.job import Executor, Job, JobOutcome
 from labwright.search.settings import SearchSettings
 from labwright.stages.run_context import RunContext

@@ -21,7 +21,7 @@ from typing import Any
 
 from labwright.record.claims.estimates import compute_paper_claims, find_winner
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import SEARCH_KINDS
 

@@ -26,17 +26,17 @@ from typing import Any
 import psutil
 
 from benchmarks.studied_llm_server import StudiedLlmServer, find_question
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import FigurePart, FigureScript, FiguresInputs, PlotInputs, Plots
-from labwright.models.scripted_model import ScriptedModel
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.event_log import read_state
 from labwright.record.events import Event
 from labwright.record.line_store import read_stored_rows
 from labwright.record.llm_calls import EXCHANGES_FILE, CallBatch, LLMCallStore, read_exchanges
-from labwright.record.log_reader import read_state
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, MetricSpec
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import CellTask, Job, measure_all
 from labwright.sandbox.settings import SandboxSettings

@@ -30,16 +30,16 @@ from labwright.agent.audit import audit_run
 from labwright.agent.cli import main as run_command
 from labwright.agent.cli import preflight
 from labwright.models.backend import Backend, ModelRequest, Reply
-from labwright.models.failover import open_backend
 from labwright.models.ledger import hash_request
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
+from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import compute_paper_claims
+from labwright.record.event_log import is_run, read_events, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered
 from labwright.record.events.search_events import AttemptExecuted, CellExecuted
 from labwright.record.line_store import read_stored_rows
-from labwright.record.log_reader import is_run, read_events, read_state
 from labwright.record.schema.nodes import StudyKind
 from labwright.sandbox import cell_runner
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell

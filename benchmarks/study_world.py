@@ -28,18 +28,25 @@ from labwright.record.events.search_events import (
     NodeProposed,
     SealedTestScored,
 )
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Measurement, MetricSpec, ResampledInterval
+from labwright.record.schema.data_plan import (
+    Arm,
+    DataPlan,
+    DatasetUse,
+    Hyperparameter,
+    Measurement,
+    MetricSpec,
+    ResampledInterval,
+    TuningPlan,
+)
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis, HypothesisVerdict
-from labwright.record.schema.nodes import Attempt, CellOutcomeLine, CellRun, Failure, Node, format_node_id
-from labwright.record.schema.tuning import Hyperparameter, TuningPlan
+from labwright.record.schema.nodes import Attempt, Cell, CellOutcomeLine, CellRun, Failure, Node, format_node_id
 from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
+from labwright.search.hours import TimeLimits
 from labwright.search.replication import FRESH_SEED_OFFSET, explain_sampling_end, list_look_replicates
 from labwright.search.scheduler import ReleaseSlot
 from labwright.search.settings import STAGE_TIME_SHARE, SearchSettings, StageLimits
-from labwright.search.time_limits import TimeLimits
 from labwright.search.tuning import FINALIST_SEED_OFFSET, FINALIST_SEEDS, MAX_BUDGET_FACTOR, MAX_FINALISTS
 from tests.search import virtual_time
 from tests.search.scripted_search import SearchWorld, new_log, run_search
@@ -358,7 +365,7 @@ class StudyWorld(SearchWorld):
         return float(compute_bias(np.array(losses)))
 
     def take_look(self, look: int) -> None:
-        """Score and test the fresh seeds, as `stages.evidence.looks.take_look`."""
+        """Score and test the fresh seeds, as `stages.evidence.resampling.take_look`."""
         state = self.log.state
         lock, nodes = state.search.current_lock, list_look_replicates(state, look)
         assert lock is not None

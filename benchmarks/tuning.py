@@ -42,14 +42,12 @@ from labwright.record.claims.estimates import (
     find_replicates,
     find_winner,
 )
+from labwright.record.event_log import read_state
 from labwright.record.events.search_events import SealedTestScored
-from labwright.record.log_reader import read_state
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.data_plan import Measurement, Split
-from labwright.record.schema.nodes import STAGES, Failure
-from labwright.record.schema.tuning import HyperparameterSetting
-from labwright.record.source_edits import WholeFile
+from labwright.record.schema.data_plan import HyperparameterSetting, Measurement, Split
+from labwright.record.schema.nodes import STAGES, Cell, Failure
+from labwright.record.source_tree import WholeFile
 from labwright.record.tuning_results import MAX_EQUAL_RATIO, collect_trial_results, compute_efforts, find_chosen
 from labwright.record.zips import open_run_folder
 from labwright.sandbox.job import CellResult, Job

@@ -8,5 +8,5 @@ ablatecell    `python -m labwright.evals.ablatecell.golden`: cases of reproduce-
 ablationbench `scientist missing-ablations`, `bench ablation`, `bench ablation-judge` (docs/benchmarks.md)
 injection     `python -m labwright.evals.injection`: papers with prompt injection, made by `hostile` (docs/judge.md)
 
-The command line loads this package's commands by name (`agent.cli.paper_commands`); nothing else imports it.
+The command line loads this package's commands by name (`agent.cli.commands`); nothing else imports it.
 """

@@ -24,7 +24,7 @@ from labwright.evals.scripted_judges import make_leaning_judge
 from labwright.models.backend import Backend
 from labwright.models.client import Models
 from labwright.models.errors import ModelError
-from labwright.models.failover import open_backend
+from labwright.models.retry import open_backend
 from labwright.models.roles.judge import PREFER, PreferInputs, ShownPaper
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
@@ -32,8 +32,7 @@ from labwright.record.schema.paper import Judgement
 from labwright.record.table import Table
 from labwright.review.judge import GuardedPaper, JudgeCase, guard_paper, judge_case, read_paper, read_rubric
 from labwright.review.judge.judge import excerpt_paper
-from labwright.review.judge.paper_reader import Paper
-from labwright.review.judge.sections import PaperSection
+from labwright.review.judge.paper_reader import Paper, PaperSection
 
 FILLER = (
     "In what follows the points made above are taken up once more for the convenience of readers. The considerations "

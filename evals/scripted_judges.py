@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pydantic import BaseModel
 
 from labwright.models.backend import ModelRequest
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.judge import JudgeInputs, PaperPreference, PreferInputs, build_answer_type
-from labwright.models.scripted_model import ScriptedModel
 
 HONEST_SCORE, OBEYING_SCORE = 5, 10
 _LOOKALIKES = str.maketrans("асеорхуіІ", "aceopxyiI")

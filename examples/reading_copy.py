@@ -13,8 +13,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from labwright.record.event_log import read_rows, read_state
 from labwright.record.line_store import write_rows
-from labwright.record.log_reader import read_rows, read_state
 
 KEPT = ("idea.json", "data_plan.json", "environment.txt", "library.bib", "config.yaml", "literature/library.bib")
 TEXT = frozenset({".json", ".yaml", ".txt", ".bib", ".tex", ".md", ".csv", ".py"})

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from labwright.agent.cli.control import send_request
 from labwright.inspector.export.archive import pack_run
+from labwright.record.event_log import RecordError, read_state
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.log_reader import RecordError, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.zips import open_run_folder

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from labwright.inspector.author_steps import AUTHOR_ROLE
 from labwright.inspector.cell_text import format_remaining
+from labwright.inspector.findings import AUTHOR_ROLE
 from labwright.inspector.safe_text import to_plain, to_plain_lines
 from labwright.record.cell_status import compute_node_cells, count_cells
 from labwright.record.claims.differences import ClaimDifference, compute_differences

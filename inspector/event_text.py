@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from labwright.inspector.cell_text import format_required_cells
 from labwright.inspector.safe_text import format_clock_time, format_duration, shorten, to_plain
-from labwright.record.claims.node_score import compute_node_score
+from labwright.record.claims.estimates import compute_node_score
 from labwright.record.events import Event, paper_events, repository_events, run_events, search_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import CompareNodes, ExpandTree, WidenDimension

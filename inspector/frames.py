@@ -20,15 +20,15 @@ from typing import Any, Final
 
 import pandas
 
+from labwright.inspector.cell_text import Timeline
 from labwright.inspector.safe_text import to_plain
-from labwright.inspector.timeline import Timeline
 from labwright.inspector.tree import build_tree
 from labwright.record.cell_status import CellStatus, compute_all_cells
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import Claim, compute_ablation_claims, compute_test_claims
 from labwright.record.claims.hypothesis_tests import decide_hypotheses, find_deciding_nodes
+from labwright.record.event_log import read_events
 from labwright.record.line_store import EVENTS_FILE
-from labwright.record.log_reader import read_events
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from labwright.inspector.author_steps import format_tool_use
 from labwright.inspector.cell_text import format_execution
 from labwright.inspector.event_text import describe_event
+from labwright.inspector.findings import format_tool_use
+from labwright.inspector.live_view import RunFollower
 from labwright.inspector.safe_text import format_cached, format_count, format_duration, shorten, to_plain, to_printable
-from labwright.inspector.tail import RunFollower
 from labwright.record.events import Event, run_events, search_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder

@@ -26,14 +26,12 @@ from labwright.record.claims.sentences import list_effect_datasets
 from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.python_syntax import parse_python
 from labwright.record.reducers.run_state import RunState
-from labwright.record.result_folders import list_result_folders
 from labwright.record.result_macros import format_key
-from labwright.record.run_folder import RunFolder
-from labwright.record.schema.cell import format_place_name
+from labwright.record.run_folder import RunFolder, list_result_folders
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import EffectDecision
-from labwright.record.schema.nodes import ExecutionResult, Node
+from labwright.record.schema.nodes import ExecutionResult, Node, format_place_name
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE
 
 

@@ -24,7 +24,7 @@ from labwright.inspector.tree import CloseCall, NodeRow, RunTree, StageRows, Tre
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
 from labwright.record.hours import PhaseHours
-from labwright.record.reducers.call_state import RoleUsage
+from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind, NodeStatus
 

@@ -19,20 +19,18 @@ from labwright.inspector.tree import BranchPoint, CellsByNode, StageFacts, list_
 from labwright.record.cell_status import CellTotals, compute_all_cells, compute_cell_totals
 from labwright.record.claims.estimates import nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.setting_controls import TuningReport, build_tuning_report
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.hours import PhaseHours, build_hours_table
 from labwright.record.llm_calls import read_exchanges
-from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.reducers.event_fold import apply_event
-from labwright.record.reducers.run_state import Gate, RunState
-from labwright.record.schema.decisions import Cost
+from labwright.record.reducers.run_state import Gate, RoleUsage, RunState
+from labwright.record.schema.decisions import Cost, StudiedLLMUsage
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
-from labwright.record.schema.llm_exchanges import StudiedLLMUsage
 from labwright.record.schema.nodes import SEARCH_KINDS, STUDY_STAGES, Phase, StageName, StudyKind
 from labwright.record.schema.paper import Judgement
-from labwright.record.tuning_parity import TuningReport, build_tuning_report
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
 CONDITION_BY_EXIT_CODE: dict[int, RunCondition] = {0: "done", 3: "stopped", 4: "draft only", 130: "interrupted"}

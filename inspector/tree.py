@@ -9,10 +9,9 @@ from typing import Any
 from labwright.inspector.cell_text import format_trials
 from labwright.inspector.safe_text import format_count, format_dollars, format_duration, shorten
 from labwright.record.cell_status import CellCounts, CellStatus, compute_all_cells, count_cells
-from labwright.record.claims.estimates import find_winner, nodes_ignoring_seed
-from labwright.record.claims.node_score import compute_node_score
-from labwright.record.reducers.call_state import sum_usage
-from labwright.record.reducers.run_state import RunState
+from labwright.record.claims.estimates import compute_node_score, find_winner, nodes_ignoring_seed
+from labwright.record.claims.setting_controls import TuningReport, build_tuning_report
+from labwright.record.reducers.run_state import RunState, sum_usage
 from labwright.record.schema.decisions import CompareNodes
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import (
@@ -26,7 +25,6 @@ from labwright.record.schema.nodes import (
     describe_limit_change,
     iterate_retries,
 )
-from labwright.record.tuning_parity import TuningReport, build_tuning_report
 
 CellsByNode = Mapping[str, tuple[CellStatus, ...]]
 """The cells of each node (`record.cell_status.compute_all_cells`), which can be slow to compute."""

@@ -12,8 +12,15 @@ from typing import Any
 from pydantic import Field
 
 from labwright.literature import LibraryError
-from labwright.literature.matching import normalise_text, split_name, strip_tex
-from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi
+from labwright.literature.works import (
+    PublishedWork,
+    WorkQuery,
+    find_arxiv_id,
+    find_doi,
+    normalise_text,
+    split_name,
+    strip_tex,
+)
 from labwright.record.schema.frozen_model import FrozenModel
 
 MAX_LIBRARY_BYTES = 20_000_000

@@ -16,8 +16,15 @@ from pathlib import Path
 from labwright.literature import LibraryError
 from labwright.literature.bibtex import BibEntry, build_entry
 from labwright.literature.lookup import LIBRARY_TIMEOUT_SECONDS, LiteratureClient
-from labwright.literature.matching import build_title_key, normalise_text, split_name
-from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi
+from labwright.literature.works import (
+    PublishedWork,
+    WorkQuery,
+    build_title_key,
+    find_arxiv_id,
+    find_doi,
+    normalise_text,
+    split_name,
+)
 from labwright.pdf.layout import read_text
 from labwright.pdf.reader import PdfError
 

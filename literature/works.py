@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cache
+from html import unescape
+from typing import Any, Protocol
 
 from labwright.literature import CatalogueAnswerError
-from labwright.literature.settings import CatalogueName
+from labwright.literature.catalogue_client import CatalogueName
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.paper import PublishedWork
 
@@ -108,3 +111,185 @@ def read_arxiv_year(identifier: str) -> int | None:
     if digits is None:
         return None
     return (1900 if int(digits[1]) > 90 else 2000) + int(digits[1])
+
+
+# Compare titles and names without TeX, diacritics, case and punctuation.
+
+_LETTER_TABLE = str.maketrans(
+    {
+        "ø": "o",
+        "ł": "l",
+        "đ": "d",
+        "ß": "ss",
+        "æ": "ae",
+        "œ": "oe",
+        "ı": "i",
+        "þ": "th",
+        "ð": "d",
+        "β": "beta",
+        "α": "alpha",
+        "γ": "gamma",
+        "λ": "lambda",
+        "π": "pi",
+        "σ": "sigma",
+        "ε": "epsilon",
+        "ϵ": "epsilon",
+        "μ": "mu",
+        "µ": "mu",
+        "τ": "tau",
+        "ω": "omega",
+        "δ": "delta",
+        "θ": "theta",
+    }
+)
+
+
+@cache
+def _build_converter() -> Any:
+    from pylatexenc.latex2text import LatexNodes2Text  # type: ignore[import-untyped]
+
+    return LatexNodes2Text(math_mode="text")
+
+
+def strip_tex(value: str) -> str:
+    """Convert a TeX field to plain text: accents as characters, no braces or commands, single spaces."""
+    escaped = re.sub(r"(?<!\\)%", r"\\%", value)  # fields have no comments, so % is literal
+    text = value
+    if set(value) & set("\\{}$~"):
+        try:
+            text = str(_build_converter().latex_to_text(escaped))
+        except Exception:  # noqa: BLE001  input may be malformed: unclosed braces, commands without arguments
+            text = value
+    return " ".join(unicodedata.normalize("NFC", text.replace("---", "\u2014").replace("--", "\u2013")).split())
+
+
+def normalise_text(value: str) -> str:
+    """Convert to lower case without diacritics; every other character becomes a space."""
+    decomposed = unicodedata.normalize("NFKD", strip_tex(value).casefold()).translate(_LETTER_TABLE)
+    letters = "".join(char for char in decomposed if not unicodedata.combining(char) and char not in "'\u2019")
+    return " ".join("".join(char if char.isalnum() else " " for char in letters).split())
+
+
+def read_abstract(markup: str) -> str:
+    """Return the text of a JATS or HTML abstract, without tags and heading."""
+    text = unescape(re.sub(r"</?[A-Za-z][^<>]{0,200}>", " ", markup))
+    return re.sub(r"^(?:abstract|summary)\b[\s:.]*", "", " ".join(text.split()), flags=re.IGNORECASE)
+
+
+_SUBTITLE_BREAK = re.compile(r"\s*[:?!\u2013\u2014]\s+|\s+-\s+")
+_RETRACTION_MARK = re.compile(
+    r"^\W*(?:retracted|retraction|withdrawn|removed)(?:\s+(?:article|paper|chapter))?\s*[:\u2013\u2014-]\s*",
+    re.IGNORECASE,
+)
+_TAG_PATTERN = re.compile(r"</?[A-Za-z][\w:]{0,20}(?:\s[^<>]{0,100})?/?>")
+MIN_TITLE_LENGTH = 3
+"""Minimum number of words of a main title that is accepted as the full title: 'Deep Learning' is not accepted."""
+
+
+def build_title_key(title: str) -> str:
+    """Return the letters and digits of a title, for comparisons that ignore hyphens and spaces."""
+    return normalise_text(title).replace(" ", "")
+
+
+def is_same_title(written: str, known: str, subtitle: str = "") -> bool:
+    """Return whether a written title matches that of a known work.
+
+    A subtitle may be omitted if three words remain; an additional subtitle makes it a different title.
+    """
+    if not (wanted := build_title_key(written)):
+        return False
+    whole = f"{known}: {subtitle}" if subtitle else known
+    if wanted in (build_title_key(whole), build_title_key(known)):
+        return True
+    main = _SUBTITLE_BREAK.split(strip_tex(known), maxsplit=1)[0]
+    return len(normalise_text(main).split()) >= MIN_TITLE_LENGTH and wanted == build_title_key(main)
+
+
+def strip_retraction_mark(title: str) -> tuple[str, bool]:
+    """Return a catalogue's title without tags and the publisher's 'RETRACTED:', and whether it had that mark."""
+    title = " ".join(unescape(_TAG_PATTERN.sub("", title)).split())
+    found = _RETRACTION_MARK.match(title)
+    return (title[found.end() :], True) if found else (title, False)
+
+
+_NAME_PARTICLES = frozenset(
+    "van von der den de del della di da do dos das du la le los el al bin ibn ter ten af av zu zur und".split()
+)
+_NAME_SUFFIXES = frozenset(["jr", "sr", "ii", "iii", "iv"])
+
+
+def parse_authors(field: str) -> tuple[list[str], bool]:
+    """Return the names in a BibTeX author field, and whether it ends with `and others`."""
+    field = " ".join(field.split())
+    parts, depth, begin = list[str](), 0, 0
+    for match in re.finditer(r"[{}]|\sand\s", field):  # an `and` in braces is part of a name
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if depth == 0 and match[0] not in "{}":
+            parts.append(field[begin : match.start()])
+            begin = match.end()
+    names = [name for part in (*parts, field[begin:]) if (name := part.strip())]
+    cut = bool(names) and normalise_text(names[-1]) in ("others", "et al")
+    return (names[:-1] if cut else names), cut
+
+
+def split_name(text: str, *, particles: bool = False) -> list[str]:
+    """Split `Family, Given`, `Family, Jr, Given` or `Given Family` into words, given names first.
+
+    Suffixes are dropped; particles are dropped unless they are at either end. Umlauts are reduced to their shorter
+    spelling.
+    """
+    spread = re.sub(r"(?<=[A-Z])\.(?=[A-Z])|(?<=\b[A-Z])(?=[A-Z]\b)", " ", text)  # "K.Q." and "KQ" are two initials
+    family, *given = spread.split(",")
+    words = [
+        re.sub(r"(?<=[aou])e(?=[^aeiou])", "", word)
+        for part in (*given, family)
+        for word in normalise_text(part).split()
+        if word not in _NAME_SUFFIXES
+    ]
+    return [
+        word
+        for position, word in enumerate(words)
+        if particles or word not in _NAME_PARTICLES or position in (0, len(words) - 1)
+    ]
+
+
+def is_same_person(one: str, other: str) -> bool:
+    """Return whether two names may be the same person: equal family names and compatible given names."""
+    a, b = split_name(one), split_name(other)
+    if not a or not b:
+        return False
+    whole, known = ("".join(split_name(name, particles=True)) for name in (one, other))
+    if sorted(a) == sorted(b) or whole == known:
+        return True  # one of the names may have the family name first or written as two words
+    return a[-1] == b[-1] and _is_same_given_name(a[:-1], b[:-1])
+
+
+def _is_same_given_name(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Return whether given names agree; middle names may be missing, and initials and short forms match full names."""
+
+    def stands_for(one: str, other: str) -> bool:
+        return one.startswith(other) or other.startswith(one)
+
+    if not a or not b:
+        return not a and not b
+    short, long = sorted((a[1:], b[1:]), key=len)
+    rest = iter(long)
+    return stands_for(a[0], b[0]) and all(any(stands_for(one, other) for other in rest) for one in short)
+
+
+def explain_author_mismatch(written: str, known: Sequence[str], *, known_cut: bool = False) -> str:
+    """Explain why an author field does not match the authors of a work in order; empty if it does."""
+    names, cut = parse_authors(written)
+    if not names:
+        return "it has no author"
+    if not known:
+        return "the source has no author"
+    if len(names) > len(known) and not known_cut:
+        return f"it has {len(names)} authors, the source {len(known)}"
+    if len(names) < len(known) and not cut:
+        return f"it has {len(names)} authors, the source {len(known)}: end it with 'and others' if names are omitted"
+    for position, (one, two) in enumerate(zip(names, known, strict=False), 1):
+        if not is_same_person(one, two):
+            elsewhere = any(is_same_person(one, other) for other in known)
+            return f"author {position} is {one!r}, the source has {two!r}" + (" (order differs)" if elsewhere else "")
+    return ""

@@ -13,9 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from labwright.models.agent_programs import AgentOutput, AgentProgram, Question
+from labwright.models.agent_programs import AgentOutput, AgentProgram, Question, ToolServer
 from labwright.models.conversation import Conversation, ToolCall, ToolExchange
-from labwright.models.tool_server import ToolServer
 from labwright.record.schema.decisions import TokenUsage
 
 _READ_BYTES = 2**16

@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from labwright.models.client import ModelClient
 from labwright.models.conversation import Conversation, ToolCall, ToolDescription, ToolExchange
-from labwright.models.roles.coder import CODER, CoderInputs, HandIn
+from labwright.models.roles.experiment_code import CODER, CoderInputs, HandIn
 from labwright.record.events.run_events import HAND_IN, ToolUsed
 from labwright.record.schema.decisions import CallKey
 

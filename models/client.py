@@ -2,7 +2,7 @@
 
 A question passes four layers, each in its own module, before it reaches a provider: the ledger (`models.ledger`: reuses
 recorded answers), retry (`models.retry`: handles outages and truncated answers), the budget (`models.budget`: reserves
-the maximum cost) and failover (`models.failover`: uses a substitute model).
+the maximum cost) and failover (`models.retry`: uses a substitute model).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 
 from labwright.models.backend import Backend, Image, ModelRequest, Reply, check_reply
 from labwright.models.budget import Budget
-from labwright.models.context_window import CHARACTERS_PER_TOKEN, CONTEXT_FIX, estimate_tokens
 from labwright.models.conversation import Conversation
 from labwright.models.errors import UNUSABLE_ANSWER_ERRORS, BudgetSpent, ContextTooLong, ImagesRefused, ModelError
 from labwright.models.ledger import AnswerLedger, KeepPrompt
+from labwright.models.prices import CHARACTERS_PER_TOKEN, CONTEXT_FIX, estimate_tokens
 from labwright.models.prompt_renderer import render
 from labwright.models.retry import Retry
-from labwright.models.roles.coder import CODER
+from labwright.models.roles.experiment_code import CODER
 from labwright.models.roles.role import AnyRole, In, Out, Role
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import Recorder

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from labwright.models import prompt_filters
 from labwright.models.backend import Prompt
-from labwright.models.diff_view import format_changes
+from labwright.models.prompt_filters import format_changes
 from labwright.models.roles.role import AnyRole
 from labwright.record.machine import BENCHMARK_NETWORK
 

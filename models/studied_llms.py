@@ -27,15 +27,13 @@ from pydantic_ai.output import OutputObjectDefinition
 from labwright.models import prices
 from labwright.models.budget import ROUNDING_TOLERANCE, BudgetSettings
 from labwright.models.errors import ModelConfigError
-from labwright.models.model_address import locate_model
 from labwright.models.prices import BYTES_PER_TOKEN, OVERHEAD_TOKENS
 from labwright.models.providers import MAX_MODEL_NAME_CHARACTERS, open_model
-from labwright.models.settings import MAX_RETRY_WAIT_SECONDS, RETRY_WAIT_SECONDS, SubjectSettings
+from labwright.models.settings import MAX_RETRY_WAIT_SECONDS, RETRY_WAIT_SECONDS, SubjectSettings, locate_model
 from labwright.models.transport import UNREADABLE_RESPONSE_ERRORS, Sleep, describe_error, find_redirect, is_transient
 from labwright.record.llm_calls import LLMBudgetSpent, LLMCallStore, LLMQuestionRefused, LLMUnavailable
-from labwright.record.schema.decisions import Cost
+from labwright.record.schema.decisions import Cost, LLMExchange, LLMQuestion
 from labwright.record.schema.frozen_model import replace_unencodable
-from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
 
 
 def check_subjects(subjects: Mapping[str, SubjectSettings], caps: BudgetSettings) -> None:

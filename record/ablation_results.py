@@ -10,14 +10,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.ablation import Ablation, Surprise
+from labwright.record.baseline_check import Ablation, Surprise
 from labwright.record.claims.estimates import find_replicates
 from labwright.record.estimands import list_main_arms
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Node
-from labwright.record.schema.revision import AddendumItem
+from labwright.record.schema.paper import AddendumItem
 
 AblationOrigin = Literal["author", "reviewer", "addendum"]
 

@@ -6,6 +6,9 @@ import math
 import re
 from collections.abc import Sequence
 from statistics import fmean, stdev
+from typing import Literal
+
+from pydantic import Field, model_validator
 
 from labwright.record.errors import UsageError
 from labwright.record.schema.frozen_model import FrozenModel
@@ -80,3 +83,105 @@ def _classify_mean(mean: float, expected: ExpectedResult | None) -> BaselineVerd
         return "unchecked"
     rounding = 1e-9 * max(abs(mean), abs(expected.value))
     return "reproduced" if abs(mean - expected.value) <= expected.tolerance + rounding else "differs"
+
+
+# Typed description of a planned ablation, shared by both planners, and a test for duplicates. Source: AblationBench,
+# appendix A.1 (name, ablated part, action, replacement, metrics); the field `why` is an addition.
+
+AblationAction = Literal["remove", "replace", "add"]
+
+STOP_WORDS = frozenset(
+    "a an and as at by for from in instead into is it its no not of off on or out the to with without ablate ablated "
+    "ablation add added adding drop dropped dropping leave leaving left removal remove removed removing replace "
+    "replaced replacing swap swapped take taken turn turned use used using".split()
+)
+"""Words that describe the action rather than its target."""
+
+
+class Ablation(FrozenModel):
+    """One change to the method that shows the contribution of a part; everything else stays the same."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z][A-Za-z0-9_-]*$",
+        max_length=60,
+        description="its arm: `without-<part>`, or a short identifier that names the replacement",
+    )
+    part: str = Field(min_length=1, description="the part of the method that is changed, in a few words")
+    action: AblationAction
+    replacement: str = Field(default="", description="replacement of the part, or the added part; empty for remove")
+    metrics: tuple[str, ...] = Field(min_length=1, description="metrics of the data plan that would show the effect")
+    why: str = Field(min_length=1, description="claim or risk that it tests, in one sentence")
+
+    @model_validator(mode="after")
+    def _check_replacement(self) -> Ablation:
+        if self.action != "remove" and not self.replacement.strip():
+            raise ValueError(
+                f"ablation {self.name!r}: action {self.action!r} needs a replacement: say what "
+                f"{'takes its place' if self.action == 'replace' else 'is added'}"
+            )
+        return self
+
+    @property
+    def item_text(self) -> str:
+        """The ablation in one line; it is the agenda item of its node and is used to look up the ablation."""
+        change = {
+            "remove": f"take out {self.part}",
+            "replace": f"replace {self.part} by {self.replacement}",
+            "add": f"add {self.replacement} to {self.part}",
+        }[self.action]
+        return " ".join(f"{self.name}: {change}. {self.why}".split())
+
+    @property
+    def change_text(self) -> str:
+        """The change as sentences for prompts."""
+        part, replacement = (" ".join(text.split()).rstrip(".") for text in (self.part, self.replacement))
+        return {
+            "remove": f"take out {part}.",
+            "replace": f"replace {part}. Replacement: {replacement}.",
+            "add": f"add to {part}. Addition: {replacement}.",
+        }[self.action]
+
+    @property
+    def summary(self) -> str:
+        """The ablation as sentences for prompts: name, change and reason."""
+        return f"`{self.name}`: {self.change_text} {' '.join(self.why.split()).rstrip('.')}."
+
+
+class Surprise(FrozenModel):
+    """The strongest surprise among the values measured so far, and the planned ablation that is its control."""
+
+    control: str = Field(description="`name` of the planned ablation that shows what causes it")
+    conditions: tuple[str, ...] = Field(
+        min_length=1, max_length=4, description="measured conditions, `arm` or `arm@level`, whose values surprise"
+    )
+    finding: str = Field(min_length=1, description="what was expected and what was measured, in one sentence")
+
+
+class MissingAblation(FrozenModel):
+    """An ablation requested by a reviewer of the draft, with the reason if it is not run."""
+
+    ablation: Ablation
+    refused: str = ""
+
+
+def is_same_ablation(first: Ablation, second: Ablation) -> bool:
+    """Return whether two ablations make the same change, even if worded differently."""
+    if _is_same_thing(first.name, second.name):
+        return True
+    return (
+        first.action == second.action
+        and _is_same_thing(first.part, second.part)
+        and (first.action == "remove" or _is_same_thing(first.replacement, second.replacement))
+    )
+
+
+def _is_same_thing(first: str, second: str) -> bool:
+    """Return whether two strings have the same words in any order, or the same letters when joined."""
+    texts_words: list[list[str]] = []
+    for text in (first, second):
+        words = re.findall(r"[a-z0-9]+", text.lower())
+        stems = [
+            word[:-1] if len(word) > 2 and word.endswith("s") else word for word in words if word not in STOP_WORDS
+        ]
+        texts_words.append(stems or words)
+    return sorted(texts_words[0]) == sorted(texts_words[1]) or "".join(texts_words[0]) == "".join(texts_words[1])

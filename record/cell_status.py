@@ -14,11 +14,10 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from labwright.record.events.search_events import CellsRequired
-from labwright.record.memo import Memo
+from labwright.record.internal_errors import Memo
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.nodes import CellRun, Node
+from labwright.record.schema.nodes import Cell, CellRun, Node
 
 CellStatusKind = Literal["waiting", "measured", "taken over", "failed", "left out"]
 

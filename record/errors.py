@@ -3,7 +3,7 @@ sufficient.
 
 UsageError    user error: a flag, setting, file or folder is wrong (exit 2)
 UserError     expected failure: check, wait or resume (exit 1, no traceback)
-  SandboxError        of untrusted code and its sandbox (`sandbox.errors` has the others)
+  SandboxError        of untrusted code and its sandbox (`sandbox.job` has the others)
     SubmissionRefused   what code left cannot be used: becomes the failure of the attempt
 """
 

@@ -24,9 +24,8 @@ from pydantic import Field, TypeAdapter
 
 from labwright.record.errors import UserError
 from labwright.record.line_store import LineStore, RecordError, StoredRow, read_stored_row, read_stored_rows
-from labwright.record.schema.decisions import Cost
+from labwright.record.schema.decisions import Cost, LLMExchange, LLMQuestion, StudiedLLMUsage
 from labwright.record.schema.frozen_model import FrozenModel, replace_unencodable
-from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion, StudiedLLMUsage
 
 EXCHANGES_FILE = "exchanges.jsonl"
 """The exchanges of a run, in its folder."""

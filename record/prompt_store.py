@@ -23,8 +23,8 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from labwright.record.event_log import RecordError
 from labwright.record.events.run_events import CallAnswered, PromptChanged
-from labwright.record.log_reader import RecordError
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.untrusted_files import open_plain_file

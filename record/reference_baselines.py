@@ -14,12 +14,17 @@ from types import MappingProxyType
 from labwright.record.cell_status import compute_node_cells
 from labwright.record.claims.estimates import Claim, compute_claims, compute_paper_claims
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.data_plan import DatasetFacts, Split
+from labwright.record.schema.data_plan import (
+    DatasetFacts,
+    Hyperparameter,
+    HyperparameterSetting,
+    Split,
+    Trial,
+    TuningPlan,
+)
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.nodes import Node
-from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, Trial, TuningPlan
+from labwright.record.schema.nodes import Cell, Node
 
 TRIVIAL_ARM, OFF_THE_SHELF_ARM = "trivial", "off-the-shelf"
 REFERENCE_ARM_TITLES: Mapping[str, str] = MappingProxyType(

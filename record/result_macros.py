@@ -1,22 +1,220 @@
-r"""The only module that reads and writes `results.tex` and the macros that print values from it.
+"""The only module that reads and writes `results.tex` and the macros that print values from it.
 
-  \result{KEY}             \setup{KEY}              in a paper's text: print a measured value, or a setting
-  \resultvalue{KEY}{TEX}   \setupvalue{KEY}{TEX}    lines of results.tex: the text of a key
+  \\result{KEY}             \\setup{KEY}              in a paper's text: print a measured value, or a setting
+  \\resultvalue{KEY}{TEX}   \\setupvalue{KEY}{TEX}    lines of results.tex: the text of a key
 
 The key of a mean is `split/dataset/metric/condition`, that of a paired difference
 `diff/dataset/metric/condition~other`, that of effect K (from 1) of a hypothesis `hypothesis/ID/K`, and that of an
 estimate that the outline asked for `estimate/NAME`. The printed form follows after a dot (`record.claims.formatting`).
-Papers of earlier versions also have `\verdict{KEY}`, a comparison printed in words; it is read and no longer written.
+Papers of earlier versions also have `\\verdict{KEY}`, a comparison printed in words; it is read and no longer written.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import InitVar, dataclass
 from hashlib import sha256
 from typing import Literal, NamedTuple, cast
 
-from labwright.record.printed_value import PrintedValue
+from labwright.record.schema.frozen_model import Scalar
+
+# Number words and ratios in words, which may appear in a paper only if the program prints them. `review.evidence`
+# scans a paper's text for them; a string from code that contains one is not printed (`record.result_macros`).
+
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+LARGE_NUMBER_WORDS = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
+NUMBER_WORD_VALUES = {word: k for k, word in enumerate(_SMALL)} | {word: 20 + 10 * k for k, word in enumerate(_TENS)}
+
+WORD_GAP = r"[\s~\u2010-\u2015-]+"
+_WORD = rf"(?:{'|'.join((*_SMALL, *_TENS))}|(?:{'|'.join(LARGE_NUMBER_WORDS)}|dozen)s?)"
+_NUMBER_WORD = (
+    rf"{_WORD}(?:{WORD_GAP}(?:point{WORD_GAP}|(?<=hundred )and{WORD_GAP}|(?<=thousand "
+    rf")and{WORD_GAP})?{_WORD})*(?:-?fold)?"
+)
+LISTED_NUMBERS = rf"(?:(?:\s*,\s*|\s+)(?:(?:and|or)\s+)?{_WORD})*"
+"""Further numbers of a list: "two, three and four operators"."""
+NUMBER_WORDS_PATTERN = re.compile(rf"\b{_NUMBER_WORD}\b|\bnought{WORD_GAP}point\b|\btens{WORD_GAP}of\b", re.IGNORECASE)
+
+_BIG = r"(?:more|less|fewer|larger|smaller|greater|higher|lower|better|worse|longer|shorter|faster|slower|as)\b"
+RATIO_PATTERN = re.compile(
+    rf"\b(?:(?:an?|several|few|many){WORD_GAP}(?:a{WORD_GAP})?(?:per(?:{WORD_GAP})?cent|percentage{WORD_GAP}points?|points?{WORD_GAP}of)"
+    rf"|orders?{WORD_GAP}of{WORD_GAP}magnitude|factors?{WORD_GAP}of{WORD_GAP}(?:about{WORD_GAP})?two"
+    r"|(?:(?<=is )|(?<=was )|(?<=are )|(?<=were )|(?<=than )|(?<=about )|(?<=nearly )|(?<=almost ))twice"
+    rf"|twice(?={WORD_GAP}(?:as|the|that|those|what|its|their|{_BIG}))|thrice"
+    r"|(?:two|hundred|many)-?fold|doubl(?:es|ed|ing)|double(?!-|\s+(?:blind|descent|precision|check|counting))"
+    r"|tripl(?:es|ed|ing)|triple(?!t|-|\s+\w+ed\b)|quadrupl(?:e|es|ed|ing)|(?<!two )halv(?:e|es|ed|ing)"
+    r"|(?<!first )(?<!second )(?<!other )(?<!upper )(?<!lower )(?<!latter )(?<!each )half(?!-|\s+of\s+the\s+width)"
+    rf"|(?:one|two|three|nine){WORD_GAP}(?:third|quarter|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth)s?"
+    rf"|a{WORD_GAP}quarter|an?{WORD_GAP}(?:third|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth)"
+    rf"(?=\s*(?:[.,;)]|$)|{WORD_GAP}(?:of|{_BIG})))\b",
+    re.IGNORECASE,
+)
+"""Ratios and differences in words."""
+
+ROMAN_NUMERAL_PATTERN = re.compile(
+    r"(?<![\w./-])(?=[IVXLC]{2})(?:XC|XL|L?X{0,3}|C{1,3}(?:XC|XL|L?X{0,3}))(?:IX|IV|V?I{0,3})(?![\w/])"
+)
+
+
+def has_number_word(text: str) -> bool:
+    """Return whether a string contains a number word or a Roman numeral."""
+    return bool(NUMBER_WORDS_PATTERN.search(text) or ROMAN_NUMERAL_PATTERN.search(text))
+
+
+def has_ratio(text: str) -> bool:
+    """Return whether a string states a ratio or a difference in words."""
+    return bool(RATIO_PATTERN.search(text))
+
+
+# Values as a paper prints them. Only the functions of this module create a `PrintedValue`, and macros are defined
+# only from such values (`record.result_macros`). print_value, print_significant, print_spread, print_interval,
+# print_range, print_count, print_p_value a number in the record print_setting a constant or setting of the code: a
+# number, or a short text that makes no statement print_name a name from the plan, the data or the user Limits: a
+# number that code defines is not necessarily used by that code.
+
+MAX_NUMBER_LENGTH = 10
+"""Maximum characters of a float of the code; longer ones are printed with four digits."""
+MAX_TEXT_LENGTH = 40
+"""Maximum characters of a printed string from code."""
+MAX_NAME_LENGTH = 120
+"""Maximum characters of a name; longer names are cut."""
+MAX_NUMBERS = 12
+"""Maximum numbers of a printed list."""
+NOT_MEASURED = "n/a"
+MIN_PRINTED_P = 0.0001
+
+_MAKER_TOKEN = object()
+_SPECIAL = re.compile(r"[&%#_$~^{}]")
+_ESCAPED = {char: f"\\{char}" for char in "&%#_${}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_EXPONENT = re.compile(r"(-?)(\d+(?:\.\d+)?)e([+-])0*(\d+)")
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_NUMBERS = re.compile(rf"{_NUMBER}(?:\s*,\s*{_NUMBER})*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class PrintedValue:
+    """The printed text of a macro, as TeX that is valid in text, formulas and captions."""
+
+    tex: str
+    made_by: InitVar[object]
+
+    def __post_init__(self, made_by: object) -> None:
+        if made_by is not _MAKER_TOKEN:
+            raise TypeError("create printed values only with the functions of record.printed_value")
+
+
+def format_tex_number(value: float | None, digits: int) -> str:
+    """Format a value as TeX with `digits` decimals."""
+    if value is None:
+        return NOT_MEASURED
+    text = f"{value:.{digits}f}"
+    return rf"\ensuremath{{-}}{text[1:]}" if text.startswith("-") and float(text) != 0 else text.lstrip("-")
+
+
+def print_value(value: float | None, digits: int) -> PrintedValue:
+    """Print a value with `digits` decimals."""
+    return PrintedValue(format_tex_number(value, digits), _MAKER_TOKEN)
+
+
+def print_spread(mean: float, sd: float | None, digits: int) -> PrintedValue:
+    """Print a mean with its standard deviation, if there is one."""
+    centre = format_tex_number(mean, digits)
+    return PrintedValue(
+        centre if sd is None else rf"{centre}\,\ensuremath{{\pm}}\,{format_tex_number(sd, digits)}", _MAKER_TOKEN
+    )
+
+
+def print_interval(ends: tuple[float | None, float | None], digits: int) -> PrintedValue:
+    """Print an interval; n/a if an end is missing."""
+    if None in ends:
+        return PrintedValue(NOT_MEASURED, _MAKER_TOKEN)
+    return PrintedValue(f"[{', '.join(format_tex_number(end, digits) for end in ends)}]", _MAKER_TOKEN)
+
+
+def print_range(ends: tuple[float, float], digits: int) -> PrintedValue:
+    """Print an interval in words, for text: `2.0 to 3.5`."""
+    return PrintedValue(" to ".join(format_tex_number(end, digits) for end in ends), _MAKER_TOKEN)
+
+
+def print_count(value: int) -> PrintedValue:
+    """Print a count."""
+    return PrintedValue(str(int(value)), _MAKER_TOKEN)
+
+
+def print_significant(value: float, digits: int) -> PrintedValue:
+    """Print a value with `digits` significant digits."""
+    return PrintedValue(_format_plain_number(f"{value:.{digits}g}"), _MAKER_TOKEN)
+
+
+def print_p_value(value: float) -> PrintedValue:
+    """Print a p-value with two significant digits; one below 0.0001 by this bound."""
+    if value < MIN_PRINTED_P:
+        return PrintedValue(rf"\ensuremath{{<}}{MIN_PRINTED_P:.4f}", _MAKER_TOKEN)
+    return PrintedValue(f"{value:.{max(2, 1 - math.floor(math.log10(value)))}f}", _MAKER_TOKEN)
+
+
+def print_setting(value: Scalar) -> PrintedValue | None:
+    """Print a constant of the code or a setting; None if it must not be printed.
+
+    A string is printed if it is short and contains no digit, number word or ratio. A list of numbers is
+    printed unchanged, since the record stores tuples in this form; `record.python_syntax.collect_constants` accepts no
+    such string from code.
+    """
+    if isinstance(value, bool):
+        return PrintedValue(str(value), _MAKER_TOKEN)
+    if isinstance(value, int | float):
+        if not math.isfinite(value):
+            return None
+        longest = MAX_NUMBER_LENGTH if isinstance(value, float) else MAX_TEXT_LENGTH
+        return PrintedValue(
+            _format_plain_number(str(value) if len(str(value)) <= longest else f"{value:.4g}"), _MAKER_TOKEN
+        )
+    text = " ".join(value.split())
+    if _NUMBERS.fullmatch(text):
+        items = re.split(r"\s*,\s*", text)
+        return (
+            PrintedValue(", ".join(map(_format_plain_number, items)), _MAKER_TOKEN)
+            if len(items) <= MAX_NUMBERS
+            else None
+        )
+    return PrintedValue(escape_tex(text), _MAKER_TOKEN) if text and is_plain_name(text) else None
+
+
+def is_plain_name(text: str) -> bool:
+    """Return whether a string is short printable ASCII, without numbers and ratios."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_\W]+", " ", text))
+    plain = len(text) <= MAX_TEXT_LENGTH and text.isascii() and text.isprintable() and not re.search(r"[\d\\]", text)
+    return plain and not (has_number_word(spaced) or has_ratio(spaced))
+
+
+def print_name(text: str) -> PrintedValue:
+    """Print a name, such as the title of a dataset or the source of a published value. It may contain digits."""
+    plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    cut = plain if len(plain) <= MAX_NAME_LENGTH else plain[:MAX_NAME_LENGTH].rsplit(" ", 1)[0] + " ..."
+    return PrintedValue(" ".join(escape_tex(cut).split()), _MAKER_TOKEN)
+
+
+def escape_tex(text: str) -> str:
+    """Escape plain text for TeX, without a space between number and %."""
+    text = re.sub(r"(?<=\d) %", "%", text.replace("\\", " "))
+    return _SPECIAL.sub(lambda found: _ESCAPED[found[0]], text)
+
+
+def _format_plain_number(text: str) -> str:
+    """Format a number in Python or plain notation as TeX."""
+    if match := _EXPONENT.fullmatch(text):
+        sign, mantissa, direction, exponent = match.groups()
+        power = f"10^{{{'-' if direction == '-' else ''}{exponent}}}"
+        factor = "" if mantissa == "1" else rf"{mantissa}\times "
+        return rf"\ensuremath{{{sign}{factor}{power}}}"
+    return re.sub(r"^-(?=[\d.])", r"\\ensuremath{-}", text)
+
 
 MacroName = Literal["result", "setup", "verdict"]
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from math import log
 
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting
 from labwright.record.schema.decisions import WidenDimension
-from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting
 
 EDGE_SHARE = 0.1
 """A value lies at the edge of a range if it is closer to its end than this share of the range."""

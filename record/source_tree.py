@@ -1,18 +1,24 @@
 """The source of a node: a tree of small text files, relative path -> text.
 
 This module checks which files are allowed, which are code, and which constants the code defines. `record.run_folder`
-stores it, and `record.source_edits` derives one source from another.
+stores it, and `record.source_tree` derives one source from another.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import unified_diff
 from pathlib import PurePosixPath
 
+from pydantic import Field
+
 from labwright.record.python_syntax import collect_constants
-from labwright.record.schema.frozen_model import Scalar, replace_unencodable
+from labwright.record.schema.data_plan import Arm
+from labwright.record.schema.frozen_model import FrozenModel, Scalar, replace_unencodable
+from labwright.record.schema.nodes import Cell
+from labwright.record.schema.repository import RepositoryCommand
 
 ENTRY_FILE, PLOTS_FILE = "experiment.py", "plots.py"
 """The script that runs the experiment, and the one that draws figures from its records."""
@@ -156,10 +162,265 @@ def select_visible_files(
 
 
 def _list_arm_files(arms: Iterable[str]) -> set[str]:
-    """Return the possible paths of arm code: Python, or the changes of a repository (`record.repository_source`)."""
+    """Return the possible paths of arm code: Python, or the changes of a repository (`record.source_tree`)."""
     return {format_arm_path(arm, ending) for arm in arms for ending in (".py", ".json", ".diff")}
 
 
 def format_arm_path(arm: str, ending: str = ".py") -> str:
     """Return the path of an arm's own code."""
     return f"arms/{arm.replace('-', '_')}{ending}"
+
+
+# Derive a node's source from its parent's: whole files, edits that must match exactly once, deletions.
+
+MAX_LINES_SHOWN = 12
+"""Number of lines of a file shown for a failed match."""
+MAX_LINES_COMPARED, MAX_LINES_SEARCHED = 400, 2000
+"""Characters of a searched string that are compared, and lines of a file searched for the nearest match."""
+RETRY_INSTRUCTION = "nothing was changed: give the whole answer again with these errors fixed"
+
+
+class WholeFile(FrozenModel):
+    """A whole file."""
+
+    path: str = Field(description="relative to the root, with / as separator: experiment.py, arms/method.py")
+    text: str
+
+
+class TextReplacement(FrozenModel):
+    """Text in a file and its replacement."""
+
+    find: str = Field(
+        description="whole lines exactly as in the file, including trailing blanks; they must occur in it "
+        "exactly once, so quote as many as needed"
+    )
+    replace: str = Field(description="replacement text; empty: delete")
+
+
+class SourceEdit(TextReplacement):
+    """A change of an existing file. Several changes of a file are applied in order."""
+
+    path: str = Field(description="an existing file")
+
+
+def apply_edits(
+    before: Mapping[str, str],
+    *,
+    files: Sequence[WholeFile] = (),
+    edits: Sequence[SourceEdit] = (),
+    removed: Iterable[str] = (),
+) -> dict[str, str]:
+    """Apply an answer to the previous files. Raises `SourceTreeError` that lists every error."""
+    made = {path: text for path, text in before.items() if path not in set(removed)}
+    misses = [
+        f"removed: there is no file {path!r}; there are {_list_names(before)}" for path in removed if path not in before
+    ]
+    whole = [one.path for one in files]
+    misses += [f"{path!r} is given twice in files" for path in sorted(set(whole)) if whole.count(path) > 1]
+    made |= {one.path: one.text for one in files}
+    for path in dict.fromkeys(one.path for one in edits):
+        own = [one for one in edits if one.path == path]
+        if path in whole:
+            misses.append(f"{path!r} is given both as a whole file and as an edit: use only one")
+        elif path not in made:
+            misses.append(f"edits: there is no file {path!r}; there are {_list_names(made)}; put a new file into files")
+        else:
+            made[path], missed = _replace_matches(made[path], own, path)
+            misses += missed
+    if misses:
+        raise SourceTreeError("\n".join((*misses, RETRY_INSTRUCTION)))
+    check_source(made)
+    return made
+
+
+def replace_text(text: str, changes: Sequence[TextReplacement], path: str) -> str:
+    """Apply changes to the content of a file. Raises `SourceTreeError` that lists every error."""
+    made, misses = _replace_matches(text, changes, path)
+    if misses:
+        raise SourceTreeError("\n".join((*misses, RETRY_INSTRUCTION)))
+    return made
+
+
+def _replace_matches(text: str, changes: Sequence[TextReplacement], path: str) -> tuple[str, list[str]]:
+    """Apply the matching changes to a string; also return an error message for each other one."""
+    misses: list[str] = []
+    for number, one in enumerate(changes, 1):
+        places = find_occurrences(text, one.find)
+        if len(places) == 1:
+            text = text[: places[0]] + one.replace + text[places[0] + len(one.find) :]
+        else:
+            misses.append(f"edit {number} of {path}: {_explain_mismatch(text, one.find, places)}")
+    return text, misses
+
+
+def find_occurrences(text: str, find: str) -> list[int]:
+    """Return the positions of all occurrences of a string, overlaps included; none if it is empty."""
+    found: list[int] = []
+    at = text.find(find) if find else -1
+    while at >= 0:
+        found.append(at)
+        at = text.find(find, at + 1)
+    return found
+
+
+def _explain_mismatch(text: str, find: str, places: Sequence[int]) -> str:
+    if not find.strip():
+        return "find is empty: quote the lines to replace, or give the whole file in files"
+    if places:
+        lines = [text.count("\n", 0, at) + 1 for at in places]
+        shown = ", ".join(map(str, lines[:MAX_LINES_SHOWN])) + (", ..." if len(lines) > MAX_LINES_SHOWN else "")
+        return (
+            f"find occurs {len(places)} times, at lines {shown}: quote more lines around the intended one "
+            f"({find.strip().splitlines()[0][:80]!r})"
+        )
+    return (
+        f"find does not occur ({find.strip().splitlines()[0][:80]!r}); the nearest lines are\n"
+        f"{_find_nearest_lines(text, find)}"
+    )
+
+
+def _find_nearest_lines(text: str, find: str) -> str:
+    """Return the lines of a document most similar to the searched string, with line numbers."""
+    lines, wanted = text.splitlines(), find.strip("\n")
+    size = min(max(1, wanted.count("\n") + 1), len(lines))
+    if not size:
+        return "nothing: the file is empty"
+    match = difflib.SequenceMatcher(b=wanted[:MAX_LINES_COMPARED], autojunk=False)
+
+    def likeness(at: int, quick: bool) -> float:
+        match.set_seq1("\n".join(lines[at : at + size])[:MAX_LINES_COMPARED])
+        return match.quick_ratio() if quick else match.ratio()
+
+    starts = sorted(range(min(len(lines) - size + 1, MAX_LINES_SEARCHED)), key=lambda at: -likeness(at, quick=True))[:5]
+    best = max(starts, key=lambda at: likeness(at, quick=False))
+    return "\n".join(
+        f"{number:5d}| {line[:200]}"
+        for number, line in enumerate(lines[best : best + min(size, MAX_LINES_SHOWN)], best + 1)
+    )
+
+
+def _list_names(files: Iterable[str]) -> str:
+    return ", ".join(sorted(files)[:20]) or "none"
+
+
+# Source files of a node whose cells run a command of the user's repository: the command, and the changes of each arm.
+# `code.json` specifies the command, `arms/<arm>.json` the additional words, and `arms/<arm>.diff` the changed files
+# as git's unified diff from the tree in `code.json`. A cell sees only the files of its own arm
+# (`record.source_tree.select_visible_files`), so changing another arm does not change its key.
+
+CODE_FILE = "code.json"
+ENTRY_TEXT = '''"""Each cell is one run of the command in code.json, in the repository as arms/<arm>.json changes it.
+
+No kernel runs this file: the program checks the tree out, runs the command and reads the metric that it left.
+"""
+'''
+
+
+class ArmCode(FrozenModel):
+    """The changes that define an arm of the repository."""
+
+    words: tuple[str, ...] = Field(
+        default=(), description="words added to the command: options, or overrides key=value"
+    )
+    patch: str = Field(
+        default="", exclude=True, description="diff from the common base tree; stored in a separate file"
+    )
+
+
+class ScriptResults(FrozenModel):
+    """The results of a script that measures several arms by itself: JSON {metric: {arm: [value of a seed, ...]}}."""
+
+    file: str
+    metrics: tuple[str, ...]
+    arms: tuple[str, ...]
+    seeds: int = Field(description="values that each arm needs on each metric")
+    first_seed: int = Field(default=0, description="seed of the first value")
+
+
+class RepositoryProgram(FrozenModel):
+    """The common part of all cells of a program."""
+
+    commit: str
+    tree: str = Field(description="git id of the base tree")
+    command: RepositoryCommand
+    name: str = Field(description="name of its metric in the plan")
+    predictions: str = Field(
+        default="", description="file of predictions that the host scores, instead of both metrics"
+    )
+    test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search ends")
+    environment: str = Field(default="", description="sha256 of interpreter, packages and mounted data")
+    results: ScriptResults | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="what the command measures, instead of metrics",
+    )
+    traced: bool = Field(
+        default=False,
+        exclude_if=lambda value: not value,
+        description="whether runs record the functions that are called (`sandbox.repository.trace`)",
+    )
+    levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")
+    dimensions: dict[str, str] = Field(
+        default_factory=dict, description="hyperparameter -> the word that sets it, containing {value}"
+    )
+
+    def build_words(self, arm: ArmCode, cell: Cell, setting: Mapping[str, Scalar]) -> tuple[str, ...]:
+        """Return the words of a cell's arm, level and setting, in that order."""
+        own = (
+            self.dimensions.get(name, f"{name}={{value}}").replace("{value}", str(value))
+            for name, value in setting.items()
+        )
+        return (*arm.words, *self.levels.get(cell.level, ()), *(word for text in own for word in text.split()))
+
+
+def build_program(
+    planned: Sequence[Arm], code: RepositoryProgram, arms: Mapping[str, ArmCode] | None = None
+) -> dict[str, str]:
+    """Return the files of a program that measures every arm of a plan; by default each arm only has the plan's
+    words."""
+    files = {ENTRY_FILE: ENTRY_TEXT, CODE_FILE: code.model_dump_json(indent=1) + "\n"}
+    made = {arm.name: ArmCode(words=arm.words) for arm in planned} if arms is None else arms
+    for name, one in made.items():
+        files[format_arm_path(name, ".json")] = one.model_dump_json(indent=1) + "\n"
+        if one.patch:
+            files[format_arm_path(name, ".diff")] = one.patch
+    return files
+
+
+def parse_program(source: Mapping[str, str]) -> RepositoryProgram | None:
+    """Parse the program of a source; None if it is not a repository program."""
+    return RepositoryProgram.model_validate_json(source[CODE_FILE]) if CODE_FILE in source else None
+
+
+def parse_arm_code(source: Mapping[str, str], arm: str) -> ArmCode:
+    """Parse the changes of an arm; without its file, the unmodified repository."""
+    words = source.get(format_arm_path(arm, ".json"))
+    made = ArmCode() if words is None else ArmCode.model_validate_json(words)
+    return made.model_copy(update={"patch": source.get(format_arm_path(arm, ".diff"), "")})
+
+
+OUTPUT_FOLDER = "out"
+"""The folder in the checkout that `{out}` stands for; it is emptied before each run."""
+OVERRIDES_PLACEHOLDER = "{overrides}"
+"""Placeholder in a command for the words of arms, levels and trials."""
+
+
+def build_command_line(
+    command: RepositoryCommand, seed: int, words: Sequence[str] = (), *, device: str = "cpu"
+) -> list[str]:
+    """Return the command with additional words.
+
+    They replace `{overrides}`; otherwise overrides (`key=value`) follow the existing ones, and options come last.
+    """
+    argv = list(command.argv)
+    if OVERRIDES_PLACEHOLDER in argv:
+        at = argv.index(OVERRIDES_PLACEHOLDER)
+        argv[at : at + 1] = words
+    else:
+        overrides = [word for word in words if word.startswith("~") or (not word.startswith("-") and "=" in word)]
+        at = max(
+            (at + 1 for at, word in enumerate(argv) if "=" in word and not word.startswith("-")), default=len(argv)
+        )
+        argv[at:at] = overrides
+        argv += [word for word in words if word not in overrides]
+    return command.model_copy(update={"argv": tuple(argv)}).build_argv(seed, out=OUTPUT_FOLDER, device=device)

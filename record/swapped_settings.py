@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from itertools import product
 
 from labwright.record.estimands import list_deciding_cells
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.nodes import Cell
 
 
 def list_swapped_cells(plan: DataPlan, *, trials: Mapping[str, int] | None = None, seed: int = 0) -> tuple[Cell, ...]:

@@ -1,6 +1,6 @@
 """One model of a table for papers, pages, terminals and files, with the renderers that need no other package.
 
-`stages.paper.latex.format_table` renders a table as TeX, `agent.cli.output.to_terminal` in a terminal. Each renderer
+`stages.paper.latex.format_table` renders a table as TeX, `agent.cli.errors.to_terminal` in a terminal. Each renderer
 escapes cells itself: callers pass plain values.
 """
 

@@ -16,13 +16,11 @@ from pydantic import Field
 
 from labwright.record.cell_status import CellStatus, compute_node_cells
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.data_plan import DataPlan, MetricSpec
+from labwright.record.schema.data_plan import DataPlan, HyperparameterSetting, MetricSpec
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import PRECISE_SHARE
-from labwright.record.schema.nodes import SELECTION_KINDS, Node, TrialResult
-from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.record.schema.nodes import SELECTION_KINDS, Cell, Node, TrialResult
 from labwright.record.search_space import find_edges, list_settings, widen_space
 
 MAX_EQUAL_RATIO = 1.2

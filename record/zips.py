@@ -25,7 +25,7 @@ from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 
 from labwright.record.errors import UsageError
-from labwright.record.log_reader import is_run
+from labwright.record.event_log import is_run
 
 SUFFIX = ".zip"
 NAME = re.compile(r"[^\\\x00-\x1f\x7f\ud800-\udfff]+")

@@ -21,9 +21,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from labwright.record.schema.cell import Cell, TrainingCounts
 from labwright.record.schema.data_plan import FrozenScorer, Measurement
-from labwright.record.schema.nodes import Failure
+from labwright.record.schema.nodes import Cell, Failure, TrainingCounts
 from labwright.record.untrusted_files import (
     BadFile,
     OpenFolder,
@@ -35,14 +34,12 @@ from labwright.record.untrusted_files import (
 )
 from labwright.sandbox import monitor
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
-from labwright.sandbox.errors import ExecutorError, GpuError, SubmissionRefused
 from labwright.sandbox.gpus import GpuLease, GpuLeases
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, KernelStartOptions
 from labwright.sandbox.isolation.processes import ResourceLimits, compute_limits, count_oom_kills
-from labwright.sandbox.job import CellResult, ExecutionProgress, Job
+from labwright.sandbox.job import CellResult, ExecutionProgress, ExecutorError, GpuError, Job, SubmissionRefused
 from labwright.sandbox.kernels import Kernel, choose_modules
-from labwright.sandbox.llm_attribution import attribute_answers
-from labwright.sandbox.llm_gateway import LlmGateway, LlmSession, serve_session
+from labwright.sandbox.llm_gateway import LlmGateway, LlmSession, attribute_answers, serve_session
 from labwright.sandbox.monitor import MemoryMeter, PeakUsage, ProgressReader, read_curves
 from labwright.sandbox.output import (
     MAX_KEPT_CHARS,

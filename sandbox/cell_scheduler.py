@@ -33,11 +33,9 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
 from labwright.record.python_syntax import collect_reads
-from labwright.record.result_folders import ResultFolder
-from labwright.record.schema.cell import Cell, CellOutcomeLine
-from labwright.record.schema.nodes import ErrorClass, ExecutionResult, Failure
+from labwright.record.run_folder import ResultFolder
+from labwright.record.schema.nodes import Cell, CellOutcomeLine, ErrorClass, ExecutionResult, Failure
 from labwright.record.source_tree import ENTRY_FILE, select_visible_files
-from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.job import (
     CellEnded,
     CellProgress,
@@ -46,6 +44,7 @@ from labwright.sandbox.job import (
     CellTask,
     Event,
     ExecutionProgress,
+    ExecutorError,
     Job,
     JobEnded,
     JobOutcome,

@@ -20,11 +20,18 @@ import numpy as np
 
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.sandbox.data import Examples
-from labwright.sandbox.data.preparation import discard, prepare_dataset
+from labwright.sandbox.data.preparation import (
+    ArrayFingerprint,
+    ArrayStream,
+    discard,
+    list_keys,
+    open_array,
+    prepare_dataset,
+    write_archives,
+)
 from labwright.sandbox.data.spec import DataSpec
 from labwright.sandbox.data.user_dataset import UserDataset
-from labwright.sandbox.data.views import ArrayFingerprint, ArrayStream, list_keys, open_array, write_archives
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 from labwright.sandbox.repository.predictions import read_truth, write_labels
 
 

@@ -11,14 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from labwright.record.python_syntax import collect_reads, collect_strings, parse_python
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.record.schema.data_plan import HyperparameterSetting
+from labwright.record.schema.nodes import Cell
 from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.datasets import DatasetSources, build_registry, list_source_files, materialise
-from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor, open_executor
 from labwright.sandbox.hub import parse_pretrained, provide_model
-from labwright.sandbox.job import CellTask, Job, JobOutcome, measure_all
+from labwright.sandbox.job import CellTask, ExecutorError, Job, JobOutcome, measure_all
 from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.results import write_job_output

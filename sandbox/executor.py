@@ -11,28 +11,25 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from labwright.record.python_syntax import serialise_parsing
-from labwright.record.repository_source import CODE_FILE
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement, ResourceNeeds
+from labwright.record.source_tree import CODE_FILE
 from labwright.record.untrusted_files import BadFile, remove_path, remove_tree
 from labwright.sandbox.cell_runner import CellRunner, KernelWorker, get_scoring_folder
 from labwright.sandbox.cell_scheduler import CellStream, CellWorker, RunningCell
-from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
-from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.gpus import GpuLeases, describe_devices, open_gpu_leases, read_cuda_visible_devices
+from labwright.sandbox.gpus import GpuLeases, Slots, describe_devices, open_gpu_leases, read_cuda_visible_devices
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
 from labwright.sandbox.isolation.processes import compute_cell_capacity, remove_stale
-from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.job import ExecutorError, Job, JobOutcome
 from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.monitor import MemoryMeter
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
-from labwright.sandbox.packages import PackageOverlay
+from labwright.sandbox.packages import PackageOverlay, compute_environment_fingerprint
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.command_cells import CommandWorker, StudyRepository
 from labwright.sandbox.results import ResultCollector
 from labwright.sandbox.scorers import build_scorer_tasks, read_frozen_scorers
 from labwright.sandbox.scoring import read_sealed
 from labwright.sandbox.settings import SandboxSettings
-from labwright.sandbox.slots import Slots
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
 T = TypeVar("T")

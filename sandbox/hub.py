@@ -17,7 +17,7 @@ from labwright.record.run_folder import hash_file
 from labwright.record.schema.data_plan import DataPlan, HubItem
 from labwright.sandbox.data.spec import parse_specs
 from labwright.sandbox.data.user_dataset import UserDataset
-from labwright.sandbox.errors import DatasetError, PretrainedError
+from labwright.sandbox.job import DatasetError, PretrainedError
 from labwright.sandbox.packages import parse_allowed
 from labwright.sandbox.settings import SandboxSettings
 

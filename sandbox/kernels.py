@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from labwright.record.untrusted_files import MAX_HASHED_BYTES, BadFile, open_regular, read_file, remove_path
-from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.isolation.bubblewrap import (
     KERNEL_SIDE,
     KernelConfig,
@@ -37,6 +36,7 @@ from labwright.sandbox.isolation.processes import (
     create_task_group,
     enter_task_group,
 )
+from labwright.sandbox.job import ExecutorError
 
 KERNEL_FOLDER = Path("/experiment")
 """Path of the working folder inside the sandbox, so that printed paths do not depend on the machine."""

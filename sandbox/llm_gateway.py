@@ -7,20 +7,37 @@ read but not write, and is removed with the cell. Messages, connections and queu
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from pydantic import ValidationError
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from labwright.record.llm_calls import LLMBudgetSpent, LLMQuestionRefused
+from labwright.record.float_compare import parse_whole_number
+from labwright.record.llm_calls import EXCHANGES_LIST, LLMBudgetSpent, LLMQuestionRefused
+from labwright.record.schema.data_plan import EvidenceGrade
+from labwright.record.schema.decisions import LLMExchange, LLMQuestion
 from labwright.record.schema.frozen_model import replace_unencodable
-from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
-from labwright.record.whole_numbers import parse_whole_number
+from labwright.record.untrusted_files import open_regular, raise_read_errors_as, remove_path, write_file
+from labwright.sandbox.job import SubmissionRefused
+from labwright.sandbox.scoring import (
+    COLUMN_PREFIX,
+    MAX_COLUMNS,
+    SUBMISSION_INDEX,
+    Submission,
+    read_columns,
+    read_index,
+    read_truth_labels,
+)
 
 MAX_MESSAGE_BYTES = 2**20
 """Size limit of one question in bytes."""
@@ -193,3 +210,403 @@ async def serve_session(session: LlmSession, socket: Path) -> AsyncGenerator[Llm
         await session.close()
         with suppress(FileNotFoundError):
             socket.unlink()
+
+
+# Derive predictions from the language model answers that a submission cites. Guarantees: an answer counts only if it
+# was committed for this cell. Other submissions of code that queried models are `unattributed`, since their origin is
+# unknown. Each answer can be used for only one row. If answers to one question are used for several rows (which
+# honest code does only for equal rows), the resulting values are `unattributed` too. Limits: a question need not
+# contain its row, and code can make a model repeat the code's own guess. Parse a class or a number from a language
+# model's answer, with fixed rules and no model. An answer is accepted only if it is unambiguous: the whole answer or
+# one of its sentences is the option, or a short sentence ends with it ("The answer is C.", "Sentiment: positive"). A
+# class that is only mentioned ("not A", "A or B") is ignored, and so are several different numbers. Limits: hedged
+# statements such as "I doubt it is A" may be misread.
+
+MIN_AGREEMENT_EXAMPLES = 100
+"""Minimum number of labelled examples for comparing a grading model with labels."""
+_MAX_REPEATED_SHARE = 0.05
+"""Maximum share of rows whose question may also belong to another row, since datasets contain equal rows."""
+_MAX_CITATION_BYTES = 32 * 2**20
+"""Size limit of a file of ids, each of which becomes a Python object."""
+
+
+class CitedAnswers(BaseModel):
+    """Written by `lab.submit`: ids of the answers for each row, one per draw."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    ids: list[list[str]]
+    agreement: dict[int, list[str]] = Field(default_factory=dict[int, list[str]])
+    columns: dict[str, list[int]] = Field(default_factory=dict[str, list[int]], max_length=MAX_COLUMNS)
+
+
+def write_exchange_ids(folder: Path, session: LlmSession) -> str:
+    """Write the ids of a cell's answers with their sha256; return the sha256 of that file."""
+    digest = hashlib.sha256()
+    lines: list[str] = []
+    for exchange in session.list_ids():
+        if (answer := session.subjects.find(session.key, exchange)) is not None:
+            lines.append(f'{{"id": "{exchange}", "sha256": "{answer.sha256}"}}\n')
+            digest.update(lines[-1].encode())
+    write_file(folder, EXCHANGES_LIST, "".join(lines))
+    return digest.hexdigest()
+
+
+def attribute_answers(folder: Path, labels: Path, views: Path, session: LlmSession) -> list[str]:
+    """Turn cited answers into predictions, mark submissions that cite none, and return notes for the log.
+
+    Raises `SubmissionRefused`.
+    """
+    notes: list[str] = []
+    listed = read_index(folder, SUBMISSION_INDEX)
+    made: list[Submission] = []
+    for submission in listed:
+        if submission.kind in ("answers", "judged"):
+            submission, words = _attribute_submission(folder, submission, labels, views, session)
+            notes += words
+        elif session.answer_counts:
+            submission = submission.model_copy(update={"grade": "unattributed"})
+        made.append(submission)
+    if made != listed:
+        write_file(folder, SUBMISSION_INDEX, "".join(submission.model_dump_json() + "\n" for submission in made))
+    return notes
+
+
+def _attribute_submission(
+    folder: Path, submission: Submission, labels: Path, views: Path, session: LlmSession
+) -> tuple[Submission, list[str]]:
+    with (
+        raise_read_errors_as(f"{submission.description} is not what lab.submit writes", SubmissionRefused),
+        open_regular(folder, f"submissions/{submission.file}", _MAX_CITATION_BYTES) as file,
+    ):
+        cited = CitedAnswers.model_validate_json(file.read())
+    truth, classes = read_truth_labels(labels, submission)
+    if len(cited.ids) != len(truth):
+        raise SubmissionRefused(f"{submission.description}: cites answers for {len(cited.ids)} rows, not {len(truth)}")
+    read = build_answer_parser(submission.read, classes, read_columns(labels, submission.dataset, submission.split)[0])
+    answers = _find_cited_exchanges(submission, [*cited.ids, *cited.agreement.values()], session)
+    grade = _find_grade(answers)
+    rows = [[read(draw.text + TRUNCATION_MARK * (draw.finish == "length")) for draw in draws] for draws in answers]
+    notes: list[str] = []
+    if grade is not None:
+        notes.append(
+            f"{submission.description}: many rows cite answers to the same question, so its values are graded {grade}"
+        )
+    if submission.kind == "answers":
+        values, unread = _predict_rows(rows, truth, classes, submission)
+        arrays: dict[str, Any] = {"predictions": values} | {
+            COLUMN_PREFIX + name: np.array(column) for name, column in cited.columns.items()
+        }
+        update: dict[str, Any] = {"kind": "predictions", "unread": unread}
+    else:
+        grades, dev = rows[: len(truth)], rows[len(truth) :]
+        unread = sum(_mean_of_draws(draws) is None for draws in rows)
+        arrays = {
+            "judged": np.array(
+                [value for draws in grades if (value := _mean_of_draws(draws)) is not None], dtype=float
+            ),
+            "agreement": np.array([_compute_agreement(submission, cited, dev, views, classes)]),
+        }
+        if not len(arrays["judged"]):
+            raise SubmissionRefused(f"{submission.description}: no answer could be parsed as {submission.read!r}")
+        update, grade = {"unread": unread}, grade or "judged"
+    if unread:
+        so = (
+            "they count as wrong"
+            if classes and submission.kind == "answers"
+            else "they count as the mean of the others"
+            if submission.kind == "answers"
+            else "they are left out"
+        )
+        notes.append(
+            f"{submission.description}: {unread} of {len(rows)} rows have no answer that can be parsed as "
+            f"{submission.read!r}; {so}"
+        )
+    packed = BytesIO()
+    np.savez(packed, allow_pickle=False, **arrays)
+    name = f"{Path(submission.file).stem}.npz"
+    write_file(folder, f"submissions/{name}", packed.getvalue())
+    remove_path(folder, f"submissions/{submission.file}")
+    return submission.model_copy(update={**update, "file": name, "grade": grade}), notes
+
+
+def _find_cited_exchanges(
+    submission: Submission, ids: Sequence[Sequence[str]], session: LlmSession
+) -> list[list[LLMExchange]]:
+    """Return the cited exchanges. Raises `SubmissionRefused` for an answer that belongs to another cell or is cited
+    twice.
+    """
+    seen, found = set[str](), list[list[LLMExchange]]()
+    for number, draws in enumerate(ids):
+        if not draws:
+            raise SubmissionRefused(f"{submission.description}: row {number} cites no answer")
+        found.append([])
+        for exchange in draws:
+            answer = session.find_cited(exchange)
+            if answer is None:
+                raise SubmissionRefused(
+                    f"{submission.description}: row {number} cites {exchange[:60]!r}, which is not an answer that a "
+                    "studied model gave to this cell"
+                )
+            if exchange in seen:
+                raise SubmissionRefused(
+                    f"{submission.description}: row {number} cites {exchange!r}, which was cited before: each answer "
+                    f"can serve only one row"
+                )
+            seen.add(exchange)
+            found[-1].append(answer)
+    return found
+
+
+def _find_grade(answers: Sequence[Sequence[LLMExchange]]) -> EvidenceGrade | None:
+    """Return `unattributed` if many rows cite answers to the same question, otherwise None."""
+    asked = Counter(question for draws in answers for question in {draw.id.partition("-")[0] for draw in draws})
+    shared = sum(any(asked[draw.id.partition("-")[0]] > 1 for draw in draws) for draws in answers)
+    return "unattributed" if shared > _MAX_REPEATED_SHARE * len(answers) else None
+
+
+def _mean_of_draws(draws: Sequence[float | None]) -> float | None:
+    known = [value for value in draws if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _predict_rows(
+    rows: Sequence[Sequence[float | None]], truth: NDArray[Any], classes: int, submission: Submission
+) -> tuple[NDArray[Any], int]:
+    """Return one value per row and the number of rows without an answer.
+
+    A value is the most frequent class (on a tie, the first drawn) or the mean. A row without an answer gets a wrong
+    class, or the mean of all others.
+    """
+    if not classes:
+        means = [_mean_of_draws(draws) for draws in rows]
+        if (rest := _mean_of_draws(means)) is None:
+            raise SubmissionRefused(f"{submission.description}: no answer could be parsed as {submission.read!r}")
+        return np.array([rest if value is None else value for value in means]), sum(value is None for value in means)
+    votes = [Counter(value for value in draws if value is not None).most_common(1) for draws in rows]
+    return np.array(
+        [int(vote[0][0]) if vote else (int(label) + 1) % classes for vote, label in zip(votes, truth, strict=True)]
+    ), sum(not vote for vote in votes)
+
+
+def _compute_agreement(
+    submission: Submission, cited: CitedAnswers, dev: Sequence[Sequence[float | None]], views: Path, classes: int
+) -> float:
+    """Return the agreement of a model's grades with labels: the share of equal classes, or the correlation of numbers.
+
+    Raises `SubmissionRefused` if there are too few grades or they cannot be parsed.
+    """
+    with np.load(views / f"{submission.dataset}.npz", allow_pickle=False) as view:
+        labels: NDArray[Any] = view["dev_y"]
+    if len(cited.agreement) < MIN_AGREEMENT_EXAMPLES or not all(0 <= row < len(labels) for row in cited.agreement):
+        raise SubmissionRefused(
+            f"{submission.description}: grades need their agreement with at least "
+            f"{MIN_AGREEMENT_EXAMPLES} "
+            f"dev labels; this submission cites {len(cited.agreement)}"
+        )
+    true = labels[list(cited.agreement)].astype(float)
+    given = [_mean_of_draws(draws) for draws in dev]
+    if classes:
+        return float(np.mean([value == label for value, label in zip(given, true, strict=True)]))
+    pairs = np.array([(value, label) for value, label in zip(given, true, strict=True) if value is not None])
+    if len(pairs) < MIN_AGREEMENT_EXAMPLES:
+        raise SubmissionRefused(
+            f"{submission.description}: {len(pairs)} of its grades on dev can be parsed, at least "
+            f"{MIN_AGREEMENT_EXAMPLES} are needed"
+        )
+    spread = pairs.std(axis=0)
+    return float(np.corrcoef(pairs.T)[0, 1]) if spread.min() > 0 else 0.0
+
+
+# --- answers of language models ---------------------------------------------------------------------------------------
+
+
+TRUNCATION_MARK = "\u2026"
+"""Appended to an answer that was cut off at the length limit: a number directly before it may be incomplete."""
+_NUMBER_PATTERN = re.compile(
+    r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d*\.?\d+)(?:[eE][-+]?\d+)?(?![\d"
+    + TRUNCATION_MARK
+    + r"]|[.,]\d)"
+)
+_LETTER_PATTERN = re.compile(r"(?<![\w'])[A-Z](?![\w'])")
+_SENTENCE_PATTERN = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|(?=\n)|$)")
+_MARKUP_CHARS = "*_`\"'()[]{}<>$# \t"
+_ANSWER_LEAD_PATTERN = re.compile(r"(?:[A-Za-z]+,? ){1,4}is(?: an?| the)?:?|(?:[A-Za-z]+ ?){1,3}:")
+"""Text before an option in a sentence that states the answer."""
+_RIVAL_LEAD_PATTERN = re.compile(r".*(?:\bis(?: an?| the)?:?|:)")
+"""Text before an option in a sentence that may state a competing answer (longer lead-ins allowed)."""
+_BOXED_COMMAND = "\\boxed"
+_OPTION_END_PATTERN = re.compile(r"[*_`]*[.):](?:\s|$)")
+"""Text after the letter of an option, as in "B) dog"."""
+_WORD_LETTERS = "AI"
+"""Letters that are also English words."""
+AnswerParser = Callable[[str], float | None]
+
+
+class AnswerMention(NamedTuple):
+    """An occurrence of a class or number in a sentence."""
+
+    value: float
+    text: str
+    lead: str
+    """The part of the sentence before the mention."""
+    tail: str
+    """The part of the sentence after the mention."""
+
+
+def build_answer_parser(read: str, classes: int, names: Sequence[str]) -> AnswerParser:
+    """Return a parser that maps an answer to a class index or a number, or to None if the answer is missing or
+    ambiguous.
+
+    Raises `SubmissionRefused` if `read` does not fit the task.
+    """
+    how, _, field = read.partition(":")
+    if how == "json" and field:
+        inner = build_answer_parser("label" if classes else "number", classes, names)
+        return lambda text: _parse_json_field(text, field, inner)
+    if how == "number":
+        return lambda text: _number_to_class(_parse_number(text), classes, names) if classes else _parse_number(text)
+    if how == "letter" and classes:
+        return lambda text: _parse_letter(text, classes)
+    if how == "label" and classes:
+        return lambda text: _parse_label(text, classes, names)
+    raise SubmissionRefused(f"read={read!r} cannot be used with {'classes' if classes else 'numbers'}")
+
+
+def _parse_json_field(text: str, field: str, inner: AnswerParser) -> float | None:
+    def reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a field occurs twice")
+        return dict(pairs)
+
+    with suppress(ValueError, RecursionError):
+        fields: Any = json.loads(text[text.index("{") : text.rindex("}") + 1], object_pairs_hook=reject_duplicates)
+        if isinstance(fields, dict) and isinstance(fields.get(field), str | int | float):  # pyright: ignore[reportUnknownMemberType]
+            return inner(str(fields[field]))  # pyright: ignore[reportUnknownArgumentType]
+    return None
+
+
+def _find_mentions(
+    text: str, pattern: re.Pattern[str], value: Callable[[str], float | None]
+) -> list[list[AnswerMention]]:
+    """Return the mentions in each sentence; questions are skipped."""
+    sentences = (match[0].strip() for match in _SENTENCE_PATTERN.finditer(text.replace(_BOXED_COMMAND, "")))
+    return [
+        [
+            AnswerMention(known, match[0], sentence[: match.start()].strip(_MARKUP_CHARS), sentence[match.end() :])
+            for match in pattern.finditer(sentence)
+            if (known := value(match[0])) is not None
+        ]
+        for sentence in sentences
+        if not sentence.endswith("?")
+    ]
+
+
+def _single_value(values: Iterable[float]) -> float | None:
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
+
+
+def _find_stated_value(
+    sentences: Sequence[Sequence[AnswerMention]], is_said: Callable[[AnswerMention], bool]
+) -> float | None:
+    """Return the value that the sentences state as the answer; None if there is none, or if another value may be
+    stated as well.
+    """
+    every = [(one, any(map(is_said, sentence))) for sentence in sentences for one in sentence]
+    if not any(said for _, said in every):
+        return None
+    return _single_value(
+        one.value
+        for one, said in every
+        if not _is_word(one)
+        and (
+            said
+            or _RIVAL_LEAD_PATTERN.fullmatch(one.lead)
+            or (one.text.isupper() and _OPTION_END_PATTERN.match(one.tail))
+        )
+    )
+
+
+def _is_word(one: AnswerMention) -> bool:
+    """Whether the letter is a word, as in "A square" or "I think"."""
+    return one.text in _WORD_LETTERS and re.match(r" [a-z]", one.tail) is not None
+
+
+def _is_whole_sentence(one: AnswerMention) -> bool:
+    """Whether the sentence consists only of the option."""
+    return not one.lead and not one.tail.strip(_MARKUP_CHARS + ".!" + TRUNCATION_MARK)
+
+
+def _parse_number(text: str) -> float | None:
+    """Return the number stated as the answer, otherwise the only number in the text."""
+
+    def value(found: str) -> float | None:
+        number = float(found.replace(",", ""))
+        return number if abs(number) < 1e100 else None
+
+    plain = text.replace("\u2212", "-")
+    sentences = _find_mentions(plain, _NUMBER_PATTERN, value)
+    stated = _find_stated_value(
+        sentences, lambda one: _is_whole_sentence(one) or _ANSWER_LEAD_PATTERN.fullmatch(one.lead) is not None
+    )
+    return stated if stated is not None else _single_value(one.value for sentence in sentences for one in sentence)
+
+
+def _number_to_class(value: float | None, classes: int, names: Sequence[str]) -> float | None:
+    """Map a number to a class, by name if all class names are numbers, otherwise by index."""
+    if value is None:
+        return None
+    if names and all(_NUMBER_PATTERN.fullmatch(name) for name in names):
+        return _single_value(float(index) for index, name in enumerate(names) if float(name.replace(",", "")) == value)
+    return value if value == int(value) and 0 <= value < classes else None
+
+
+def _parse_letter(text: str, classes: int) -> float | None:
+    alone = text.replace(_BOXED_COMMAND, "").strip(_MARKUP_CHARS + ".:" + TRUNCATION_MARK + "\n").upper()
+    if len(alone) == 1:
+        return _letter_to_class(alone, classes)
+    sentences = _find_mentions(text, _LETTER_PATTERN, lambda found: _letter_to_class(found, classes))
+
+    def is_said(one: AnswerMention) -> bool:
+        word = _is_word(one) or (one.lead.endswith(":") and re.match(r" [a-z]", one.tail))
+        return _is_whole_sentence(one) or (not word and _ANSWER_LEAD_PATTERN.fullmatch(one.lead) is not None)
+
+    if any(is_said(one) for sentence in sentences for one in sentence):
+        return _find_stated_value(sentences, is_said)
+    first = sentences[0][0] if sentences and sentences[0] else None
+    if (
+        first is None
+        or first.lead
+        or not text.lstrip("*_` \n").startswith(first.text)
+        or not _OPTION_END_PATTERN.match(first.tail)
+    ):
+        return None
+    return _single_value(one.value for sentence in sentences for one in sentence if one is first or not _is_word(one))
+
+
+def _letter_to_class(letter: str, classes: int) -> float | None:
+    index = ord(letter) - 65
+    return float(index) if 0 <= index < classes else None
+
+
+def _parse_label(text: str, classes: int, names: Sequence[str]) -> float | None:
+    """Return the class that an answer states. Numbers are accepted if classes have no names or the answer is only a
+    number.
+    """
+    folded = [name.casefold() for name in names]
+    known = {name: float(number) for number, name in enumerate(folded) if folded.count(name) == 1}
+    plain = text.strip().strip(".!" + _MARKUP_CHARS + TRUNCATION_MARK).casefold()
+    if (exact := [float(number) for number, name in enumerate(names) if name == text.strip()]) or plain in known:
+        return exact[0] if exact else known[plain]
+    if not names or _NUMBER_PATTERN.fullmatch(plain):
+        return _number_to_class(_parse_number(plain), classes, names)
+    longest = "|".join(re.escape(name) for name in sorted(folded, key=len, reverse=True))
+    sentences = _find_mentions(text.casefold(), re.compile(rf"(?<![\w-])(?:{longest})(?![\w-])"), known.get)
+    return _find_stated_value(
+        sentences,
+        lambda one: (
+            not re.match(rf"\s*[^\s.!,;()*_`\"'{TRUNCATION_MARK}]", one.tail)
+            and (not one.lead or _ANSWER_LEAD_PATTERN.fullmatch(one.lead) is not None)
+        ),
+    )

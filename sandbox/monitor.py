@@ -25,10 +25,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from labwright.record.untrusted_files import MAX_FILE_BYTES, BadFile, FolderRef, OpenFolder, open_regular, read_status
-from labwright.sandbox.errors import GpuError
 from labwright.sandbox.gpus import GpuLease, Nvml
 from labwright.sandbox.isolation.processes import list_process_tree, read_proportional_bytes
-from labwright.sandbox.job import MEASUREMENTS, ExecutionProgress, LoggedPoint
+from labwright.sandbox.job import MEASUREMENTS, ExecutionProgress, GpuError, LoggedPoint
 
 WATCH_SECONDS = 5.0
 """Interval between checks of the curves logged by running code, in seconds; hopeless experiments run for minutes."""

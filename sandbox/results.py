@@ -21,11 +21,10 @@ from typing import Any, cast
 import numpy as np
 
 from labwright.record.internal_errors import build_internal_failure, is_machine_error
-from labwright.record.schema.cell import Cell, TrainingCounts
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement
-from labwright.record.schema.figures import Figure, FigureFacts
 from labwright.record.schema.frozen_model import replace_unencodable
-from labwright.record.schema.nodes import Failure
+from labwright.record.schema.nodes import Cell, Failure, TrainingCounts
+from labwright.record.schema.paper import Figure, FigureFacts
 from labwright.record.untrusted_files import (
     MAX_FILE_BYTES,
     BadFile,
@@ -42,10 +41,18 @@ from labwright.record.untrusted_files import (
     write_file,
 )
 from labwright.sandbox.cell_scheduler import MAX_SELF_REPORTED
-from labwright.sandbox.errors import ExecutorError, SandboxError, SubmissionRefused
-from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, MEASUREMENTS, CellResult, Job, JobOutcome
-from labwright.sandbox.llm_attribution import write_exchange_ids
-from labwright.sandbox.llm_gateway import LlmSession
+from labwright.sandbox.job import (
+    ARTIFACTS,
+    CHECKPOINTS,
+    MEASUREMENTS,
+    CellResult,
+    ExecutorError,
+    Job,
+    JobOutcome,
+    SandboxError,
+    SubmissionRefused,
+)
+from labwright.sandbox.llm_gateway import LlmSession, write_exchange_ids
 from labwright.sandbox.metrics import read_formulas
 from labwright.sandbox.output import (
     MAX_KEPT_CHARS,

@@ -36,7 +36,7 @@ from labwright.record.untrusted_files import (
     write_file,
 )
 from labwright.sandbox.datasets import DatasetSources
-from labwright.sandbox.errors import DatasetError, SubmissionRefused
+from labwright.sandbox.job import DatasetError, SubmissionRefused
 from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.scoring import Submission, read_truth_labels
 from labwright.sandbox.workspace import KernelScript, list_dataset_folders

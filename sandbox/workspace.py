@@ -20,8 +20,8 @@ import numpy as np
 
 from labwright.record.python_syntax import collect_strings
 from labwright.record.run_folder import hash_texts
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import ResourceNeeds
+from labwright.record.schema.nodes import Cell
 from labwright.record.source_tree import PLOTS_FILE
 from labwright.record.untrusted_files import (
     FILE_NAME_PATTERN,
@@ -39,8 +39,7 @@ from labwright.record.untrusted_files import (
     write_file,
 )
 from labwright.sandbox.cell_scheduler import CellOrder
-from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, ArtifactFile, CellTask, Job
+from labwright.sandbox.job import ARTIFACTS, CHECKPOINTS, ArtifactFile, CellTask, ExecutorError, Job
 from labwright.sandbox.settings import SandboxSettings
 
 CELLS_FOLDER, KERNELS_FOLDER = "cells", "kernels"

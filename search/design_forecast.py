@@ -31,11 +31,10 @@ from labwright.record.estimands import (
     list_registered_cells,
 )
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.data_plan import DataPlan, OmittedCells, parse_arm
+from labwright.record.schema.data_plan import DataPlan, OmittedCells, TuningPlan, parse_arm
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.nodes import Node
-from labwright.record.schema.tuning import TuningPlan
 from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
 

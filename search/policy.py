@@ -24,7 +24,6 @@ from labwright.record.schema.decisions import (
 )
 from labwright.record.schema.nodes import Node, NodeKind, StageName
 from labwright.search import tuning
-from labwright.search.reference_baselines import next_reference_run
 from labwright.search.replication import (
     find_pilot_replicates,
     list_ablation_seeds,
@@ -35,6 +34,7 @@ from labwright.search.replication import (
 )
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import StageSnapshot, find_locking_stage
+from labwright.search.tuning import next_reference_run
 
 
 def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | None:

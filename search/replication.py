@@ -9,7 +9,7 @@ that measurements from tuning are reused. Only their spread, never their results
 the plan's hypotheses (`record.claims.planned_seeds.compute_planned_seeds`). When the last stage that may change the
 confirmed program has ended (`find_locking_stage`), node, number of seeds and looks are locked. The node then runs with
 unused seeds, before all further search; its ablations use the first of these seeds. Stopping whenever a result looks
-good would bias it, so the fresh seeds are read only at the looks of the lock (`record.claims.looks`).
+good would bias it, so the fresh seeds are read only at the looks of the lock (`record.schema.decisions`).
 
 A seed that was cancelled because time or budget ran out is run again when more is available. A seed that failed, or
 that the user ended, is replaced by the next fresh one, whatever its results, for at most a quarter of the seeds.
@@ -30,13 +30,19 @@ from labwright.record.claims.hypothesis_tests import (
     compute_worst_loss,
     read_replicate_values,
 )
-from labwright.record.claims.looks import build_look_sizes
 from labwright.record.claims.planned_seeds import MAX_UNITS, compute_divergence_n, compute_planned_seeds, predict_seeds
 from labwright.record.estimands import EstimandError, MissingCell, has_extreme, list_registered_cells
 from labwright.record.events.search_events import ConfirmationLocked
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
-from labwright.record.schema.decisions import LOOK_TASKS, ExpandTree, RunTask, VisibleDecisions, build_summary_task
+from labwright.record.schema.decisions import (
+    LOOK_TASKS,
+    ExpandTree,
+    RunTask,
+    VisibleDecisions,
+    build_look_sizes,
+    build_summary_task,
+)
 from labwright.record.schema.nodes import PLANNING_STAGES, STAGES, Node, StageName
 from labwright.search.design_forecast import read_spreads
 from labwright.search.settings import SearchSettings
@@ -77,7 +83,7 @@ MAX_UNCONTROLLED_SEEDS = 12
 """Number of fresh seeds from which on arms at each other's tuned setting come before further seeds."""
 FIRST_LOOK_SHARE = 1 / 2
 """Share of the planned seeds at which the first look happens: the third look, which has most of the level, then reads
-all of them (`record.claims.looks`)."""
+all of them (`record.schema.decisions`)."""
 FRESH_SEED_OFFSET = 10_000
 """Offset of the first fresh seed from the run's seed: search and tuning use the seeds just after it."""
 MIN_FRESH_SEEDS = 3

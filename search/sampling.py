@@ -18,10 +18,9 @@ from statistics import median
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, Trial
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.nodes import TrialResult
-from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, Trial
 from labwright.record.search_space import list_settings
 from labwright.record.tuning_results import compute_scores
 from labwright.search.stage_snapshot import StageSnapshot

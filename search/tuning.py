@@ -7,12 +7,20 @@ one version of its code. Every arm gets the same amount of the plan's currency.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil, log
 
-from labwright.record.schema.data_plan import DataPlan
+from labwright.record.claims.estimates import MIN_REPLICATES
+from labwright.record.reference_baselines import (
+    OFF_THE_SHELF_ARM,
+    OFF_THE_SHELF_MODELS,
+    TRIVIAL_ARM,
+    build_default_setting,
+    count_reference_trials,
+)
+from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, Trial
 from labwright.record.schema.decisions import ExpandTree, WidenDimension
 from labwright.record.schema.nodes import Node, NodeKind, TrialResult
-from labwright.record.schema.tuning import Hyperparameter, Trial
 from labwright.record.search_space import find_edges, list_settings
 from labwright.record.tuning_results import (
     MAX_EQUAL_RATIO,
@@ -303,4 +311,45 @@ def _compute_widened_range(one: Hyperparameter, value: object) -> tuple[float, f
         (float(round(low)), float(round(high)))
         if one.kind == "integer"
         else (round_four_digits(low), round_four_digits(high))
+    )
+
+
+# Schedule the reference models: their settings are tried during tuning, the selected ones run during ablation. A
+# reference node is not a search node: it counts towards no limit, nothing builds on it, and it influences no
+# selection.
+
+
+def next_reference_run(view: StageSnapshot) -> ExpandTree | None:
+    """Return the next reference node to run; None if there is none, or if it waits for results."""
+    if not view.reference_space or view.stage == "preliminary" or "rung" in view.skipped_kinds:
+        return None
+    known = [one for one in view.nodes.values() if one.kind == "rung"]
+    ordinal = sum(one.stage == view.stage for one in known)
+    first = next((one for one in known if one.parent is None), None)
+    if first is None:
+        return ExpandTree(stage=view.stage, kind="rung", ordinal=ordinal, seed=view.seed, trials=sample_settings(view))
+    if view.stage != "ablation" or view.lock is None or first.status != "good":
+        return None
+    seeds = view.lock.seeds[:MIN_REPLICATES][len(known) - 1 :]
+    return ExpandTree(stage=view.stage, kind="rung", parent=first.id, ordinal=ordinal, seed=seeds[0]) if seeds else None
+
+
+def sample_settings(view: StageSnapshot) -> tuple[Trial, ...]:
+    """Return the settings to try: the defaults of both models, then random ones without repetition.
+
+    If no arm of the plan is tuned, return only the defaults.
+    """
+    plan = view.plan.model_copy(
+        update={"space": view.reference_space, "tuning": view.plan.tuning.model_copy(update={"sampler": "random"})}
+    )
+    own = replace(view, plan=plan, widened_dimensions={})
+    tried: list[HyperparameterSetting] = [
+        build_default_setting(view.reference_space, model) for model in OFF_THE_SHELF_MODELS
+    ]
+    for number in range(len(tried) + 1, count_reference_trials(view.plan.tuning) + 1 if view.plan.tuned_arms else 0):
+        setting = sample_setting(own, OFF_THE_SHELF_ARM, (), number=number, tried=tried)
+        tried += [setting] if setting is not None else []
+    return (
+        Trial(arm=TRIVIAL_ARM, number=0, setting={}),
+        *(Trial(arm=OFF_THE_SHELF_ARM, number=number, setting=one) for number, one in enumerate(tried, 1)),
     )

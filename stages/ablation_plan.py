@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from labwright.models.roles.study_plan import ABLATION_PLAN, AblationPlanInputs, RiskTested
-from labwright.record.ablation import Ablation, Surprise, is_same_ablation
+from labwright.record.baseline_check import Ablation, Surprise, is_same_ablation
 from labwright.record.estimands import list_main_arms
 from labwright.record.events.search_events import AblationsPlanned, DecisionMade
 from labwright.record.reducers.run_state import RunState

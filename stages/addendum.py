@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from labwright.models import roles
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from labwright.models.roles.revision import (
+from labwright.models.roles.paper_revision import (
     AddendumInputs,
     AddendumPlan,
     FoundRequest,
@@ -32,14 +32,20 @@ from labwright.record.events.paper_events import RequestsRead
 from labwright.record.events.search_events import AddendumRegistered, TaskDone
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import RunTask
-from labwright.record.schema.paper import EstimateRequest
-from labwright.record.schema.revision import MEASURABLE_KINDS, AddendumEstimate, AddendumItem, ReviewerRequest, SeedSet
-from labwright.review.judge.quotes import quote_is_in
+from labwright.record.schema.paper import (
+    MEASURABLE_KINDS,
+    AddendumEstimate,
+    AddendumItem,
+    EstimateRequest,
+    ReviewerRequest,
+    SeedSet,
+)
+from labwright.review.judge.paper_reader import quote_is_in
 from labwright.stages.ablation_plan import find_ablation_fault
 from labwright.stages.evidence.sanity_probes import probe_ablations
 from labwright.stages.evidence.scoring import score_selected_nodes
 from labwright.stages.missing_ablations import build_review_inputs, expand_macros, explain_no_room
-from labwright.stages.paper.request_outcomes import find_addendum
+from labwright.stages.paper.response import find_addendum
 from labwright.stages.run_context import RunContext, decision_number, record_time_limit
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS, MAX_ADDED_ARMS, MAX_ADDED_SEEDS
 from labwright.stages.stage_runner import StageRunner

@@ -20,14 +20,13 @@ from typing import NamedTuple
 
 from labwright.models import prices, roles
 from labwright.models.budget import Priority, compute_max_call_cost
-from labwright.models.roles.injection_reader import MAX_CALLS
+from labwright.models.roles.judge import MAX_CALLS
 from labwright.models.roles.paper_writing import MAX_SECTIONS
 from labwright.models.roles.role import AnyRole
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import MIN_REPLICATES
 from labwright.record.estimands import list_main_arms
-from labwright.record.reducers.call_state import RoleUsage
-from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,

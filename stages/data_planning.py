@@ -7,15 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
+from math import inf, isfinite
 
 from labwright.models.client import ModelClient
 from labwright.models.errors import ContextTooLong, ImagesRefused, ModelConfigError, ModelError
 from labwright.models.prices import format_price
-from labwright.models.roles.coder import CODER
-from labwright.models.roles.experiment_code import CODE, CodeInputs, StudyInputs
+from labwright.models.roles.experiment_code import CODE, CODER, CodeInputs, StudyInputs
 from labwright.models.roles.node_assessment import FEEDBACK, FeedbackInputs
-from labwright.models.roles.protocol import ProtocolReviewInputs
 from labwright.models.roles.role import AnyRole
 from labwright.models.roles.study_plan import (
     PLAN,
@@ -24,27 +22,35 @@ from labwright.models.roles.study_plan import (
     PlanInputs,
     PlanningInputs,
     PlanRevision,
+    ProtocolReviewInputs,
     SubjectEntry,
 )
 from labwright.models.settings import SubjectSettings
 from labwright.record.claims.hypothesis_tests import find_cluster_faults
+from labwright.record.claims.open_questions import hash_idea
+from labwright.record.control_files import describe_seen_results
 from labwright.record.errors import UserError
 from labwright.record.estimands import find_hypothesis_faults
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.events.search_events import PlanPrepared
+from labwright.record.events.search_events import REDUCTION_AUTHOR, PlanAmended, PlanPrepared
 from labwright.record.plan_edits import apply_plan_edits
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.run_folder import write_file
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts, FrozenScorer, MetricSpec, ResourceNeeds
+from labwright.record.schema.data_plan import (
+    DataPlan,
+    DatasetFacts,
+    FrozenScorer,
+    MetricSpec,
+    ResourceNeeds,
+    TuningPlan,
+)
+from labwright.record.schema.hypotheses import FindingAnswer, ProtocolFinding
 from labwright.record.schema.idea import Idea, UserAnchor
-from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding
-from labwright.record.schema.tuning import TuningPlan
-from labwright.record.study_memory import hash_idea
 from labwright.sandbox.data.preparation import SPLIT_SHARES
 from labwright.sandbox.datasets import BundledDataset, DatasetSources, list_choices, materialise
-from labwright.sandbox.errors import DatasetError
 from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.job import DatasetError
 from labwright.sandbox.metrics import (
     METRICS,
     FormulaError,
@@ -57,22 +63,21 @@ from labwright.sandbox.metrics import (
 )
 from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
-from labwright.search.design_forecast import DesignForecast, forecast_design
+from labwright.search.design_forecast import DesignForecast, forecast_design, read_cell_times, reduce_design
 from labwright.search.settings import SearchSettings
-from labwright.stages.document_summaries import format_statements, read_context
-from labwright.stages.earlier_studies import recall_studies
-from labwright.stages.gates import wait_at_gate
+from labwright.stages.difference_tables import find_tuning_faults
 from labwright.stages.nodes.repository_program import check_repository
 from labwright.stages.paper.citations import check_library
-from labwright.stages.prior_work import (
+from labwright.stages.prompt_inputs import STAGE_GOALS, recall_studies
+from labwright.stages.protocol_review import (
     add_omissions,
+    describe_estimands,
     find_common_rows,
     find_unanswered_rows,
     format_complaint,
     read_prior_work,
+    review_plan,
 )
-from labwright.stages.prompt_inputs import STAGE_GOALS
-from labwright.stages.protocol_review import describe_estimands, review_plan
 from labwright.stages.repository.patched_arms import (
     build_search_settings,
     has_only_word_arms,
@@ -80,9 +85,9 @@ from labwright.stages.repository.patched_arms import (
     to_patching_inputs,
 )
 from labwright.stages.repository.study_planning import RepositoryPlanning
-from labwright.stages.run_context import RunContext, run_once
+from labwright.stages.run_context import RunContext, run_once, wait_at_gate
 from labwright.stages.settings import MAX_AMEND_CALLS, MAX_PLAN_CALLS
-from labwright.stages.tuning_validation import find_tuning_faults
+from labwright.stages.user_documents import format_statements, read_context
 
 UNREADABLE_ANSWER = "the previous answer could not be parsed: answer in the requested form, with nothing else"
 TOO_LARGE = (
@@ -879,3 +884,34 @@ def _describe_task(entry: CatalogueEntry) -> str:
     if entry.task == "none":
         return "a folder without labels"
     return f"{entry.classes} classes" if entry.classes else "regression"
+
+
+# Reduce a design that does not fit the available time, after its cells have been measured and before tuning begins.
+# Each reduction is an amendment of the plan with its reason. It depends on measured time, so a run in `ticket` order
+# is never reduced; the events ensure that a resumed run makes the same reductions.
+
+
+def fit_design(context: RunContext) -> None:
+    """Amend the plan once per run, so that everything before the lock fits into the time left by fresh seeds."""
+    state, times, left = context.state, read_cell_times(context.state.nodes.values()), context.seconds_left()
+    if (
+        context.search.order == "ticket"
+        or times is None
+        or not isfinite(left)
+        or state.search.current_lock is not None
+        or any(one.by == REDUCTION_AUTHOR for one in state.search.amendments)
+    ):
+        return
+    for one in reduce_design(
+        context.plan, times, slots=context.search.num_workers, seconds=left, references=context.search.ladder
+    ):
+        context.recorder.append(
+            PlanAmended(
+                number=len(context.state.search.amendments) + 1,
+                data_plan=one.plan,
+                why=one.why,
+                by=REDUCTION_AUTHOR,
+                seen=describe_seen_results(context.state),
+            )
+        )
+        write_file(context.folder.root / "data_plan.json", one.plan.model_dump_json(indent=1))

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from labwright.record.log_reader import RecordError
+from labwright.record.event_log import RecordError
 from labwright.record.run_folder import is_disk_full, sync_tree
 from labwright.record.schema.nodes import Failure
-from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.job import (
     CellEnded,
     CellProgress,
     CellResult,
     CellStarted,
     ExecutionProgress,
+    ExecutorError,
     Job,
     JobEnded,
     JobOutcome,

@@ -19,8 +19,8 @@ from labwright.models import roles
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from labwright.models.roles.study_plan import MissingAblationsInputs
-from labwright.record.ablation import Ablation, MissingAblation
 from labwright.record.ablation_results import collect_ablation_results, find_item_nodes
+from labwright.record.baseline_check import Ablation, MissingAblation
 from labwright.record.claims.estimates import find_winner
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
@@ -32,10 +32,10 @@ from labwright.record.run_folder import read_source
 from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, ExpandTree, VisibleDecisions
 from labwright.record.schema.paper import PaperDraft
 from labwright.record.source_tree import select_code
+from labwright.search.hours import estimate_seconds
 from labwright.search.policy import MAX_LATE_DEBUGS
 from labwright.search.replication import list_ablation_seeds
 from labwright.search.stage_snapshot import build_snapshot
-from labwright.search.time_limits import estimate_seconds
 from labwright.stages.ablation_plan import filter_ablations
 from labwright.stages.evidence.sanity_probes import probe_ablations
 from labwright.stages.evidence.scoring import score_selected_nodes

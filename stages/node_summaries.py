@@ -16,8 +16,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import SEARCH_KINDS, BranchStep, ErrorClass, Node
-from labwright.search.node_ranking import collect_values, compute_gain, count_coverage
-from labwright.search.stage_snapshot import StageSnapshot
+from labwright.search.stage_snapshot import StageSnapshot, collect_values, compute_gain, count_coverage
 
 MAX_BEST_LINES = 4
 """Maximum number of lines for the best nodes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from labwright.models.roles.experiment_code import (
     CodeInputs,
@@ -16,19 +17,21 @@ from labwright.models.roles.experiment_code import (
 from labwright.models.roles.node_assessment import FeedbackInputs, Statistic
 from labwright.record.ablation_results import find_ablation
 from labwright.record.claims.estimates import Claim, has_same_values
+from labwright.record.claims.open_questions import read_memory, select_studies
 from labwright.record.estimands import list_main_arms
+from labwright.record.event_log import Recorder
+from labwright.record.events.run_events import StudiesRecalled
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import CompareNodes, ExpandTree
-from labwright.record.schema.figures import FigureReview
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName, StageSummary, format_node_id
+from labwright.record.schema.paper import FigureReview
 from labwright.record.source_tree import PLOTS_FILE, format_diff, select_code
 from labwright.record.tuning_results import ChosenSetting, collect_trial_results, find_chosen
 from labwright.record.untrusted_files import MAX_FILE_BYTES, read_file
-from labwright.search.node_ranking import list_stage_datasets
-from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
+from labwright.search.stage_snapshot import StageSnapshot, build_snapshot, list_stage_datasets
 from labwright.stages.difference_tables import build_tables
 from labwright.stages.node_summaries import describe_outcome, format_means, summarise_nodes
 from labwright.stages.run_context import RunContext
@@ -335,4 +338,25 @@ def to_statistic(claim: Claim) -> Statistic:
         n=claim.n,
         low=claim.low,
         high=claim.high,
+    )
+
+
+# Records of earlier studies for the prompts of this one, read once from a memory (`record.claims.open_questions`).
+
+
+def recall_studies(
+    recorder: Recorder, memory: Path | None, text: str, *, idea_sha256: str = "", datasets: Sequence[str] = ()
+) -> None:
+    """Record, once per log, which records of a memory the prompts show; nothing without a memory.
+
+    Records are chosen by what a study is about: a text, the hash of its idea and its data.
+    """
+    if memory is None or recorder.state.recalled_studies is not None:
+        return
+    found = read_memory(memory)
+    shown = select_studies(found.studies, text, idea_sha256=idea_sha256, datasets=datasets)
+    recorder.append(
+        StudiesRecalled(
+            memory=str(memory), shown=shown, left_out=len(found.studies) - len(shown), problems=found.problems[:5]
+        )
     )

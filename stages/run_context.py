@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,36 +14,68 @@ from labwright.models.budget import Budget
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import ModelError
 from labwright.models.settings import SubjectSettings
-from labwright.record.event_log import Recorder
-from labwright.record.events.run_events import LimitReached
+from labwright.record.event_log import Recorder, RecordError
+from labwright.record.events.run_events import CommandReceived, GateEditRefused, GateReached, LimitReached
 from labwright.record.events.search_events import DecisionMade, NodeStepEntered, TaskDone
 from labwright.record.internal_errors import MAX_NODES_PER_FAULT, list_own_frames
-from labwright.record.log_reader import RecordError
 from labwright.record.reducers.run_state import RunState
-from labwright.record.repository_source import RepositoryProgram
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.command_space import CommandSpace
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts
 from labwright.record.schema.decisions import RunTask
-from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import Failure, NodeStep
-from labwright.record.schema.repository import ExpectedResult
-from labwright.record.schema.research_question import ResearchQuestion
+from labwright.record.schema.idea import Idea, ResearchQuestion
+from labwright.record.schema.nodes import Failure, GateName, NodeStep
+from labwright.record.schema.repository import CommandSpace, ExpectedResult
 from labwright.record.search_space import build_effective_plan
+from labwright.record.source_tree import RepositoryProgram
 from labwright.sandbox.datasets import DatasetSources, build_registry
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from labwright.sandbox.job import Executor
 from labwright.sandbox.packages import RunPackages
-from labwright.sandbox.repository.environment import RepositoryEnvironment
+from labwright.sandbox.repository.environment import AblationSettings, CodeSettings, RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.sandbox.repository.settings import AblationSettings, CodeSettings
 from labwright.sandbox.results import failure_from_error
 from labwright.sandbox.settings import SandboxSettings
-from labwright.search.run_control import RunControl
+from labwright.search.scheduler import RunControl
 from labwright.search.settings import RETRY_FACTOR, SearchSettings
 from labwright.stages.settings import PaperSettings
-from labwright.stages.work_in_progress import WorkInProgress
+
+# Work that a node is doing and that other nodes need as well: cells being measured, figures being reviewed, code
+# being written. Other nodes wait for it. This module records nothing: reused work is in the record, and a resumed
+# process starts empty. In `ticket` order no node waits for cells and figures, because a node's work must not depend
+# on time; drafts always wait for the code of all drafts decided before them. If the first node does not get a result,
+# the next one that waits does the work, and the others wait for that one.
+
+
+class WorkInProgress:
+    """Keys of work in progress, each owned by the node that started it first."""
+
+    def __init__(self) -> None:
+        self._pending: dict[str, asyncio.Event] = {}
+
+    def list_pending(self, keys: Iterable[str]) -> list[asyncio.Event]:
+        """Return, for each of these keys in progress, the event that is set when the work on it is recorded or
+        abandoned.
+        """
+        return [self._pending[key] for key in keys if key in self._pending]
+
+    @contextmanager
+    def acquire(self, keys: Iterable[str]) -> Generator[None]:
+        """Take ownership of the keys that are not in progress."""
+        acquired = {key: asyncio.Event() for key in keys if key not in self._pending}
+        self._pending |= acquired
+        try:
+            yield
+        finally:
+            for key, event in acquired.items():
+                if self._pending.get(key) is event:
+                    self.release(key)
+
+    def release(self, key: str) -> None:
+        """Release a key whose work has been recorded or abandoned."""
+        if (event := self._pending.pop(key, None)) is not None:
+            event.set()
+
 
 MIN_QUIET_SECONDS = 60.0
 """Default minimum silence in seconds before an experiment counts as stuck; imports alone may take ten."""
@@ -277,3 +310,46 @@ def raise_if_repeated(state: RunState, failure: Failure | None) -> None:
             f"internal error: the same exception occurred on nodes {', '.join(nodes)}: {failure.ours}; the record has "
             "the tracebacks ('scientist status RUN'); the run can be resumed, preferably with a version that fixes it"
         )
+
+
+# Gates: points where a run waits until a person approves what comes next, if the settings ask for it. A gate is a
+# pause: nothing new starts, work in flight finishes, no time limit counts, and stop requests work. That the gate was
+# reached and who approved it are events, so a killed run waits at the same gate when it is resumed. A change made at
+# a gate passes the same checks as the work of a model, and is recorded with its author.
+
+COMES_NEXT: dict[GateName, str] = {
+    "plan": "the data of the plan (data_plan.json) are fetched and the search begins",
+    "lock": "the plan (data_plan.json) is locked and tested on fresh seeds; after that no hypothesis can change",
+    "paper": "the paper is released",
+}
+CheckEdit = Callable[[CommandReceived], Awaitable[tuple[str, ...]]]
+"""Checks the change of an approval; returns what is wrong with it, and applies it if nothing is."""
+
+
+def is_gate_open(context: RunContext, gate: GateName, plan: DataPlan | None = None, more: str = "") -> bool:
+    """Return whether the run may pass a gate. At a gate that it reaches now, record that it waits, and pause.
+
+    `plan` is the plan to approve, if it is not recorded yet; `more` is added to what comes next.
+    """
+    if not context.state.has_gate(gate) or context.state.find_approval(gate) is not None:
+        return True
+    if gate not in context.state.gates:
+        comes_next = "; ".join(filter(None, (COMES_NEXT[gate], more)))
+        cost = context.forecast(context.state, plan)
+        context.recorder.append(GateReached(gate=gate, comes_next=comes_next, cost=cost, plan=plan))
+    context.signals.pause()
+    return False
+
+
+async def wait_at_gate(
+    context: RunContext, gate: GateName, check: CheckEdit, plan: DataPlan | None = None, more: str = ""
+) -> None:
+    """Wait until a person approves, and apply the change of the approval, if any. Raises `StopRequested`."""
+    while True:
+        if is_gate_open(context, gate, plan, more):
+            approval = context.state.find_approval(gate)
+            if approval is None or not (faults := await check(approval)):
+                return
+            context.recorder.append(GateEditRefused(gate=gate, reasons=faults))
+        elif not await context.signals.wait_to_continue():
+            raise StopRequested

@@ -25,9 +25,16 @@ from labwright.record.events.search_events import StageSummarised
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import VisibleDecisions
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, StageName, StageSummary
-from labwright.search.node_ranking import collect_values, compute_gain, count_coverage, find_diverged
 from labwright.search.replication import view_at_stage_end
-from labwright.search.stage_snapshot import StageSnapshot, build_snapshot, nodes_before_marks
+from labwright.search.stage_snapshot import (
+    StageSnapshot,
+    build_snapshot,
+    collect_values,
+    compute_gain,
+    count_coverage,
+    find_diverged,
+    nodes_before_marks,
+)
 from labwright.stages.difference_tables import build_mean_tables
 from labwright.stages.node_summaries import describe_failures, trace_branch
 from labwright.stages.prompt_inputs import build_node_line, list_arm_settings, to_statistic

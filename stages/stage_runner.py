@@ -29,20 +29,18 @@ from labwright.record.schema.decisions import (
 )
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
 from labwright.record.source_tree import format_diff
-from labwright.search.hours import check_time, count_affordable_seeds, plan_hours
+from labwright.search.hours import LimitHit, RoomCheck, TimeLimits, check_time, count_affordable_seeds, plan_hours
 from labwright.search.policy import FollowUpPolicy, RequestedWorkPolicy, build_policy
 from labwright.search.replication import build_lock, find_unsettled_stage
 from labwright.search.scheduler import ReleaseSlot, Scheduler
 from labwright.search.settings import STAGE_TIME_SHARE
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
-from labwright.search.time_limits import LimitHit, RoomCheck, TimeLimits
 from labwright.stages.ablation_plan import plan_ablations
-from labwright.stages.design_reduction import fit_design
-from labwright.stages.evidence.looks import continue_sampling, take_look
-from labwright.stages.gates import is_gate_open
+from labwright.stages.data_planning import fit_design
+from labwright.stages.evidence.resampling import continue_sampling, take_look
 from labwright.stages.nodes.node_runner import expand
 from labwright.stages.prompt_inputs import build_decision_view, build_node_brief
-from labwright.stages.run_context import RunContext, record_time_limit, run_once
+from labwright.stages.run_context import RunContext, is_gate_open, record_time_limit, run_once
 from labwright.stages.stage_report import build_stage_view, explain_selection, summarise_stage
 
 

@@ -12,15 +12,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement, ResourceNeeds
-from labwright.record.schema.nodes import Failure
+from labwright.record.schema.nodes import Cell, Failure
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, CellStream, RunningCell
-from labwright.sandbox.errors import ExecutorError, GpuError
-from labwright.sandbox.gpus import GpuDevice
-from labwright.sandbox.job import CellResult, ExecutionProgress, Job, JobOutcome
+from labwright.sandbox.gpus import GpuDevice, Slots
+from labwright.sandbox.job import CellResult, ExecutionProgress, ExecutorError, GpuError, Job, JobOutcome
 from labwright.sandbox.output import failure_from_timeout
-from labwright.sandbox.slots import Slots
 from labwright.sandbox.workspace import CELLS_FOLDER
 
 FakeCellRun = Callable[[Job, Cell], tuple[float, CellResult]]

@@ -9,11 +9,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from labwright.record.result_folders import ResultFolder
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.data_plan import ResourceNeeds
-from labwright.record.schema.nodes import Failure
-from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.record.run_folder import ResultFolder
+from labwright.record.schema.data_plan import HyperparameterSetting, ResourceNeeds
+from labwright.record.schema.nodes import Cell, Failure
 from labwright.sandbox.job import (
     CellEnded,
     CellProgress,

@@ -7,7 +7,7 @@ import json
 from labwright.models.roles.study_plan import PlanRevision
 from labwright.record.plan_edits import PlanEdit
 from labwright.record.schema.data_plan import DataPlan
-from labwright.record.schema.protocol_review import FindingAnswer
+from labwright.record.schema.hypotheses import FindingAnswer
 
 
 def make_revision(before: DataPlan, after: DataPlan, *answers: FindingAnswer) -> PlanRevision:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from labwright.models.roles.experiment_code import Program
-from labwright.record.source_edits import WholeFile
+from labwright.record.source_tree import WholeFile
 
 
 def program_files(experiment: str, plots: str = "", **others: str) -> tuple[WholeFile, ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from labwright.sandbox.cluster.machines import import_ray, list_machines
+from labwright.sandbox.cluster.actor import import_ray, list_machines
 
 START_SECONDS = 120.0
 """Time limit for starting a cluster in seconds."""

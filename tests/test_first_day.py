@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.log_reader import is_run
+from labwright.record.event_log import is_run
 from labwright.record.zips import open_run_folder
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 

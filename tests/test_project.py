@@ -26,7 +26,7 @@ from labwright.inspector.status import BudgetUsage, RemainingEstimate, RunStatus
 from labwright.inspector.summary import RunListRow
 from labwright.models.settings import RoleModel
 from labwright.record.schema.idea import read_idea
-from labwright.stages.evidence.reproduction_match import ReproducedNumber
+from labwright.stages.evidence.reproduction import ReproducedNumber
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (

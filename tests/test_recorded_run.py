@@ -19,7 +19,7 @@ import pytest
 from labwright.agent.cli import main
 from labwright.models.replay import open_replay
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from labwright.record.prompt_store import find_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import hash_file

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from rich.text import Text
 
-from labwright.agent.cli.errors import DONE, FINDINGS, check_output
-from labwright.agent.cli.output import format_line, print_result
-from labwright.agent.cli.paper_commands import BibCheck
+from labwright.agent.cli.commands import BibCheck
+from labwright.agent.cli.errors import DONE, FINDINGS, check_output, format_line, print_result
 from labwright.agent.cli.preflight import check_papers
 from labwright.agent.settings import compose_settings, read_credentials
 from labwright.literature.bibtex import format_bibtex, read_user_library

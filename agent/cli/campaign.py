@@ -26,9 +26,8 @@ from labwright.agent.campaign import (
     to_slug,
 )
 from labwright.agent.cli.commands import Campaign, QueueAdd, QueueList
-from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED
-from labwright.agent.cli.ideate import MAX_IDEAS, read_topic
-from labwright.agent.cli.output import format_line, print_lines, print_result
+from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, format_line, print_lines, print_result
+from labwright.agent.cli.idea import MAX_IDEAS, read_topic
 from labwright.agent.cli.preflight import (
     check_components,
     check_disk_space,
@@ -61,10 +60,9 @@ from labwright.record.campaign import (
 )
 from labwright.record.claims.hypothesis_tests import decide_across_runs
 from labwright.record.errors import UsageError
+from labwright.record.event_log import RecordError, is_run, read_state
 from labwright.record.lock import RunLockedError, acquire_lock, find_owner
-from labwright.record.log_reader import RecordError, is_run, read_state
-from labwright.record.reducers.call_state import RoleUsage
-from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision

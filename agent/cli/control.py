@@ -11,8 +11,8 @@ from labwright.agent.cli.errors import DONE
 from labwright.agent.cli.status import read_run_events, read_run_state
 from labwright.agent.plan_files import check_plan, read_plan, read_text_file
 from labwright.agent.settings import adapt
+from labwright.inspector.live_view import find_process
 from labwright.inspector.safe_text import shorten, to_plain
-from labwright.inspector.tail import find_process
 from labwright.inspector.tree import find_node_limit
 from labwright.record.campaign import is_campaign
 from labwright.record.control_files import find_refusal, read_user_name, send_command

@@ -12,8 +12,7 @@ from random import Random
 from rich.text import Text
 
 from labwright.agent.cli.commands import Doctor
-from labwright.agent.cli.errors import DONE, FINDINGS, print_to_stderr
-from labwright.agent.cli.output import print_lines
+from labwright.agent.cli.errors import DONE, FINDINGS, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import nearest_existing
 from labwright.agent.doctor import DoctorFinding, fault_from_error, fixes, gpu, machine, model
 from labwright.agent.settings import Settings, compose_settings

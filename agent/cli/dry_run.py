@@ -17,15 +17,21 @@ from pathlib import Path
 
 from rich.text import Text
 
-from labwright.agent.budget import open_model
-from labwright.agent.cli.errors import DONE, FAILED, WRONG_USE, check_output, print_to_stderr
-from labwright.agent.cli.output import format_line, print_lines, print_result
+from labwright.agent.cli.errors import (
+    DONE,
+    FAILED,
+    WRONG_USE,
+    check_output,
+    format_line,
+    print_lines,
+    print_result,
+    print_to_stderr,
+)
 from labwright.agent.data import list_sources
-from labwright.agent.environment import measure_machine_rate
-from labwright.agent.forecast import Amount, Forecast, forecast_run
+from labwright.agent.environment import compare_reviewer_cost, describe_reviewer, measure_machine_rate
+from labwright.agent.forecast import Amount, Forecast, forecast_run, open_model
 from labwright.agent.plan_files import find_review_path, plan_to_yaml
 from labwright.agent.repository_setup import copy_repository, user_repository
-from labwright.agent.reviewer import compare_reviewer_cost, describe_reviewer
 from labwright.agent.settings import Settings, override_settings
 from labwright.inspector.safe_text import format_count, format_dollars, format_duration
 from labwright.models.errors import ModelUnavailable
@@ -41,7 +47,7 @@ from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, HubItem
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.packages import InstalledPackages
+from labwright.record.schema.nodes import InstalledPackages
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.packages import RunPackages

@@ -14,19 +14,18 @@ from typing import Any
 
 from rich.text import Text
 
-from labwright.agent.budget import check_studied_llms, open_studied_llms
 from labwright.agent.cli.commands import Execute
 from labwright.agent.cli.dry_run import list_dataset_rows
-from labwright.agent.cli.errors import DONE, FAILED, print_to_stderr
-from labwright.agent.cli.output import format_line, print_result
+from labwright.agent.cli.errors import DONE, FAILED, format_line, print_result, print_to_stderr
 from labwright.agent.cli.preflight import check_isolation
 from labwright.agent.data import describe_columns, describe_targets, list_sources, survey_own_data
+from labwright.agent.forecast import check_studied_llms, open_studied_llms
 from labwright.agent.settings import Settings, compose_settings, parse_duration
 from labwright.inspector.safe_text import format_duration, to_plain
 from labwright.record.errors import UsageError
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.frozen_model import Scalar
+from labwright.record.schema.nodes import Cell
 from labwright.record.table import Table
 from labwright.sandbox.data.tables import ColumnReading
 from labwright.sandbox.exec_file import run_file

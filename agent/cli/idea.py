@@ -3,28 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from difflib import get_close_matches
+from json import dumps
 from pathlib import Path
 
 from rich.text import Text
 
-from labwright.agent.budget import check_prices_known, open_budgeted_models
-from labwright.agent.cli.commands import IdeaCheck, Init
-from labwright.agent.cli.errors import DONE, FINDINGS, print_to_stderr
-from labwright.agent.cli.output import format_line, print_lines
-from labwright.agent.cli.preflight import check_writable
+from labwright.agent.cli.commands import Follow, IdeaCheck, Ideate, Init
+from labwright.agent.cli.errors import (
+    DONE,
+    FINDINGS,
+    INTERRUPTED,
+    LIMITED,
+    format_line,
+    print_lines,
+    print_to_stderr,
+    saving_traceback,
+)
+from labwright.agent.cli.preflight import check_writable, removing_new_folder_on_refusal
+from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import add_idea_data, describe_targets, list_sources, survey_own_data
+from labwright.agent.forecast import check_prices_known, open_budgeted_models
+from labwright.agent.ideation import IdeaTask, ideate
 from labwright.agent.settings import Settings, compose_settings
+from labwright.inspector.event_text import describe_event
+from labwright.models.errors import BudgetSpent
 from labwright.models.roles.ideation import IDEA_OF
+from labwright.record.claims.open_questions import list_open_verdicts, list_surprises
 from labwright.record.errors import UsageError
-from labwright.record.event_log import MemoryLog
+from labwright.record.event_log import MemoryLog, RecordError, read_events
+from labwright.record.events.paper_events import IdeaProposed
+from labwright.record.ideation import FollowedStudy
+from labwright.record.line_store import EVENTS_FILE
+from labwright.record.reducers.event_fold import fold_events
 from labwright.record.run_folder import write_file
 from labwright.record.schema.idea import Idea, find_ignored_fields, read_idea
-from labwright.sandbox.errors import DatasetError
+from labwright.record.zips import open_run_folder
+from labwright.sandbox.job import DatasetError
 from labwright.sandbox.metrics import METRICS
-from labwright.stages.ideation.idea_import import convert_text, find_idea_path, is_text_path, read_kept_idea, read_text
+from labwright.stages.ideation.idea_checks import convert_text, find_idea_path, is_text_path, read_kept_idea, read_text
+from labwright.stages.ideation.ideation_steps import WriteUpStep, build_idea_work, list_outcomes
+from labwright.stages.user_documents import check_folder
 
 TEMPLATE = Path(__file__).with_name("idea_template.json")
 
@@ -121,3 +144,191 @@ def read_idea_from_text(path: Path, settings: Settings) -> Idea:
         print_to_stderr(f"{number}. {step}")
     print_to_stderr(f"saved in {find_idea_path(path)}: edit it there, or edit the text")
     return idea
+
+
+# `scientist ideate`: propose ideas for a topic, checked against the literature and this machine, as an idea file.
+
+MAX_TOPIC_BYTES = 200_000
+"""Maximum size of a topic file. Calls for papers have 1 to 10 kB."""
+MAX_IDEAS = 50
+STEPS: tuple[WriteUpStep, ...] = ("idea", "literature", "proposal")
+
+
+def run_ideation(args: Ideate) -> int:
+    return propose_ideas(build_task(args), args)
+
+
+def follow_study(args: Follow) -> int:
+    return propose_ideas(build_follow_task(args), args)
+
+
+def propose_ideas(order: IdeaTask, args: Ideate | Follow) -> int:
+    """Propose the ideas of a task and print them."""
+    settings = compose_settings(config=args.config, flags=args.flags)
+    folder = args.out or choose_folder(args.runs, order)
+    tell: Callable[[Iterable[Text]], None] = (lambda lines: None) if args.json else print_lines
+    tell([format_line(f"ideas for {order.name}, in {folder}")])
+    try:
+        with removing_new_folder_on_refusal(folder.parent), saving_traceback(folder):
+            state = ideate(
+                order,
+                settings,
+                folder,
+                on_idea=lambda number, one: tell(format_idea(number, one)),
+                listener=lambda event, state: tell(map(format_line, filter(None, [describe_event(event, state)]))),
+            )
+    except KeyboardInterrupt:
+        print_to_stderr(f"interrupted; continue with the same command (--out {folder})")
+        return INTERRUPTED
+    except BudgetSpent as error:
+        print_to_stderr(f"{error}; the ideas so far are in {folder}")
+        return LIMITED
+    finally:
+        if folder.is_dir() and not any(folder.iterdir()):  # nothing was started, e.g. the model could not be opened
+            folder.rmdir()
+    outcomes = [one for number, one in list_outcomes(state) if number <= order.count]
+    found, total = [one.idea for one in outcomes if one.idea is not None], state.calls.total_usage
+    file = folder / "ideas.json"
+    if args.json:
+        print(
+            dumps(
+                {
+                    "folder": str(folder),
+                    "file": str(file) if found else None,
+                    "ideas": [one.to_json() for one in found],
+                    "missing": [one.reason for one in outcomes if one.idea is None],
+                    "usd": total.usd,
+                    "calls": total.calls,
+                },
+                indent=1,
+            )
+        )
+    elif found:
+        print_lines(
+            [
+                format_line(f"{len(found)} of {order.count} ideas, {total.calls} model calls: {file}"),
+                format_line(f"continue with: scientist run --idea {file} --idea-idx 0"),
+            ]
+        )
+    return LIMITED if len(found) < order.count else DONE
+
+
+def format_idea(number: int, one: IdeaProposed) -> Iterator[Text]:
+    """Format an idea in a few lines, or the reason why there is none."""
+    if one.idea is None:
+        yield format_line(f"idea {number}: none. {one.reason}")
+        return
+    idea = one.idea
+    yield format_line(f"idea {number}: {idea.idea.title} ({idea.idea.name})", "bold")
+    fits = "which fits this machine" if idea.fit.fits else f"which does not fit: {'; '.join(idea.fit.why)}"
+    for text in (
+        idea.idea.short_hypothesis,
+        idea.novelty_statement,
+        *(f"because of {one.key} ({one.verdict}): {why}" for one, why in (idea.origin.reasons if idea.origin else ())),
+        *(
+            f"related: {close.work.title} ({close.work.year or 'year unknown'}): {close.difference}"
+            for close in idea.closest
+        ),
+        f"estimated to take {idea.estimate.hours:g} h, {fits}",
+        *(f"note: {remark}" for remark in idea.remarks),
+    ):
+        yield format_line(text, label="  ")
+
+
+# --- the request ----------------------------------------------------------------------------------------------------
+
+
+def build_task(args: Ideate) -> IdeaTask:
+    """Build the task from the command line. Raises `UsageError`."""
+    if not 1 <= args.count <= MAX_IDEAS:
+        raise UsageError(f"-n {args.count}: must be between 1 and {MAX_IDEAS} ideas")
+    check_rounds(args.rounds)
+    text, digest = read_topic(args.topic)
+    if args.context is not None:
+        check_folder(args.context)
+    named = [one.strip() for one in args.steps.split(",") if one.strip()]
+    if not named or not set(named) <= set(STEPS):
+        raise UsageError(f"--steps {args.steps!r}: give one or more of {', '.join(STEPS)}, separated by commas")
+    steps = STEPS[
+        : 1 + max(index for index, name in enumerate(STEPS) if name in named)
+    ]  # each step needs those before it
+    return IdeaTask(
+        topic=text,
+        sha256=digest,
+        name=args.topic.name,
+        count=args.count,
+        rounds=args.rounds,
+        steps=steps,
+        context=args.context,
+    )
+
+
+def check_rounds(rounds: int) -> None:
+    """Raise `UsageError` if there are too few or too many rounds."""
+    if not 1 <= rounds <= 10:
+        raise UsageError(f"--rounds {rounds}: must be between 1 and 10; each round includes a literature search")
+
+
+def build_follow_task(args: Follow) -> IdeaTask:
+    """Build the task of following a study: its surprises, then its open verdicts. Raises `UsageError`."""
+    check_rounds(args.rounds)
+    state = read_run_state(open_run_folder(args.run))
+    findings = (*list_surprises(state), *list_open_verdicts(state))
+    if state.started is None or not findings:
+        raise UsageError(f"{args.run} has neither a surprise nor an open verdict: there is nothing to follow")
+    study = FollowedStudy(run=args.run.stem, idea=state.started.idea, findings=findings)
+    topic = f"# The study after: {study.idea.title}\n\nAnswer a question that this study leaves.\n"
+    return IdeaTask(
+        topic=topic,
+        sha256=hashlib.sha256(study.model_dump_json().encode()).hexdigest(),
+        name=f"follow-{study.run}",
+        count=1,
+        rounds=args.rounds,
+        steps=STEPS[:1],
+        study=study,
+    )
+
+
+def read_topic(path: Path) -> tuple[str, str]:
+    """Return the text of a topic file and the hash of its bytes. Raises `UsageError`."""
+    try:
+        if path.stat().st_size > MAX_TOPIC_BYTES:
+            raise UsageError(
+                f"--topic {path} is larger than {MAX_TOPIC_BYTES // 1000} kB: shorten it, and give "
+                "papers with --context DIR"
+            )
+        data = path.read_bytes()
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"cannot read --topic {path} ({error.strerror}): give a text file about a topic") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--topic {path} is not UTF-8 text (byte {error.start}): save it as text") from None
+    if "\0" in text:
+        raise UsageError(f"--topic {path} is not text")
+    if len(text.split()) < 3:
+        raise UsageError(f"--topic {path} has fewer than three words: describe the topic")
+    return text, hashlib.sha256(data).hexdigest()
+
+
+def choose_folder(runs: Path, order: IdeaTask) -> Path:
+    """Return the newest folder in which this task is unfinished, or a new folder named by time and topic."""
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(order.name).stem).strip("-.")[:60] or "topic"
+    for folder in sorted(runs.glob(f"*_ideate_{slug}"), reverse=True):
+        if is_unfinished(folder, order):
+            return folder
+    time = f"{datetime.now():%Y-%m-%d_%H-%M-%S}"  # two tasks may start within a second
+    names = (time, *(f"{time}-{number}" for number in range(2, 1000)))
+    return next(place for name in names if not (place := runs / f"{name}_ideate_{slug}").exists())
+
+
+def is_unfinished(folder: Path, order: IdeaTask) -> bool:
+    """Return whether a folder contains this task in unfinished form."""
+    try:
+        state = fold_events(read_events(folder / EVENTS_FILE))
+    except RecordError:
+        return False
+    if state.ideation.started is None or state.ideation.started.sha256 != order.sha256:
+        return False
+    done = all(state.is_task_done(build_idea_work(number).task) for number in range(1, order.count + 1))
+    last = {"idea": "ideas.json", "literature": "idea-*/related_work.md", "proposal": "idea-*/proposal.md"}
+    return not done or not any(folder.glob(last[order.steps[-1]]))

@@ -15,23 +15,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from labwright.agent.budget import check_budget
 from labwright.agent.cli.errors import print_to_stderr
 from labwright.agent.data import check_unchanged, survey_own_data
-from labwright.agent.reviewer import describe_reviewer
+from labwright.agent.environment import describe_reviewer
+from labwright.agent.forecast import check_budget
 from labwright.agent.run import check_unstarted
 from labwright.agent.settings import Settings, adapt, check_author
 from labwright.literature.bibtex import read_user_library
-from labwright.models.failover import open_backend
+from labwright.models.retry import open_backend
 from labwright.record.errors import UsageError
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, read_free_gb
 from labwright.record.schema.idea import Idea
 from labwright.review.evidence.tex_runner import TexMissing
-from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.gpus import open_gpu_leases, read_cuda_visible_devices
 from labwright.sandbox.isolation.bubblewrap import check_readable, determine_isolation
 from labwright.sandbox.isolation.interpreter import check_interpreter
+from labwright.sandbox.job import ExecutorError
 from labwright.sandbox.packages import RunPackages, provide_packages
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.paper.template import list_templates, load_template
@@ -108,7 +108,7 @@ def count_slots(settings: Settings) -> int | None:
     """
     if settings.sandbox.executor == "local":
         return open_gpu_leases(settings.sandbox, read_cuda_visible_devices()).capacity
-    from labwright.sandbox.cluster.machines import list_machines  # only needed on a cluster
+    from labwright.sandbox.cluster.actor import list_machines
 
     machines = list_machines(settings.sandbox)
     fit = sum(one.slots for one in machines)

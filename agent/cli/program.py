@@ -9,12 +9,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from labwright.agent.api_keys import read_keys
+from labwright.agent.cli.commands import app
 from labwright.agent.cli.errors import report_error, saving_traceback
-from labwright.agent.cli.paper_commands import app
+from labwright.agent.settings import read_keys
 from labwright.pdf.reader import isolate_workers
 from labwright.record.errors import UsageError
-from labwright.record.proxy_environment import normalise_no_proxy
+from labwright.record.machine import normalise_no_proxy
 
 PATH_OPTIONS = ("--runs", "--out", "--context", "--papers", "--code", "--results", "--config", "--bib")
 

@@ -16,8 +16,7 @@ from rich.text import Text
 
 from labwright.agent.campaign import to_slug
 from labwright.agent.cli.commands import Ablate, Run
-from labwright.agent.cli.errors import print_to_stderr, saving_traceback
-from labwright.agent.cli.output import format_line, print_lines
+from labwright.agent.cli.errors import format_line, print_lines, print_to_stderr, saving_traceback
 from labwright.agent.cli.preflight import (
     check_disk_space,
     check_isolation,
@@ -26,21 +25,18 @@ from labwright.agent.cli.preflight import (
     removing_new_folder_on_refusal,
 )
 from labwright.agent.cli.run_view import run_with_view
-from labwright.agent.question_file import read_question
+from labwright.agent.plan_files import read_question
 from labwright.agent.run import find_changes, start_or_resume
 from labwright.agent.settings import Settings, compose_settings, override_settings
 from labwright.record.claims.part_effects import compute_baseline_claim, format_report_texts
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventListener
-from labwright.record.log_reader import RecordError, is_run, read_state
+from labwright.record.event_log import EventListener, RecordError, is_run, read_state
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.idea import Idea
+from labwright.record.schema.idea import Idea, ResearchQuestion
 from labwright.record.schema.nodes import StudyKind
-from labwright.record.schema.research_question import ResearchQuestion
 from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND
-from labwright.stages.repository.ablation_report import to_json
-from labwright.stages.repository.ablation_stats import UNRANKED_GATES
+from labwright.stages.repository.ablation_report import UNRANKED_GATES, to_json
 
 
 def ablate(args: Ablate) -> int:

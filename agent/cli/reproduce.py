@@ -12,14 +12,13 @@ from pathlib import Path
 
 from rich.text import Text
 
-from labwright.agent.budget import open_studied_llms
-from labwright.agent.cli.errors import DONE, FINDINGS, print_to_stderr
-from labwright.agent.cli.output import format_line, print_result
-from labwright.agent.cli.paper_commands import Reproduce
+from labwright.agent.cli.commands import Reproduce
+from labwright.agent.cli.errors import DONE, FINDINGS, format_line, print_result, print_to_stderr
 from labwright.agent.cli.preflight import check_isolation, settings_here
 from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import fetch_models, list_sources
 from labwright.agent.environment import REPORTED_PACKAGES, describe_machine
+from labwright.agent.forecast import open_studied_llms
 from labwright.agent.repository_setup import open_repository
 from labwright.agent.settings import Settings
 from labwright.inspector.safe_text import format_duration
@@ -33,8 +32,14 @@ from labwright.record.zips import is_zip, open_run_folder
 from labwright.sandbox.datasets import list_source_files
 from labwright.sandbox.executor import LocalExecutor, open_executor
 from labwright.sandbox.packages import PackageOverlay, restore_packages
-from labwright.stages.evidence.reproduction import ReproductionSite, copy_datasets, reproduce_nodes, select_nodes
-from labwright.stages.evidence.reproduction_match import ReproducedNumber, RunReproduction
+from labwright.stages.evidence.reproduction import (
+    ReproducedNumber,
+    ReproductionSite,
+    RunReproduction,
+    copy_datasets,
+    reproduce_nodes,
+    select_nodes,
+)
 
 MAX_NUMBERS_SHOWN = 24
 """Maximum number of rows printed; `--json` has all."""

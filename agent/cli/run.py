@@ -28,13 +28,12 @@ from labwright.agent.cli.run_view import run_with_view
 from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import add_idea_data
 from labwright.agent.environment import max_cell_resources
-from labwright.agent.plan_files import check_plan, read_plan, read_review
+from labwright.agent.plan_files import add_space_from_file, check_plan, merge_space, read_plan, read_review
 from labwright.agent.repository_setup import check_code, check_planner
 from labwright.agent.run import resume_run, rewrite_paper, start_study
 from labwright.agent.settings import EFFORTS, KEY_ALIASES, Settings, compose_settings, override_settings
-from labwright.agent.space_file import add_space_from_file, merge_space
-from labwright.inspector.tail import find_process
-from labwright.inspector.tracking.sync import choose_tracker
+from labwright.inspector.live_view import find_process
+from labwright.inspector.tracking.tracked_runs import choose_tracker
 from labwright.record.campaign import is_campaign
 from labwright.record.errors import UsageError
 from labwright.record.events.run_events import CommandReceived
@@ -45,7 +44,7 @@ from labwright.sandbox.hub import fetch_model, parse_pretrained
 from labwright.sandbox.packages import restore_packages
 from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.stages.data_planning import find_unmet_needs
-from labwright.stages.ideation.idea_import import is_text_path
+from labwright.stages.ideation.idea_checks import is_text_path
 from labwright.stages.repository.patched_arms import build_search_settings
 from labwright.stages.repository.study_planning import add_tuning_reasons
 

@@ -17,12 +17,10 @@ from labwright.inspector.live_view import choose_view
 from labwright.inspector.render import format_remaining_estimate
 from labwright.inspector.status import build_status
 from labwright.inspector.summary import format_ending
-from labwright.inspector.tracking.sync import TrackerSync
-from labwright.inspector.tracking.tracked_runs import OpenTracker
-from labwright.record.event_log import EventListener
+from labwright.inspector.tracking.tracked_runs import OpenTracker, TrackerSync
+from labwright.record.event_log import EventListener, read_state
 from labwright.record.events import Event
 from labwright.record.events.search_events import PlanPrepared
-from labwright.record.log_reader import read_state
 from labwright.record.reducers.run_state import RunState
 
 

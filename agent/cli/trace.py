@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
 from rich.text import Text
 
-from labwright.agent.cli.errors import DONE, FINDINGS
-from labwright.agent.cli.output import format_line, print_result
-from labwright.agent.cli.paper_commands import Trace
-from labwright.agent.cli.status import read_paper_state
+from labwright.agent.audit import AuditReport, audit_run
+from labwright.agent.cli.commands import Audit, Trace
+from labwright.agent.cli.errors import DONE, FINDINGS, format_line, print_result
+from labwright.agent.cli.status import read_paper_state, read_run_events
 from labwright.agent.repository_setup import find_writing_lines
 from labwright.inspector.number_tracer import NumberTracer, parse_number
 from labwright.inspector.provenance import NumberTrace, TraceCandidate
@@ -18,7 +22,12 @@ from labwright.inspector.safe_text import to_plain
 from labwright.record.claims.question_results import find_question_results
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import RunFolder
+from labwright.record.table import Table
 from labwright.record.zips import open_run_folder
+from labwright.review.evidence.tex_runner import TexError
+from labwright.review.external_papers import ExternalPaperAudit, audit_paper
+from labwright.review.external_papers.provenance import format_provenance
+from labwright.review.external_papers.verdicts import ORIGIN_TEXTS, NumberVerdict
 
 MAX_CANDIDATES = 12
 """Maximum number of candidates printed; `--json` has all."""
@@ -91,3 +100,164 @@ def _format_candidate(one: TraceCandidate) -> Iterator[Text]:
 
 def _format_row(name: str, text: str, style: str = "") -> Text:
     return Text(f"  {name:<9}{to_plain(text)}", style=style)
+
+
+# `scientist audit`: check that every number of a paper is bound to the record, and that no file differs from the
+# record. The numbers of an external paper are looked up in its result files, logs and code, and its arithmetic is
+# checked.
+
+KIND_STYLES = {"found": "green", "derivable": "green", "ambiguous": "yellow", "unsupported": "red"}
+
+
+def audit(args: Audit) -> int:
+    path, results, code = open_run_folder(args.path), args.results, args.code
+    if path.is_file():
+        try:
+            paper = asyncio.run(audit_paper(path, results=results, code=code))
+        except TexError as error:
+            raise UsageError(str(error)) from None
+        print_result(paper_audit_to_json(paper), format_paper_audit(paper), json=args.json)
+        return FINDINGS if paper.finding_count else DONE
+    if results is not None or code is not None:
+        raise UsageError(
+            f"{args.path} is not a paper: --results and --code go with a paper (.md, .tex, .pdf), not with a run"
+        )
+    read_run_events(path)  # raises if this is not a run
+    report = audit_run(path)
+    print_result(
+        {
+            "unbound": report.unbound_count,
+            "released": report.released,
+            "counts": report.counts,
+            "findings": [asdict(finding) for finding in report.findings],
+        },
+        format_run_audit(report),
+        json=args.json,
+    )
+    return FINDINGS if report.findings else DONE
+
+
+MAX_SIMILAR_SHOWN = 20
+"""Identical findings that are printed: an incomplete copy of a run can miss thousands of files."""
+
+
+def format_run_audit(report: AuditReport) -> Iterator[Text]:
+    """Format the findings, one per line, then the number of checked items. Repeated findings are truncated."""
+    same = Counter((finding.kind, finding.what) for finding in report.findings)
+    printed = Counter[tuple[str, str]]()
+    for finding in report.findings:
+        colour, alike = "yellow" if finding.kind == "not checked" else "red", (finding.kind, finding.what)
+        printed[alike] += 1
+        if printed[alike] <= MAX_SIMILAR_SHOWN:
+            yield format_line(f"{finding.where}: {finding.what}", colour, label=f"{finding.kind}: ")
+        elif printed[alike] == same[alike]:
+            yield format_line(
+                f"and {same[alike] - MAX_SIMILAR_SHOWN} more like this (--json lists all)",
+                colour,
+                label=f"{finding.kind}: ",
+            )
+    yield format_line(f"checked {', '.join(f'{number} {what}' for what, number in report.counts.items()) or 'nothing'}")
+    number = len(report.findings)
+    verdict = f"{number} finding{'s' * (number != 1)}" if number else "clean"
+    yield Text(f"{verdict}: {report.unbound_count} unbound", style="red" if number else "green")
+
+
+# --- external papers ------------------------------------------------------------------------------------------------
+
+
+def paper_audit_to_json(report: ExternalPaperAudit) -> dict[str, Any]:
+    """Convert a report to plain values for JSON (see docs/audit.md)."""
+    return {
+        "paper": report.paper,
+        "sha256": report.sha256,
+        "findings": report.finding_count,
+        "numbers": report.number_count,
+        "counts": report.class_counts if report.verdicts else {},
+        "origins": report.origin_counts if report.verdicts else {},
+        "in_reports_only": report.prose_only_count,
+        "missing": [
+            {"number": one.claim.number.text, "where": one.claim.where, "context": one.claim.context}
+            for one in report.missing_results
+        ],
+        "contradictions": [asdict(one) for one in report.contradictions],
+        "provenance": {
+            "ran": report.provenance.ran,
+            "loaded": report.provenance.loaded,
+            "absent": report.provenance.absent,
+            "writers": report.provenance.writers,
+        },
+        "results": {"files": list(report.result_files), "numbers": report.result_value_count},
+        "verdicts": [
+            {
+                "number": one.claim.number.text,
+                "class": one.kind,
+                "where": one.claim.where,
+                "context": one.claim.context,
+                "evidence": one.evidence,
+                "chance": round(one.chance, 4),
+                "origin": origin.kind,
+                "origin_place": origin.place,
+                "in_reports_only": one.from_prose,
+            }
+            for one, origin in zip(report.verdicts, report.origins, strict=True)
+        ],
+        "left_out": report.left_out,
+    }
+
+
+def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
+    """Format every number in a table, then what is known of the programs, findings, and counts."""
+    if report.verdicts:
+        yield Table.of(
+            ("number", "class", "origin", "where", "evidence"),
+            (
+                (
+                    one.claim.number.text,
+                    Text(one.kind, style=KIND_STYLES[one.kind]),
+                    str(origin),
+                    one.claim.where,
+                    _format_evidence(one),
+                )
+                for one, origin in zip(report.verdicts, report.origins, strict=True)
+            ),
+        )
+    yield from (format_line(text, "dim") for text in format_provenance(report.provenance))
+    yield from (
+        format_line(f"{one.where}: {one.description}", "red", label=f"{one.kind}: ") for one in report.contradictions
+    )
+    yield from (
+        format_line(
+            f"{one.claim.where}: {one.claim.number.text} in {one.claim.context[:100]!r}",
+            "red",
+            label="in no result file: ",
+        )
+        for one in report.missing_results[:MAX_SIMILAR_SHOWN]
+    )
+    if (more := len(report.missing_results) - MAX_SIMILAR_SHOWN) > 0:
+        yield format_line(f"and {more} more (--json lists all)", "red", label="in no result file: ")
+    yield from (format_line(f"not read: {left_out}", "dim") for left_out in report.left_out)
+    if not report.verdicts:
+        yield format_line(f"{report.number_count} numbers read; give --results DIR to look them up in result files")
+    else:
+        counts = ", ".join(f"{number} {name}" for name, number in report.class_counts.items())
+        origins = [f"{count} {ORIGIN_TEXTS[kind]}" for kind, count in report.origin_counts.items() if count]
+        yield format_line(
+            f"{report.number_count} numbers looked up among {report.result_value_count} numbers of "
+            f"{len(report.result_files)} result files: {counts} ({report.prose_only_count} found in reports only)"
+        )
+        yield format_line(f"of these, {', '.join(origins)}")
+    counted = (
+        (len(report.missing_results), "result", "in no result file"),
+        (len(report.contradictions), "contradiction", "in arithmetic"),
+    )
+    found = [f"{count} {what}{'s' * (count != 1)} {where}" for count, what, where in counted if count]
+    yield format_line(f"findings: {'; '.join(found) or 'none'}", "red" if found else "green")
+    done = "numbers were looked up and recalculated" if report.verdicts else "only the arithmetic was checked"
+    yield format_line(f"{done}; whether the results are real is for a judge to decide")
+
+
+def _format_evidence(one: NumberVerdict) -> str:
+    if one.kind == "unsupported":
+        return one.claim.context[:120]
+    chance = f"; {one.chance:.0%} of such numbers would match by chance" if one.kind == "ambiguous" else ""
+    return one.evidence + (", a report" if one.kind == "found" and one.from_prose else "") + chance

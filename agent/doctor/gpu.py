@@ -23,9 +23,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import HyperparameterSetting
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.exec_file import run_file
 from labwright.sandbox.gpus import GpuDevice, acquire_gpu_slot, open_gpu_leases, read_cuda_visible_devices
 from labwright.sandbox.isolation.processes import get_runtime_folder

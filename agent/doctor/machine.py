@@ -17,17 +17,16 @@ import psutil
 from packaging.requirements import Requirement
 
 from labwright.agent import environment
-from labwright.agent.api_keys import KEY_VARIABLES
 from labwright.agent.doctor import DoctorFinding, make_fault, make_ok, make_warning
+from labwright.agent.settings import KEY_VARIABLES
 from labwright.inspector.safe_text import format_duration
 from labwright.record.run_folder import read_free_gb
 from labwright.review.evidence.tex_runner import TEX_PACKAGES
-from labwright.sandbox.errors import ExecutorError, SandboxError
 from labwright.sandbox.exec_file import run_file
 from labwright.sandbox.isolation.bubblewrap import probe_isolation
 from labwright.sandbox.isolation.interpreter import check_interpreter
 from labwright.sandbox.isolation.processes import read_machine_memory
-from labwright.sandbox.job import JobOutcome
+from labwright.sandbox.job import ExecutorError, JobOutcome, SandboxError
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.paper.template import TemplateError, load_template
 from labwright.stages.paper.template_preview import try_template

@@ -22,7 +22,7 @@ from labwright.agent.doctor import DoctorFinding, make_fault, make_ok, make_warn
 from labwright.inspector.safe_text import format_count, format_duration
 from labwright.models.backend import Backend, Image, ModelRequest, Prompt, Reply
 from labwright.models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelUnavailable
-from labwright.models.failover import open_backend
+from labwright.models.retry import open_backend
 from labwright.models.roles.figures import VISION
 from labwright.models.roles.study_plan import PLAN
 from labwright.models.settings import ModelSettings

@@ -13,9 +13,17 @@ import yaml
 from pydantic import Field
 
 from benchmarks.sets import read_set
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, MetricSpec
+from labwright.record.schema.data_plan import (
+    Arm,
+    DataPlan,
+    DatasetUse,
+    Hyperparameter,
+    HyperparameterSetting,
+    Level,
+    MetricSpec,
+    TuningPlan,
+)
 from labwright.record.schema.frozen_model import FrozenModel, Scalar
-from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, TuningPlan
 
 HOME = Path(__file__).parent
 SWEEPS, POINTS = 4, 200

@@ -36,9 +36,9 @@ from labwright.inspector.live_view import build_frame, format_frame
 from labwright.inspector.render import format_status, format_tree
 from labwright.inspector.status import build_status
 from labwright.inspector.tree import build_tree
+from labwright.record.event_log import read_events, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.log_reader import read_events, read_state
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 from labwright.record.zips import open_run_folder

@@ -19,11 +19,10 @@ from PIL import Image, ImageDraw, ImageFont
 from playwright.sync_api import Page
 
 from docs.pictures.browser import Shot, cameras, show_number, show_part
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_events
 from labwright.record.events import Event
 from labwright.record.events.search_events import NodeJudged, PlanPrepared
 from labwright.record.lock import acquire_lock
-from labwright.record.log_reader import read_events
 from labwright.record.zips import open_run_folder
 
 HERE = Path(__file__).parent

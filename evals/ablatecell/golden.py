@@ -6,17 +6,19 @@ contain the words of the case.
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import sqrt
 from pathlib import Path
 from statistics import fmean
-from typing import Any, cast
+from typing import Any, Literal, NamedTuple, cast
 
-from labwright.evals.ablatecell import published_numbers, published_policy, published_rules
-from labwright.evals.ablatecell.recovery import chance_recovery, compute_recovery
+from labwright.evals.ablatecell import published_policy
+from labwright.evals.ablatecell.published_policy import compute_reward
 from labwright.record.baseline_check import ExpectedError, check_baseline, parse_expected
 from labwright.record.claims.estimates import (
     MIN_REPLICATES,
@@ -24,11 +26,220 @@ from labwright.record.claims.estimates import (
     adjust_p_values,
     compute_p_value,
     compute_t_interval,
+    compute_t_quantile,
 )
+from labwright.record.python_syntax import parse_plain
 from labwright.record.schema.repository import ExpectedResult
 from labwright.sandbox.repository.metric import parse_metric, read_metric
 from labwright.search import ablation_bandit
-from labwright.stages.repository import ablation_stats
+from labwright.stages.repository import ablation_report
+from labwright.stages.repository.ablation_report import MIN_TWIN_ERRORS
+from labwright.stages.repository.patch_scope import list_changed_symbols, walk_named
+
+# Recompute AblateCell's published numbers from their inputs in the paper. Source: AblateCell, Eq. 3 and its tables of
+# intervals, trials, and success by phase.
+
+ROUNDING_TOLERANCE = 0.005
+"""Tolerance of a printed bound: means are printed to two digits."""
+
+
+class PrintedRow(NamedTuple):
+    """A row of the table of intervals."""
+
+    row: str
+    n: int
+    mean: float
+    sd: float
+    low: float
+    high: float
+
+
+class FollowingRow(NamedTuple):
+    """The interval recomputed from a row's mean, deviation and count, to three digits."""
+
+    row: str
+    low: float
+    high: float
+    agrees: bool
+    sd_over_mean: float
+
+
+def compute_interval(row: PrintedRow) -> FollowingRow:
+    """Recompute the t interval of a row."""
+    half = compute_t_quantile(1 - SIGNIFICANCE_LEVEL / 2, row.n - 1) * row.sd / sqrt(row.n)
+    low, high = row.mean - half, row.mean + half
+    agrees = max(abs(low - row.low), abs(high - row.high)) <= ROUNDING_TOLERANCE
+    return FollowingRow(row.row, round(low, 3), round(high, 3), agrees, round(row.sd / row.mean, 3))
+
+
+class Trials(NamedTuple):
+    """Trials by repository, and whether they fit into the rounds."""
+
+    sums: dict[str, int]
+    possible: dict[str, bool]
+
+
+def sum_trials(by_component: Mapping[str, Sequence[int]], rounds: int, most_a_round: int) -> Trials:
+    """Add up the trials of a repository's components."""
+    sums = {name: sum(each) for name, each in by_component.items()}
+    return Trials(sums, {name: total <= rounds * most_a_round for name, total in sums.items()})
+
+
+class EndToEnd(NamedTuple):
+    """Success rates in percent, to a tenth."""
+
+    end_to_end: list[float]
+    mean: float
+
+
+def compute_end_to_end(reproduction: Sequence[float], ablation: Sequence[float]) -> EndToEnd:
+    """Return the success rate of both phases; the mean is of products, not the product of means."""
+    both = [one * other / 100 for one, other in zip(reproduction, ablation, strict=True)]
+    return EndToEnd([round(one, 1) for one in both], round(fmean(both), 1))
+
+
+PRINTED_REWARDS = {"CPA unified": 4.92, "GEARS pert. GNN": 6.7, "BioLORD zu": 5.25}
+"""Rewards that the paper prints for these rows."""
+
+
+class RewardRow(NamedTuple):
+    """Correlations, and the GPU-hours of the ablated run."""
+
+    row: str
+    baseline: float
+    ablated: float
+    hours: float
+
+
+class Rewards(NamedTuple):
+    """Rewards from the equation and as printed, and whether the equation can give the printed ones."""
+
+    reward: list[float]
+    published: list[float]
+    reachable: bool
+
+
+def compute_rewards(rows: Sequence[RewardRow], weight: float) -> Rewards:
+    """Compute rewards.
+
+    The difference between correlations of one sign is at most 1, and cost only reduces the reward.
+    """
+    printed = [PRINTED_REWARDS[row.row] for row in rows]
+    computed = [compute_reward(row.baseline, row.ablated, row.hours, weight=weight) for row in rows]
+    return Rewards(computed, printed, max(printed) <= 1.0)
+
+
+# Two rules that the worked cases of AblateCell check and that this program decides in another way. The scope of a
+# patch: an author names the places that no patch may touch (`stages.repository.authors`). The interaction of
+# components: a set whose joint effect exceeds the sum of the single effects gets fresh seeds, which decide.
+
+ScopeVerdict = Literal["in scope", "no change", "decoy", "out of scope"]
+
+
+class PartInteraction(NamedTuple):
+    """`value`: the joint effect minus the sum of the single effects; `is_joint`: whether it exceeds chance."""
+
+    value: float
+    bound: float
+    is_joint: bool
+
+
+def compute_interaction(singles: Iterable[float], joint: float, *, sigma: float, runs: int = 1) -> PartInteraction:
+    """Compute the interaction of components that were ablated `runs` times each, and equally often together. `sigma`:
+    standard deviation of one effect.
+    """
+    alone = list(singles)
+    value, bound = joint - sum(alone), MIN_TWIN_ERRORS * sigma * math.sqrt((1 + len(alone)) / runs)
+    return PartInteraction(value, bound, value > bound)
+
+
+class PatchScope(NamedTuple):
+    """`changed`: symbols, in the order of the file."""
+
+    changed: tuple[str, ...]
+    verdict: ScopeVerdict
+    why: str = ""
+
+
+def check_patch_scope(before: str, after: str, target: str, metric_symbols: Collection[str] = ()) -> PatchScope:
+    """Check the patch of one file: it may change the target, its callers and imports, but not code that computes the
+    metric.
+
+    `decoy`: the target affects no computed result. Raises `SyntaxError` for the patched file.
+    """
+    changed = list_changed_symbols(before, after)
+    if not changed:
+        return PatchScope((), "no change", "the syntax tree is unchanged")
+    measuring = [one for one in changed if one in metric_symbols]
+    if measuring:
+        return PatchScope(changed, "out of scope", f"changes {measuring[0]}, which computes the metric")
+    allowed = {target, "import", *list_callers(parse_plain(before), target)}
+    other = [one for one in changed if one not in allowed and not one.startswith(f"{target}.")]
+    if other:
+        return PatchScope(changed, "out of scope", f"changes {other[0]}, which is neither {target} nor calls it")
+    if is_decoy(parse_plain(before), target):
+        return PatchScope(changed, "decoy", f"{target} affects no computed result")
+    return PatchScope(changed, "in scope")
+
+
+def list_callers(tree: ast.Module, target: str) -> set[str]:
+    """Return the symbols that contain a call of the target's name."""
+    return {name for name, node in walk_named(tree) for one in ast.walk(node) if _calls_target(one, target)}
+
+
+def _calls_target(node: ast.AST, target: str) -> bool:
+    last = target.rpartition(".")[2]
+    return isinstance(node, ast.Call) and (
+        (isinstance(node.func, ast.Name) and node.func.id == last)
+        or (isinstance(node.func, ast.Attribute) and node.func.attr == last)
+    )
+
+
+def is_decoy(tree: ast.Module, target: str) -> bool:
+    """Return whether every call of the target discards its value and the target changes no outside state.
+
+    A target that is not called by name in this file is not a decoy, since its use is unknown.
+    """
+    calls = [one for one in ast.walk(tree) if _calls_target(one, target)]
+    dropped = [one for one in ast.walk(tree) if isinstance(one, ast.Expr) and _calls_target(one.value, target)]
+    body = next((node for name, node in walk_named(tree) if name == target), None)
+    return bool(calls) and len(calls) == len(dropped) and body is not None and not any(map(_may_write, ast.walk(body)))
+
+
+def _may_write(node: ast.AST) -> bool:
+    """Return whether a node may change state outside its function: attributes, items, globals."""
+    return isinstance(node, ast.Global | ast.Nonlocal) or (
+        isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del)
+    )
+
+
+# Measure how well the most important parts were found: Acc@k against known importances.
+
+
+class Recovery(NamedTuple):
+    """`acc`: correct parts of k; `exact`: whether all are; `regret`: importance lost relative to the correct parts."""
+
+    acc: float
+    exact: bool
+    regret: float
+
+
+def compute_recovery(importance: Mapping[str, float], found: Sequence[str], k: int) -> Recovery:
+    """Compute recovery by absolute importance.
+
+    Parts tied with the k-th are correct; an unfilled place is a miss.
+    """
+    sizes = {name: abs(value) for name, value in importance.items()}
+    best = sorted(sizes.values(), reverse=True)[:k]
+    taken = [sizes.get(name, 0.0) for name in dict.fromkeys(found[:k])]
+    right = sum(name in sizes and sizes[name] >= best[-1] for name in dict.fromkeys(found[:k])) if best else 0
+    return Recovery(right / k, right == k, max(0.0, sum(best) - sum(taken)))
+
+
+def chance_recovery(k: int, parts: int) -> float:
+    """Return the Acc@k of k randomly drawn parts."""
+    return min(1.0, k / parts)
+
 
 TOLERANCE = 1e-6
 Case = Mapping[str, Any]
@@ -66,7 +277,7 @@ def _is_same(found: Any, wanted: Any, key: str = "") -> bool:
 
 
 def _compute_effect(given: Case) -> CaseResult:
-    return ablation_stats.compute_effect(given["direction"], given["baseline"], given["ablated"])._asdict()
+    return ablation_report.compute_effect(given["direction"], given["baseline"], given["ablated"])._asdict()
 
 
 def _compute_critical_value(given: Case) -> CaseResult:
@@ -74,7 +285,7 @@ def _compute_critical_value(given: Case) -> CaseResult:
     order = sorted(effects, key=lambda name: (-abs(effects[name]), name))
     level, share = given["baseline_mean"], given["share"]
     return {
-        "critical": [name for name in order if ablation_stats.reaches_share(effects[name], level, share)],
+        "critical": [name for name in order if ablation_report.reaches_share(effects[name], level, share)],
         "harmful": [name for name in order if effects[name] < 0],
     }
 
@@ -94,19 +305,15 @@ def _compute_holm(given: Case) -> CaseResult:
 
 
 def _compute_printed_rows(given: Case) -> CaseResult:
-    return {
-        "rows": [
-            published_numbers.compute_interval(published_numbers.PrintedRow(*row))._asdict() for row in given["rows"]
-        ]
-    }
+    return {"rows": [compute_interval(PrintedRow(*row))._asdict() for row in given["rows"]]}
 
 
 def _compute_trials(given: Case) -> CaseResult:
-    return published_numbers.sum_trials(given["trials"], given["rounds"], given["most_a_round"])._asdict()
+    return sum_trials(given["trials"], given["rounds"], given["most_a_round"])._asdict()
 
 
 def _compute_product(given: Case) -> CaseResult:
-    return published_numbers.compute_end_to_end(given["reproduction"], given["ablation"])._asdict()
+    return compute_end_to_end(given["reproduction"], given["ablation"])._asdict()
 
 
 def _compute_recovery(given: Case) -> CaseResult:
@@ -119,8 +326,8 @@ def _compute_chance(given: Case) -> CaseResult:
 
 
 def _compute_reward(given: Case) -> CaseResult:
-    rows = [published_numbers.RewardRow(*row) for row in given["rows"]]
-    return published_numbers.compute_rewards(rows, given["cost_weight"])._asdict()
+    rows = [RewardRow(*row) for row in given["rows"]]
+    return compute_rewards(rows, given["cost_weight"])._asdict()
 
 
 def _run_literal_policy(given: Case) -> CaseResult:
@@ -192,9 +399,7 @@ def _compute_cap(given: Case) -> CaseResult:
 
 
 def _compute_interaction(given: Case) -> CaseResult:
-    found = published_rules.compute_interaction(
-        given["single"].values(), given["joint"], sigma=given["sigma"], runs=given["runs"]
-    )
+    found = compute_interaction(given["single"].values(), given["joint"], sigma=given["sigma"], runs=given["runs"])
     return {"interaction": found.value, "bound": found.bound, "twins": found.is_joint}
 
 
@@ -248,20 +453,18 @@ def _read_metric(given: Case) -> CaseResult:
 
 
 def _check_scope(given: Case) -> CaseResult:
-    return published_rules.check_patch_scope(
-        given["before"], given["after"], given["target"], given["metric_symbols"]
-    )._asdict()
+    return check_patch_scope(given["before"], given["after"], given["target"], given["metric_symbols"])._asdict()
 
 
 def _compute_patch_effect(given: Case) -> CaseResult:
-    gate = ablation_stats.classify_patch_run(
+    gate = ablation_report.classify_patch_run(
         given["baseline"], given["ablated_same_seed"], reached=given["lines_executed"]
     )
     return {"verdict": gate, "effect": 0.0 if gate == "no effect" else None}
 
 
 def _compute_floor(given: Case) -> CaseResult:
-    found = ablation_stats.apply_floor_rule(
+    found = ablation_report.apply_floor_rule(
         given["direction"],
         given["baseline"],
         given["floor"],

@@ -3,35 +3,129 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from pydantic import ValidationError
+from rich.text import Text
 
-from labwright.agent.budget import check_prices_known, open_budgeted_models
-from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, print_to_stderr
-from labwright.agent.cli.output import print_lines, print_result
-from labwright.agent.cli.paper_commands import BenchAblation
+from labwright.agent.cli.commands import BenchAblation
+from labwright.agent.cli.errors import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    format_line,
+    print_lines,
+    print_result,
+    print_to_stderr,
+)
 from labwright.agent.cli.preflight import check_writable
+from labwright.agent.forecast import check_prices_known, open_budgeted_models
 from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.ablationbench.data import TASKS, BenchPaper, Task, find_tasks, read_papers
 from labwright.evals.ablationbench.judge_eval import JudgeEval, read_judge_eval
-from labwright.evals.ablationbench.output import format_bench, format_planned_work
-from labwright.evals.ablationbench.planner_comparison import RESULTS_FILE, compare_planners, format_comparison
-from labwright.evals.ablationbench.results import PaperResult
+from labwright.evals.ablationbench.output import (
+    AblationBenchTable,
+    build_table,
+    format_bench,
+    format_interval,
+    format_planned_work,
+    table_to_csv,
+)
+from labwright.evals.ablationbench.results import PaperResult, check_plans, list_stored_judges
 from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork, OpenModels, run_bench
-from labwright.evals.ablationbench.stored_plans import check_plans, list_stored_judges
-from labwright.evals.ablationbench.table import build_table, table_to_csv
+from labwright.evals.ablationbench.scores import PairedPlannerDifference, compute_paired_difference
 from labwright.models.client import Models
 from labwright.models.offline.paper_judge import CONFIGURE_MODEL_HINT
 from labwright.models.roles.ablations import PAPER_ABLATIONS
 from labwright.models.settings import ModelSettings
+from labwright.record.claims.estimates import adjust_p_values
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog, Recorder
 from labwright.record.lock import acquire_lock
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.table import Table
+
+# Compare planners of ablations paper by paper, from the results of finished benchmarks.
+
+RESULTS_FILE = "results.json"
+
+
+class PlannerComparison(FrozenModel):
+    """All pairs of planners on their common papers; p is adjusted with Holm over all pairs of a figure."""
+
+    planners: tuple[str, ...]
+    paired: tuple[PairedPlannerDifference, ...]
+
+
+def compare_planners(outs: Sequence[Path]) -> PlannerComparison:
+    """Compare every pair of benchmarks on the papers that both scored. Raises `UsageError`."""
+    if len(outs) < 2:
+        raise UsageError("--compare needs the folders of at least two benchmarks")
+    tables = [(_planner_name(out, outs), _read_results(out)) for out in outs]
+    found: list[PairedPlannerDifference] = []
+    for task, figure in itertools.product(TASKS, ("precision", "recall", "f1")):
+        family = [
+            one
+            for (first, a), (second, b) in itertools.combinations(tables, 2)
+            if (one := _compare_pair(first, a, second, b, task, figure)) is not None
+        ]
+        adjusted = adjust_p_values([one.p for one in family])
+        found += [one.model_copy(update={"adjusted": p}) for one, p in zip(family, adjusted, strict=True)]
+    if not found:
+        raise UsageError("no two of these benchmarks have scored a common paper")
+    return PlannerComparison(planners=tuple(name for name, _ in tables), paired=tuple(found))
+
+
+def _planner_name(out: Path, outs: Sequence[Path]) -> str:
+    return out.name if sum(one.name == out.name for one in outs) == 1 else str(out)
+
+
+def _read_results(out: Path) -> AblationBenchTable:
+    try:
+        return AblationBenchTable.model_validate_json((out / RESULTS_FILE).read_bytes())
+    except (OSError, ValidationError):
+        raise UsageError(
+            f"{out} contains no results of scientist bench ablation: finish that benchmark first"
+        ) from None
+
+
+def _compare_pair(
+    first: str, a: AblationBenchTable, second: str, b: AblationBenchTable, task: Task, figure: str
+) -> PairedPlannerDifference | None:
+    scores = [
+        {row.id: row.figures[figure] for row in one.rows if row.task == task and figure in row.figures}
+        for one in (a, b)
+    ]
+    common = [id for id in scores[0] if id in scores[1]]
+    if not common:
+        return None
+    return compute_paired_difference(
+        first, second, f"{task} {figure}", [(scores[0][id], scores[1][id]) for id in common]
+    )
+
+
+def format_comparison(found: PlannerComparison) -> Iterator[Text | Table]:
+    yield Table.of(
+        ("figure", "first", "second", "n", "difference", "95 % interval", "p (Holm)"),
+        (
+            (
+                one.figure,
+                one.first,
+                one.second,
+                str(one.difference.n),
+                f"{one.difference.mean:+.3f}",
+                format_interval(one.difference),
+                "-" if one.adjusted is None else f"{one.adjusted:.3f}",
+            )
+            for one in found.paired
+        ),
+    )
+    yield format_line("difference: first minus second, by paper; intervals resample papers, p by paired t tests", "dim")
+
 
 LOG_FILE, CONFIG_FILE, CSV_FILE = "answers.jsonl", "bench.json", "results.csv"
 PLANNERS = (*MODEL_PLANNERS, "headings")

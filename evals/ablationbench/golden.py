@@ -16,13 +16,14 @@ from statistics import fmean
 from typing import Any, cast
 
 from labwright.evals.ablationbench.agreement import NO_ANSWER, NO_MATCH, build_labels, count_agreement
-from labwright.evals.ablationbench.entries import read_plan
-from labwright.evals.ablationbench.means import compute_mean, compute_paired_difference
+from labwright.evals.ablationbench.papers import read_plan
 from labwright.evals.ablationbench.rows import Pairs, find_requested_entries, parse_pairs, rows_from_sides
 from labwright.evals.ablationbench.scores import (
     NO_GOLD,
     NO_REQUEST,
     compute_author_score,
+    compute_mean,
+    compute_paired_difference,
     compute_reviewer_score,
     find_majority,
     format_not_judged,

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from rich.text import Text
 
-from labwright.agent.budget import check_prices_known
-from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, print_to_stderr
-from labwright.agent.cli.output import format_line, print_result
-from labwright.agent.cli.paper_commands import BenchAblationJudge
+from labwright.agent.cli.commands import BenchAblationJudge
+from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, format_line, print_result, print_to_stderr
+from labwright.agent.forecast import check_prices_known
 from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.ablationbench.agreement import PlanLabels
 from labwright.evals.ablationbench.command import (
@@ -37,9 +36,9 @@ from labwright.evals.ablationbench.judge_eval import (
     vote_majority,
 )
 from labwright.evals.ablationbench.plan_judge import PlanVerdict
+from labwright.evals.ablationbench.results import find_plan_file, read_stored_rows
 from labwright.evals.ablationbench.rows import Row
 from labwright.evals.ablationbench.runner import AblationBenchWork, run_bench
-from labwright.evals.ablationbench.stored_plans import find_plan_file, read_stored_rows
 from labwright.models.roles.ablations import PAPER_ABLATIONS
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog

@@ -14,9 +14,8 @@ from pydantic import Field
 
 from labwright.evals.ablationbench.agreement import LabelAgreement, PlanLabels, build_labels, compute_judge_figures
 from labwright.evals.ablationbench.data import LabelledPlan, Task
-from labwright.evals.ablationbench.means import bootstrap_groups
 from labwright.evals.ablationbench.rows import Row
-from labwright.evals.ablationbench.scores import find_majority
+from labwright.evals.ablationbench.scores import bootstrap_groups, find_majority
 from labwright.record.schema.frozen_model import FrozenModel
 
 MAJORITY = "majority"

@@ -10,11 +10,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from labwright.evals.ablationbench.entries import PlannedAblation, RepeatedAblation, split_repeats
-from labwright.evals.ablationbench.papers import MAX_CHARACTERS, VisiblePaper
+from labwright.evals.ablationbench.papers import (
+    MAX_CHARACTERS,
+    PlannedAblation,
+    RepeatedAblation,
+    VisiblePaper,
+    split_repeats,
+)
 from labwright.models.client import ModelClient
 from labwright.models.roles.ablations import PAPER_ABLATIONS, PaperAblations, PaperAblationsInputs, WantedAblation
-from labwright.review.judge.sections import PaperSection, make_excerpt
+from labwright.review.judge.paper_reader import PaperSection, make_excerpt
 
 MEAN_GOLD_COUNT = {"author": 3.7, "reviewer": 1.8}
 """Mean number of gold ablations, and of requests in reviews, per paper (AblationBench, section 3)."""

@@ -18,8 +18,7 @@ from typing import Protocol, TypeVar
 from pydantic import ValidationError
 
 from labwright.evals.ablationbench.data import BenchPaper, Task
-from labwright.evals.ablationbench.entries import PlannedAblation, read_plan
-from labwright.evals.ablationbench.papers import VisiblePaper, read_visible_paper
+from labwright.evals.ablationbench.papers import PlannedAblation, VisiblePaper, read_plan, read_visible_paper
 from labwright.evals.ablationbench.plan_judge import (
     PlanVerdict,
     ask_author_matches,
@@ -37,9 +36,16 @@ from labwright.evals.ablationbench.planners import (
     plan_from_headings,
     to_entry,
 )
-from labwright.evals.ablationbench.results import CONTROLS, JudgedPlan, PaperResult, PlanResult, PlanSource
+from labwright.evals.ablationbench.results import (
+    CONTROLS,
+    JudgedPlan,
+    PaperResult,
+    PlanResult,
+    PlanSource,
+    find_plan_file,
+    read_stored_verdict,
+)
 from labwright.evals.ablationbench.scores import K_AUTHOR, K_REVIEWER
-from labwright.evals.ablationbench.stored_plans import find_plan_file, read_stored_verdict
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
 from labwright.models.roles.ablations import PaperAblationsInputs, ReviewRequest

@@ -9,13 +9,17 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.text import Text
 
-from labwright.agent.cli.errors import DONE
-from labwright.agent.cli.output import format_line, print_lines, print_result
-from labwright.agent.cli.paper_commands import JudgeAgreement
-from labwright.evals.agreement.figure import check_suffix, draw_agreement
+from labwright.agent.cli.commands import JudgeAgreement
+from labwright.agent.cli.errors import DONE, format_line, print_lines, print_result
 from labwright.evals.agreement.invented_detection import InventedDetection, measure_detection
 from labwright.evals.agreement.measures import ConfidenceInterval, SealedTestStatistic
-from labwright.evals.agreement.report import DimensionAgreement, JudgeAgreementReport, build_agreement
+from labwright.evals.agreement.report import (
+    DimensionAgreement,
+    JudgeAgreementReport,
+    build_agreement,
+    check_suffix,
+    draw_agreement,
+)
 from labwright.evals.agreement.scores import ScaleRange
 from labwright.inspector.safe_text import to_plain
 from labwright.record.errors import UsageError

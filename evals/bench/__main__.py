@@ -10,8 +10,7 @@ from labwright.agent.cli.errors import INTERRUPTED, print_to_stderr, report_erro
 from labwright.agent.settings import compose_settings, settings_from_assignments
 from labwright.evals.bench.command import parse_steps
 from labwright.evals.bench.step_makers import ModelStepJudge, StepMakers
-from labwright.evals.bench.task_runner import BenchInterrupted, MlrBench, run_task
-from labwright.evals.bench.tasks import BenchTask
+from labwright.evals.bench.tasks import BenchInterrupted, BenchTask, MlrBench, run_task
 from labwright.record.errors import UserError
 
 

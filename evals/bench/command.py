@@ -10,18 +10,25 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from labwright.agent.budget import open_model
 from labwright.agent.campaign import CampaignRunner, check_budget_share, prepare_folder
 from labwright.agent.cli.campaign import build_terms
-from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, print_to_stderr
-from labwright.agent.cli.output import print_lines
-from labwright.agent.cli.paper_commands import BenchMlr
+from labwright.agent.cli.commands import BenchMlr
+from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import check_components, check_disk_space, check_writable
+from labwright.agent.forecast import open_model
 from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.bench.step_makers import compute_task_spent
 from labwright.evals.bench.table import MlrBenchTable, StepTable, build_table, table_to_csv
-from labwright.evals.bench.task_runner import MlrTasks, is_complete, read_lines, save_task_text
-from labwright.evals.bench.tasks import STEPS, StepLine, StepName, read_tasks
+from labwright.evals.bench.tasks import (
+    STEPS,
+    MlrTasks,
+    StepLine,
+    StepName,
+    is_complete,
+    read_lines,
+    read_tasks,
+    save_task_text,
+)
 from labwright.inspector.safe_text import format_dollars, format_duration, shorten, to_plain
 from labwright.models.roles.judge import JUDGE
 from labwright.record.campaign import CampaignEvent, CampaignStarted, CampaignTerms, EntryQueued, RunEnded

@@ -12,28 +12,25 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from labwright.agent.budget import open_model
 from labwright.agent.campaign import compute_spent
 from labwright.agent.cli.errors import INTERRUPTED
+from labwright.agent.forecast import open_model
 from labwright.agent.ideation import IdeaTask, ideate
 from labwright.agent.run import resume_run, start_study
 from labwright.agent.settings import Settings, override_settings
-from labwright.evals.bench.report import format_experiment_report
-from labwright.evals.bench.task_runner import BenchInterrupted, StepMaker
-from labwright.evals.bench.tasks import BenchTask, StepName, StepOutcome, StepScoring
+from labwright.evals.bench.table import format_experiment_report
+from labwright.evals.bench.tasks import BenchInterrupted, BenchTask, StepMaker, StepName, StepOutcome, StepScoring
 from labwright.models.errors import BudgetSpent
 from labwright.models.roles.judge import JUDGE
 from labwright.models.settings import ModelSettings
 from labwright.record.campaign import SpendingCaps
 from labwright.record.claims.estimates import compute_paper_claims, find_winner
-from labwright.record.event_log import MemoryLog
+from labwright.record.event_log import MemoryLog, RecordError, is_run, read_events, read_state
 from labwright.record.events import Event
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.llm_calls import read_exchanges
-from labwright.record.log_reader import RecordError, is_run, read_events, read_state
-from labwright.record.reducers.call_state import RoleUsage, sum_usage
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.run_state import RoleUsage, RunState, sum_usage
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.idea import read_idea
 from labwright.record.schema.paper import LATE_ROLES
@@ -48,7 +45,7 @@ from labwright.review.judge import (
     screen_case,
 )
 from labwright.stages.ideation.ideation_steps import WriteUpStep, format_idea, list_ideas
-from labwright.stages.judgement import build_case
+from labwright.stages.paper.paper_steps import build_case
 
 REFLECTION_ROUNDS = 3
 """Reflections on an idea."""

@@ -11,29 +11,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from labwright.agent.budget import open_budgeted_models
 from labwright.agent.campaign import CONFIG_FILE
 from labwright.agent.cli.errors import INTERRUPTED, LIMITED, print_to_stderr, report_error, saving_traceback
 from labwright.agent.cli.repository_study import build_question_idea
+from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.run import start_or_resume
 from labwright.agent.settings import Settings, compose_settings, override_settings, settings_from_assignments
 from labwright.evals.expbench.answer_judge import AnswerVerdicts, judge_by_model, judge_by_script
 from labwright.evals.expbench.answers import SCRIPT_FILE as SUBMITTED_SCRIPT_FILE
-from labwright.evals.expbench.answers import SubmittedAnswer, answer_from_reply, read_answers
+from labwright.evals.expbench.answers import ExpTask, SubmittedAnswer, answer_from_reply, read_answers, read_tasks
 from labwright.evals.expbench.command import ORDER_FILE, ExpBenchConfig, clean_name, folder_name, read_evaluated
 from labwright.evals.expbench.evaluation import Evaluated, Evaluation, read_kept, save_kept
-from labwright.evals.expbench.masking import InvalidTask, copy_masked, create_fresh_history, find_repository
-from labwright.evals.expbench.tasks import ExpTask, read_tasks
+from labwright.evals.expbench.violations import InvalidTask, copy_masked, create_fresh_history, find_repository
 from labwright.models.budget import BudgetSettings
 from labwright.models.errors import BudgetSpent, ProviderDown
-from labwright.models.roles.answer_grading import ANSWER_DESIGN
+from labwright.models.roles.questions import ANSWER_DESIGN
 from labwright.record.claims.question_results import list_experiment_nodes
 from labwright.record.errors import UserError
-from labwright.record.event_log import MemoryLog
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import MemoryLog, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.research_question import ResearchQuestion
+from labwright.record.schema.idea import ResearchQuestion
 from labwright.sandbox.isolation.processes import kill_orphans
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.stages.repository.question import ANSWER_FILE, RESULTS_FILE, SCRIPT_FILE, read_changed_files

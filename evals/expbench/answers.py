@@ -3,17 +3,216 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import unified_diff
+from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pydantic import Field, ValidationError
 
-from labwright.evals.expbench.tasks import as_text
 from labwright.record.errors import UsageError
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.untrusted_files import write_file
+
+# Tasks of EXP-Bench as published, with their quirks: `ID/ID_complete_final.json`, a task is ID/index. The same folder
+# has `papers.jsonl` (category, `code_url`, `commit`) and `needs.json` (GPUs, keys, network, data, minutes). No field
+# shown to an agent contains the answer (takeaways, outcomes, follow-ups).
+
+TASK_FILE_SUFFIX = "_complete_final.json"
+DRAFT_MARK = "draft"
+"""Key of a task extracted by this program: unreviewed, accepted or rejected."""
+PREFIXES = ("/workspace/", "/tmp/", "workspace/", "/")
+VARIABLE_GROUPS = ("constant_variables", "independent_variables", "dependent_variables")
+
+
+class TaskPathRefused(ValueError):
+    """A path in a task is outside its repository, or is not a file."""
+
+
+def parse_repository_path(path: str) -> str:
+    """Parse a path in a task, relative to the root of the repository. Raises `TaskPathRefused`."""
+    rest = next((path.removeprefix(one) for one in PREFIXES if path.startswith(one)), path)
+    parts = [one for one in rest.split("/") if one != "."]
+    if not rest or rest.startswith("/") or "\\" in rest or ".." in parts or not any(parts):
+        raise TaskPathRefused(f"{path!r} is not a file of the repository")
+    return "/".join(one for one in parts if one)
+
+
+def list_design_variables(design: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the variables of a design in order: (constant, independent or dependent; name)."""
+    whole = cast("Mapping[str, Any]", design.get("design_complexity", design))
+    return [
+        (group.removesuffix("_variables"), str(name))
+        for group in VARIABLE_GROUPS
+        for name in (cast("Mapping[str, Any]", whole.get(group)) or {})
+    ]
+
+
+class TaskVariable(FrozenModel):
+    group: str
+    name: str
+    value: str
+
+
+class TaskNeeds(FrozenModel):
+    """What a task needs from the machine; None if unknown."""
+
+    gpus: int | None = 0
+    gpu_memory_gb: float | None = None
+    network: bool | None = False
+    keys: tuple[str, ...] = ()
+    data: tuple[str, ...] | None = ()
+    minutes: float | None = None
+
+
+class ExpTask(FrozenModel):
+    """One question. `shown` is everything that an agent sees; the rest is for the judge."""
+
+    name: str = Field(description="ID/index")
+    type: Literal[1, 2, 3] = Field(description="1: of the paper, scripts found; 2: of the repository; 3: no script")
+    question: str
+    method: str
+    instructions: str = ""
+    masked: tuple[str, ...] = Field(default=(), description="files removed from the repository")
+    invalid: str = Field(default="", description="why it cannot be used")
+    design: tuple[TaskVariable, ...] = ()
+    requirements: tuple[str, ...] = ()
+    outcome: str
+    title: str = ""
+    category: str = ""
+    code_url: str = ""
+    commit: str = ""
+    needs: TaskNeeds | None = None
+
+    @property
+    def agent_inputs(self) -> dict[str, str]:
+        visible = {"question": self.question, "method": self.method, "instructions": self.instructions}
+        return {name: text for name, text in visible.items() if text}
+
+
+def read_tasks(folder: Path, only: Sequence[str] = ()) -> tuple[ExpTask, ...]:
+    """Read the tasks of a folder by paper and index; `only` selects some. Raises `UsageError`.
+
+    Selectors are ID, ID/N, type=1 and category=X; names may be patterns.
+    """
+    place = folder / "tasks" if (folder / "tasks").is_dir() else folder
+    files = sorted(place.glob(f"*/*{TASK_FILE_SUFFIX}"))
+    if not files:
+        raise UsageError(f"--tasks {folder} contains no ID/ID{TASK_FILE_SUFFIX}: give the folder of EXP-Bench's tasks")
+    papers, needs = _read_papers(place.parent, place), _read_needs(place.parent, place)
+    tasks = [one for file in files for one in _read_file(file, papers, needs)]
+    for choice in only:
+        if not any(_is_chosen(one, choice) for one in tasks):
+            raise UsageError(
+                f"--only {choice} selects none of the {len(tasks)} tasks in {folder}; use a name such as "
+                f"{tasks[0].name}, type={tasks[0].type} or category={tasks[0].category or 'X'}"
+            )
+    return tuple(one for one in tasks if not only or any(_is_chosen(one, choice) for choice in only))
+
+
+def _is_chosen(task: ExpTask, choice: str) -> bool:
+    key, equals, value = choice.partition("=")
+    if equals and key in ("type", "category"):
+        return fnmatch(str(getattr(task, key)).lower(), value.lower())
+    return fnmatch(task.name, choice) or fnmatch(task.name.partition("/")[0], choice)
+
+
+def _read_papers(*places: Path) -> dict[str, dict[str, Any]]:
+    file = next((one / "papers.jsonl" for one in places if (one / "papers.jsonl").is_file()), None)
+    lines = file.read_text(encoding="utf-8").splitlines() if file is not None else []
+    try:
+        found: list[dict[str, Any]] = [json.loads(line) for line in lines if line.strip()]
+        return {str(one["id"]): one for one in found}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{file} is not a list of papers, one per line with id ({error})") from None
+
+
+def _read_needs(*places: Path) -> dict[str, Any]:
+    file = next((one / "needs.json" for one in places if (one / "needs.json").is_file()), None)
+    try:
+        return json.loads(file.read_text(encoding="utf-8")) if file is not None else {}
+    except ValueError as error:
+        raise UsageError(f"{file} is not valid JSON: {error}") from None
+
+
+def _read_file(file: Path, papers: Mapping[str, Any], needs: Mapping[str, Any]) -> Iterator[ExpTask]:
+    try:
+        content: Any = json.loads(file.read_text(encoding="utf-8-sig"))
+        questions: list[dict[str, Any]] = content["questions"]
+        for index, one in enumerate(questions):
+            yield _parse_task(file.parent.name, index, one, content, papers.get(file.parent.name, {}), needs)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{file} is not a file of EXP-Bench tasks ({type(error).__name__}: {error})") from None
+
+
+def _parse_task(
+    paper: str, index: int, one: dict[str, Any], content: Any, about: Mapping[str, Any], needs: Mapping[str, Any]
+) -> ExpTask:
+    kind: Literal[1, 2, 3] = 1 if one.get("masked_source") else 2 if one.get("source") else 3
+    named: list[str] = one.get("masked_source" if kind == 1 else "source") or [] if kind != 3 else []
+    masked, invalid = list[str](), ""
+    for said in named:
+        try:
+            masked.append(parse_repository_path(said))
+        except TaskPathRefused as error:
+            invalid = str(error)
+    if (draft := one.get(DRAFT_MARK, "accepted")) != "accepted":
+        invalid = f"a draft ({draft}): read it, then scientist bench exp-review DIR {paper}/{index} --accept"
+    design = as_mapping(one.get("design_complexity"))
+    whole = as_mapping(design.get("design_complexity", design))
+    groups = {group.removesuffix("_variables"): as_mapping(whole.get(group)) for group in VARIABLE_GROUPS}
+    steps: list[Any] = as_mapping(one.get("experiment_setup_complexity")).get("setup_steps") or []
+    requirements: list[Any] = one.get("requirements") or (steps if kind == 3 else [])
+    category, _, _ = str(about.get("category") or about.get("domain") or "").partition(" → ")
+    name = f"{paper}/{index}"
+    return ExpTask(
+        name=name,
+        type=kind,
+        question=as_text(one["question"]),
+        method=as_text(one["method"]),
+        instructions=as_text(one.get("agent_instructions")),
+        masked=tuple(dict.fromkeys(masked)),
+        invalid=invalid,
+        design=tuple(
+            TaskVariable(group=group, name=variable, value=as_text(groups[group][variable]))
+            for group, variable in list_design_variables(design)
+        ),
+        requirements=tuple(as_text(step) for step in requirements),
+        outcome=as_text(one.get("expected_outcome")),
+        title=str(content.get("title") or about.get("title") or ""),
+        category=category,
+        code_url=str(about.get("code_url") or ""),
+        commit=str(about.get("commit") or ""),
+        needs=None
+        if name not in needs
+        else TaskNeeds.model_validate(
+            {key: value for key, value in needs[name].items() if key in TaskNeeds.model_fields}
+        ),
+    )
+
+
+def count_tasks(tasks: Sequence[ExpTask]) -> dict[str, int]:
+    """Count the tasks of a set, by type, the items of designs, requirements, and masked files."""
+    found = {"tasks": len(tasks)} | {str(kind): sum(one.type == kind for one in tasks) for kind in (1, 2, 3)}
+    return found | {
+        "design_items": sum(len(one.design) for one in tasks),
+        "requirements": sum(len(one.requirements) for one in tasks if one.type != 3),
+        "masked_paths": sum(len(one.masked) for one in tasks),
+    }
+
+
+def as_mapping(value: Any) -> dict[str, Any]:
+    """Return a mapping unchanged, and an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_text(value: Any) -> str:
+    """Return a string from a string, a list, or an object."""
+    if value is None:
+        return ""
+    return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
 
 SCRIPT_FILE = "reproduce_exp_bench.sh"
 REPLY_KEYS = frozenset(("design", "conclusion"))

@@ -11,23 +11,21 @@ from pathlib import Path
 
 from rich.console import Console
 
-from labwright.agent.budget import open_model
 from labwright.agent.campaign import CampaignRunner, prepare_folder, read_last_line, share_options
 from labwright.agent.cli.campaign import build_terms
-from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, print_to_stderr
-from labwright.agent.cli.output import format_line, print_lines
-from labwright.agent.cli.paper_commands import BenchExp
+from labwright.agent.cli.commands import BenchExp
+from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, format_line, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import check_disk_space, check_isolation, check_writable
+from labwright.agent.forecast import open_model
 from labwright.agent.settings import Settings, compose_settings
-from labwright.evals.expbench.answers import SubmittedAnswer, read_answers
+from labwright.evals.expbench.answers import ExpTask, SubmittedAnswer, read_answers, read_tasks
 from labwright.evals.expbench.evaluation import STEPS, Evaluated, JudgedStep, read_kept
 from labwright.evals.expbench.html_page import render_page
-from labwright.evals.expbench.masking import RepositoryNotFound, find_repository
 from labwright.evals.expbench.scores import SCORE_NAMES, compute_scores, to_percent
 from labwright.evals.expbench.table import ExpTable, build_table, format_groups, format_overall, table_to_csv
-from labwright.evals.expbench.tasks import ExpTask, read_tasks
+from labwright.evals.expbench.violations import RepositoryNotFound, find_repository
 from labwright.inspector.safe_text import shorten, to_plain
-from labwright.models.roles.answer_grading import ANSWER_DESIGN
+from labwright.models.roles.questions import ANSWER_DESIGN
 from labwright.record.campaign import CampaignEntry, CampaignEvent, CampaignStarted, EntryQueued, RunAllowance, RunEnded
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file

@@ -12,25 +12,29 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from labwright.evals.expbench import scores
-from labwright.evals.expbench.answer_judge import AnswerVerdicts
-from labwright.evals.expbench.answers import SubmittedAnswer, format_change
-from labwright.evals.expbench.conclusion_support import (
+from labwright.evals.expbench.answer_judge import (
+    AnswerVerdicts,
     ArmComparison,
     direction_support,
     is_supported,
     list_stated_results,
     number_support,
 )
-from labwright.evals.expbench.execution import AnswerExecution, execute_answer
-from labwright.evals.expbench.masking import InvalidTask, copy_masked
-from labwright.evals.expbench.result_files import build_comparisons, find_arms, list_counts, list_measured
-from labwright.evals.expbench.result_origin import build_record
+from labwright.evals.expbench.answers import ExpTask, SubmittedAnswer, format_change
+from labwright.evals.expbench.result_files import (
+    AnswerExecution,
+    build_comparisons,
+    build_record,
+    execute_answer,
+    find_arms,
+    list_counts,
+    list_measured,
+)
 from labwright.evals.expbench.scores import ItemCounts, JudgedAnswer
-from labwright.evals.expbench.tasks import ExpTask
-from labwright.evals.expbench.violations import decide, find_facts
+from labwright.evals.expbench.violations import InvalidTask, copy_masked, decide, find_facts
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.job import SandboxError
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.settings import SandboxSettings
 

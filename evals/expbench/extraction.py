@@ -15,18 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from labwright.agent.budget import open_budgeted_models
 from labwright.agent.campaign import to_slug
-from labwright.agent.cli.errors import DONE, FINDINGS
-from labwright.agent.cli.output import format_line, print_lines
-from labwright.agent.cli.paper_commands import BenchExpExtract, BenchExpReview
+from labwright.agent.cli.commands import BenchExpExtract, BenchExpReview
+from labwright.agent.cli.errors import DONE, FINDINGS, format_line, print_lines
 from labwright.agent.cli.preflight import check_disk_space, check_writable
+from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.settings import Settings, compose_settings
-from labwright.evals.expbench.conclusion_support import find_numbers
-from labwright.evals.expbench.tasks import DRAFT_MARK, TASK_FILE_SUFFIX, VARIABLE_GROUPS
+from labwright.evals.expbench.answer_judge import find_numbers
+from labwright.evals.expbench.answers import DRAFT_MARK, TASK_FILE_SUFFIX, VARIABLE_GROUPS
 from labwright.models.client import Models
 from labwright.models.roles.judge import ShownPaper
-from labwright.models.roles.question_extraction import (
+from labwright.models.roles.questions import (
     PAPER_QUESTIONS,
     QUESTION_SCRIPTS,
     SCRIPT_STEPS,
@@ -40,14 +39,13 @@ from labwright.models.roles.question_extraction import (
 from labwright.models.roles.repository import ShownFile
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog
+from labwright.record.float_compare import parse_whole_number
 from labwright.record.lock import acquire_lock
 from labwright.record.prompt_store import store_prompt
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
-from labwright.record.whole_numbers import parse_whole_number
 from labwright.review.judge import guard_paper, read_paper
-from labwright.review.judge.quotes import quote_is_in
-from labwright.review.judge.sections import make_excerpt
+from labwright.review.judge.paper_reader import make_excerpt, quote_is_in
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.stages.repository.repository_context import build_context, read_requested
 from labwright.stages.run_context import decision_number

@@ -8,9 +8,9 @@ from html import escape
 
 from labwright.evals.expbench import scores
 from labwright.evals.expbench.answer_judge import ItemJudged
+from labwright.evals.expbench.answers import ExpTask
 from labwright.evals.expbench.evaluation import Evaluated
 from labwright.evals.expbench.table import ExpTable, format_groups, format_overall
-from labwright.evals.expbench.tasks import ExpTask
 from labwright.record.table import Table
 
 STYLE = """

@@ -13,16 +13,20 @@ from pathlib import Path
 
 from rich.console import Console
 
-from labwright.agent.budget import open_budgeted_models
-from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, print_to_stderr
-from labwright.agent.cli.output import format_line, print_lines
-from labwright.agent.cli.paper_commands import BenchReplication
+from labwright.agent.cli.commands import BenchReplication
+from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, format_line, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import check_disk_space, check_isolation, check_writable
+from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.settings import Settings, compose_settings
-from labwright.evals.replication.headline import read_headline
 from labwright.evals.replication.players import PlayerName, PlayInterrupted, play, read_played
 from labwright.evals.replication.questions import ReplicationQuestion, read_questions, replicate
-from labwright.evals.replication.results import ReplicationResults, ScoredAnswer, build_results, build_tables
+from labwright.evals.replication.results import (
+    ReplicationResults,
+    ScoredAnswer,
+    build_results,
+    build_tables,
+    read_headline,
+)
 from labwright.models.errors import ModelConfigError, ModelError
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog
@@ -31,7 +35,7 @@ from labwright.record.lock import acquire_lock
 from labwright.record.prompt_store import store_prompt
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
-from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.job import SandboxError
 from labwright.stages.run_context import decision_number
 
 JSON_FILE, CSV_FILE = "results.json", "results.csv"

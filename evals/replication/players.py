@@ -17,21 +17,20 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.agent.budget import open_budgeted_models
 from labwright.agent.cli.errors import INTERRUPTED
 from labwright.agent.cli.repository_study import build_question_idea
+from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.run import start_or_resume
 from labwright.agent.settings import Settings, override_settings
 from labwright.evals.replication.questions import ReplicationQuestion
 from labwright.models.author import Author, AuthorLimits
-from labwright.models.roles.coder import CoderFact
+from labwright.models.roles.experiment_code import CoderFact
 from labwright.models.roles.questions import ConclusionTaskInputs, WrittenConclusion
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_state
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.lock import acquire_lock
-from labwright.record.log_reader import read_state
 from labwright.record.prompt_store import store_prompt
-from labwright.record.reducers.call_state import RoleUsage
+from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.frozen_model import FrozenModel

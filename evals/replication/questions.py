@@ -26,12 +26,12 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from labwright.agent.question_file import parse_question
-from labwright.record.claims.intervals import estimate_mean
+from labwright.agent.plan_files import parse_question
+from labwright.record.claims.differences import estimate_mean
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel, describe_validation_error
-from labwright.record.schema.research_question import ResearchQuestion
+from labwright.record.schema.idea import ResearchQuestion
 
 REPLICATE_SECONDS = 120.0
 """Time limit of one fresh sample."""

@@ -25,8 +25,8 @@ from typing import IO, NamedTuple
 
 from labwright.inspector.run_files import SHOWN_NAMES
 from labwright.record import llm_calls
+from labwright.record.event_log import read_rows
 from labwright.record.line_store import EVENTS_FILE, write_rows
-from labwright.record.log_reader import read_rows
 from labwright.record.untrusted_files import open_plain_file
 from labwright.record.zips import INNER, NAME
 

@@ -30,7 +30,7 @@ from labwright.inspector.run_files import read_bytes
 from labwright.inspector.web.app import Handlers
 from labwright.inspector.web.page_renderer import WEB_FOLDER, PageRenderer
 from labwright.inspector.web.paper_pages import list_figures
-from labwright.record.log_reader import RecordError
+from labwright.record.event_log import RecordError
 
 MAX_PAGES_BYTES = 9_000_000
 """Maximum bytes of all pages."""

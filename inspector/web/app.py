@@ -19,13 +19,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from labwright.inspector.headline import overall_score
 from labwright.inspector.portfolio import build_portfolio_table
 from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, open_within, read_blocks
+from labwright.inspector.summary import overall_score
 from labwright.inspector.web.forms import NODE_VERBS, parse_command, parse_fields, send_request
 from labwright.inspector.web.fragments import Fragment, RunFragments, encode_update, group_by_parent
-from labwright.inspector.web.model_calls import list_calls, open_call
-from labwright.inspector.web.node_panel import build_panel
+from labwright.inspector.web.node_panel import build_panel, list_calls, open_call
 from labwright.inspector.web.page_renderer import WEB_FOLDER, PageRenderer, require_found
 from labwright.inspector.web.paper_pages import PaperHandlers
 from labwright.inspector.web.run_cache import MAX_RUNS_CACHED, CachedRun, RunCollection, RunListEntry, get_or_make

@@ -6,12 +6,21 @@ both repeat after `HUE_COUNT` and `DASH_COUNT`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice, pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, islice, pairwise
 from math import floor, log10
-from typing import Final, NamedTuple
+from statistics import fmean, quantiles
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
+from labwright.inspector.cell_text import Timeline
+from labwright.inspector.render import STATUS_SYMBOLS
 from labwright.inspector.run_files import read_curve_points
+from labwright.inspector.tree import NodeRow, RunTree, StageRows
+from labwright.inspector.web.run_cache import CachedRun
+from labwright.record.claims.estimates import Claim
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.hypotheses import EffectDecision
+from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind, NodeStatus
 
 CHART_WIDTH, CHART_HEIGHT = 320.0, 130.0
 HUE_COUNT, DASH_COUNT = 8, 6
@@ -144,3 +153,273 @@ def build_charts(lines: Mapping[str, Iterable[bytes]]) -> tuple[Chart, ...]:
     return tuple(
         build_chart(title, "step", name, curves) for (title, name), curves in islice(found.items(), MAX_CHARTS)
     )
+
+
+# The chart of a run: the primary metric of its nodes over nodes, time or cost, with the best value so far and the
+# baseline.
+
+ChartAxisUnit = Literal["nodes", "hours", "cost"]
+RUN_CHART_WIDTH, RUN_CHART_HEIGHT = 960.0, 240.0
+OUTLIER_FENCE = 3.0
+"""Number of interquartile ranges beyond which a value is clipped to the chart's edge."""
+
+
+class NodeDot(NamedTuple):
+    """A node in the chart; `y` is None without a value, `is_clipped` if drawn at the edge."""
+
+    row: NodeRow
+    x: float
+    y: float | None
+    is_clipped: bool = False
+
+
+class RunChart(NamedTuple):
+    """`best` is a polyline, `baseline` its value and height in pixels; `missing` says why there is no chart."""
+
+    over: ChartAxisUnit
+    title: str
+    x: Axis
+    y: Axis
+    dots: tuple[NodeDot, ...]
+    best: str
+    baseline: tuple[float, float] | None
+    kinds: tuple[NodeKind, ...]
+    missing: str = ""
+
+
+def build_run_chart(run: CachedRun, over: ChartAxisUnit) -> RunChart:
+    """Build the chart of a run in its current state."""
+    tree, place = run.build_tree(), _make_locator(run.timeline, over)
+    rows = sorted((row for stage in tree.stages for row in stage.nodes), key=lambda row: row.decision)
+    placed = [(place(n, row), row) for n, row in enumerate(rows, 1)]
+    at = [(x, row) for x, row in placed if x is not None]
+    values = [row.metric for _, row in at if row.metric is not None]
+    higher, base = tree.metric is None or tree.metric.higher_is_better, baseline_value(run.state, tree)
+    x = build_axis(
+        _axis_title(over, run.timeline),
+        (x for x, _ in at),
+        RUN_CHART_WIDTH,
+        ticks=8,
+        zero=True,
+        whole=over == "nodes",
+        tight=True,
+    )
+    near = drop_outliers(values, higher=higher)
+    y = build_axis(
+        tree.metric.title if tree.metric else "", [*near, *([base] if base is not None else [])], RUN_CHART_HEIGHT
+    )
+    title = f"{tree.metric.title} on {tree.metric.dataset}, validation" if tree.metric else "no metric yet"
+    free = over == "cost" and not any(x for x, _ in at)
+    missing = (
+        "No node has a value yet." if not values else "The cost is unknown: no model call has a price." if free else ""
+    )
+    best = compute_best_so_far(at, higher=higher)
+    return RunChart(
+        over,
+        title,
+        x,
+        y,
+        tuple(_place_dot(row, x.to_pixels(found), y) for found, row in at),
+        to_polyline(to_steps([*best, (max(found for found, _ in at), best[-1][1])]), x, y) if best else "",
+        (base, round(RUN_CHART_HEIGHT - y.to_pixels(base), 1)) if base is not None else None,
+        tuple(dict.fromkeys(row.kind for _, row in at)),
+        missing,
+    )
+
+
+def _make_locator(timeline: Timeline, over: ChartAxisUnit) -> Callable[[int, NodeRow], float | None]:
+    """Return a function that gives a node's position on the axis; None before it was judged."""
+    unit, _ = choose_time_unit(_longest_time(timeline))
+
+    def place(number: int, row: NodeRow) -> float | None:
+        moment = timeline.judged.get(row.id)
+        if over == "nodes":
+            return number
+        return None if moment is None else moment.usd if over == "cost" else moment.seconds / unit
+
+    return place
+
+
+def _axis_title(over: ChartAxisUnit, timeline: Timeline) -> str:
+    return {"nodes": "nodes, in order of decisions", "cost": "cost of model calls (USD)"}.get(
+        over, f"run time ({choose_time_unit(_longest_time(timeline))[1]})"
+    )
+
+
+def _longest_time(timeline: Timeline) -> float:
+    return max((moment.seconds for moment in timeline.judged.values()), default=0.0)
+
+
+def choose_time_unit(seconds: float) -> tuple[float, str]:
+    """Choose the unit of a time axis: its length in seconds, and its name."""
+    return (3600.0, "hours") if seconds >= 3600 else (60.0, "minutes") if seconds >= 180 else (1.0, "seconds")
+
+
+def _place_dot(row: NodeRow, x: float, y: Axis) -> NodeDot:
+    if row.metric is None:
+        return NodeDot(row, x, None)
+    inside = min(max(row.metric, y.low), y.high)
+    return NodeDot(row, x, round(y.length - y.to_pixels(inside), 1), inside != row.metric)
+
+
+def drop_outliers(values: Sequence[float], *, higher: bool) -> list[float]:
+    """Return the values that determine the chart's height: all except much worse outliers, which would flatten it."""
+    if len(values) < 4:
+        return [*values]
+    first, _, third = quantiles(values, n=4, method="inclusive")
+    far = OUTLIER_FENCE * (third - first)
+    return [one for one in values if far == 0 or (one >= first - far if higher else one <= third + far)]
+
+
+def compute_best_so_far(at: Iterable[tuple[float, NodeRow]], *, higher: bool) -> list[tuple[float, float]]:
+    """Return the points of the running best value of valid search nodes."""
+    found = [
+        (x, row.metric)
+        for x, row in sorted(at, key=lambda one: one[0])
+        if row.metric is not None
+        and row.kind in SEARCH_KINDS
+        and row.stage != "ablation"
+        and row.status == "good"
+        and not row.suspect
+    ]
+    return [*zip((x for x, _ in found), accumulate((value for _, value in found), max if higher else min), strict=True)]
+
+
+def baseline_value(state: RunState, tree: RunTree) -> float | None:
+    """Return the baseline's primary metric in the currently best node; None if it was not measured."""
+    rows = [row for stage in tree.stages for row in stage.nodes if row.status == "good" and row.kind in SEARCH_KINDS]
+    best = (
+        tree.winner
+        or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
+        or next((row.id for row in rows), None)
+    )
+    return baseline_gap(state, best)[0] if best is not None else None
+
+
+def baseline_gap(state: RunState, name: str) -> tuple[float | None, float | None]:
+    """Return a node's baseline metric and method - baseline: means over the main dataset's validation split."""
+    plan, node = state.search.data_plan, state.nodes.get(name)
+    if plan is None or node is None or node.kind == "rung":
+        return None, None
+    roles = {arm.name: arm.role for arm in plan.arms}
+    values: dict[str, list[float]] = {}
+    for one in node.measurements:
+        if (one.name, one.dataset, one.split) == (plan.primary_metric.name, plan.datasets[0].name, "validation"):
+            values.setdefault(roles.get(one.arm, ""), []).append(one.value)
+    base, method = (fmean(values[role]) if role in values else None for role in ("baseline", "method"))
+    return base, method - base if base is not None and method is not None else None
+
+
+# Geometry of a stage's tree and of intervals. Templates render it as SVG.
+
+T = TypeVar("T", Claim, EffectDecision)
+KIND_SHAPES: Final[Mapping[NodeKind, str]] = {
+    "draft": "M0-12A12 12 0 1 1 0 12A12 12 0 1 1 0-12Z",
+    "debug": "M0-14L14 0L0 14L-14 0Z",
+    "improve": "M0-14L13.5 10L-13.5 10Z",
+    "trial": "M-8-8H8V8H-8Z",
+    "tune": "M-11-11H11V11H-11Z",
+    "ablate": "M-7-12H7L14 0L7 12H-7L-14 0Z",
+    "replicate": "M0-8.5A8.5 8.5 0 1 1 0 8.5A8.5 8.5 0 1 1 0-8.5Z",
+    "aggregate": "M0-13L12.4-4L7.6 10.5H-7.6L-12.4-4Z",
+    "rung": "M-11-4H11V4H-11Z",
+}
+"""SVG paths around (0, 0)."""
+STATUS_MARKS: Final[Mapping[NodeStatus, str]] = {status: mark.symbol for status, mark in STATUS_SYMBOLS.items()}
+"""Symbol inside a shape, so that colour is never required."""
+COLUMN_WIDTH, ROW_HEIGHT, SIDE_MARGIN, TOP_MARGIN, BOTTOM_MARGIN, MIN_WIDTH = 78.0, 88.0, 40.0, 36.0, 44.0, 540.0
+
+
+class PlacedNode(NamedTuple):
+    """Position of a node in pixels, and of its parent if drawn in the same stage."""
+
+    row: NodeRow
+    x: float
+    y: float
+    parent_position: tuple[float, float] | None
+
+
+class StageDrawing(NamedTuple):
+    """Layout of a stage's tree."""
+
+    width: float
+    height: float
+    nodes: tuple[PlacedNode, ...]
+
+
+def draw_stage(stage: StageRows) -> StageDrawing:
+    """Lay out the tree of a stage with its rows in order; width and height are in pixels."""
+    parents = {row.id: row.parent if row.depth else None for row in stage.nodes}
+    across = assign_columns(parents)
+    at = {
+        row.id: (round(SIDE_MARGIN + across[row.id] * COLUMN_WIDTH, 1), round(TOP_MARGIN + row.depth * ROW_HEIGHT, 1))
+        for row in stage.nodes
+    }
+    placed = tuple(PlacedNode(row, *at[row.id], at.get(parents[row.id] or "")) for row in stage.nodes)
+    return StageDrawing(
+        width=max((one.x + SIDE_MARGIN for one in placed), default=0),
+        height=max((one.y + BOTTOM_MARGIN for one in placed), default=0),
+        nodes=placed,
+    )
+
+
+def assign_columns(parents: Mapping[str, str | None]) -> dict[str, float]:
+    """Assign a horizontal position to each node of a forest: leaves side by side, parents centred above their children.
+
+    `parents` lists each node before its children, and these before its next sibling; the distance between leaves is 1.
+    """
+    children: dict[str, list[str]] = {node: [] for node in parents}
+    for node, parent in parents.items():
+        if parent is not None:
+            children[parent].append(node)
+    leaves = (node for node, below in children.items() if not below)
+    places = {node: float(x) for x, node in enumerate(leaves)}
+    for node, below in reversed(children.items()):
+        if below:
+            places[node] = (places[below[0]] + places[below[-1]]) / 2
+    return places
+
+
+class IntervalBar(NamedTuple, Generic[T]):
+    """A claim or effect as a bar 160 pixels wide: replicates as dots, the interval as a line (None if there is no
+    interval).
+    """
+
+    claim: T
+    replicate_positions: tuple[float, ...]
+    mean: float
+    ends: tuple[float, float] | None
+    zero: float | None = None
+    limit_position: float | None = None
+
+
+def draw_intervals(claims: Sequence[Claim], *, zero: bool = False) -> tuple[IntervalBar[Claim], ...]:
+    """Draw claims of one metric on a common scale; `zero` includes zero in the scale."""
+    at = _make_scale([value for one in claims for value in (*one.values, one.low, one.high)] + [0.0] * zero)
+    return tuple(
+        IntervalBar(
+            one,
+            tuple(map(at, one.values)),
+            at(one.mean),
+            (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None,
+            at(0.0) if zero else None,
+        )
+        for one in claims
+    )
+
+
+def draw_effect(part: EffectDecision) -> IntervalBar[EffectDecision] | None:
+    """Draw an effect on its own scale; None before it was measured."""
+    if part.mean is None:
+        return None
+    limit = part.effect.limit
+    at = _make_scale([*part.values, part.low, part.high, part.mean, 0.0, limit])
+    ends = (at(part.low), at(part.high)) if part.low is not None and part.high is not None else None
+    return IntervalBar(part, tuple(map(at, part.values)), at(part.mean), ends, at(0.0), at(limit))
+
+
+def _make_scale(values: Sequence[float | None]) -> Callable[[float], float]:
+    """Return a linear scale from values to pixels of a bar."""
+    there = [value for value in values if value is not None]
+    low, high = min(there, default=0.0), max(there, default=1.0)
+    return lambda value: round(6 + 148 * (value - low) / ((high - low) or 1.0), 1)

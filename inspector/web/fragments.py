@@ -12,15 +12,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from labwright.inspector.findings import list_effects, list_report_files
-from labwright.inspector.headline import Headline, build_headline
 from labwright.inspector.render import format_hours, format_llm_usage
 from labwright.inspector.status import RunStatus
+from labwright.inspector.summary import Headline, build_headline
 from labwright.inspector.tree import NodeRow, StageRows
-from labwright.inspector.web.charts import Chart, build_chart
+from labwright.inspector.web.charts import (
+    MIN_WIDTH,
+    Chart,
+    IntervalBar,
+    build_chart,
+    draw_effect,
+    draw_intervals,
+    draw_stage,
+)
 from labwright.inspector.web.forms import NODE_VERBS, list_actions
 from labwright.inspector.web.page_renderer import PageRenderer
 from labwright.inspector.web.run_cache import CachedRun, RunListEntry
-from labwright.inspector.web.tree_drawing import MIN_WIDTH, IntervalBar, draw_effect, draw_intervals, draw_stage
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import (
     Claim,
@@ -30,10 +37,10 @@ from labwright.record.claims.estimates import (
     find_trusted_replicates,
     find_winner,
 )
+from labwright.record.claims.setting_controls import TuningReport
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import STAGES, StageName, StageSummary
-from labwright.record.tuning_parity import TuningReport
 
 
 class Fragment(NamedTuple):

@@ -14,7 +14,6 @@ from jinja2.bccache import Bucket
 from starlette.responses import HTMLResponse
 
 from labwright.inspector.cell_text import format_cells, format_remaining
-from labwright.inspector.headline import overall_score
 from labwright.inspector.render import format_remaining_estimate
 from labwright.inspector.safe_text import (
     format_cached,
@@ -25,9 +24,10 @@ from labwright.inspector.safe_text import (
     to_plain,
     to_printable,
 )
+from labwright.inspector.summary import overall_score
 from labwright.inspector.tree import format_branch_point
+from labwright.inspector.web.charts import KIND_SHAPES, STATUS_MARKS
 from labwright.inspector.web.node_table import TEXT_COLUMNS
-from labwright.inspector.web.tree_drawing import KIND_SHAPES, STATUS_MARKS
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
 from labwright.record.schema.nodes import STAGES
 

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from labwright.inspector.headline import Headline, build_headline
+from labwright.inspector.cell_text import Timeline
+from labwright.inspector.live_view import PROCESS_CHECK_SECONDS, RunFollower
 from labwright.inspector.status import EventLine, RunStatus, build_event_line, build_status
-from labwright.inspector.tail import PROCESS_CHECK_SECONDS, RunFollower
-from labwright.inspector.timeline import Timeline
+from labwright.inspector.summary import Headline, build_headline
 from labwright.inspector.tree import CellsByNode, RunTree, build_tree
 from labwright.record.cell_status import compute_all_cells
+from labwright.record.event_log import LogStamp, is_run, read_log_stamp
 from labwright.record.line_store import RecordError
-from labwright.record.log_reader import LogStamp, is_run, read_log_stamp
 from labwright.record.reducers.run_state import RunState
 
 MIN_REFRESH_SECONDS = 0.02

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from labwright.literature import CatalogueAnswerError
-from labwright.literature.catalogue_client import CatalogueClient, CatalogueRequest
-from labwright.literature.settings import CatalogueName
+from labwright.literature.catalogue_client import CatalogueClient, CatalogueName, CatalogueRequest
 from labwright.literature.works import PublishedWork, WorkQuery
 
 

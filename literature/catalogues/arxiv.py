@@ -12,12 +12,17 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from labwright.literature import CatalogueAnswerError
-from labwright.literature.catalogue_client import CatalogueRequest
+from labwright.literature.catalogue_client import CatalogueName, CatalogueRequest
 from labwright.literature.catalogues import WebCatalogue, unique_years
-from labwright.literature.matching import normalise_text, strip_retraction_mark
-from labwright.literature.settings import CatalogueName
-from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi
-from labwright.record.whole_numbers import parse_whole_number
+from labwright.literature.works import (
+    PublishedWork,
+    WorkQuery,
+    find_arxiv_id,
+    find_doi,
+    normalise_text,
+    strip_retraction_mark,
+)
+from labwright.record.float_compare import parse_whole_number
 
 _ATOM_NAMESPACE, _ARXIV_NAMESPACE = "{http://www.w3.org/2005/Atom}", "{http://arxiv.org/schemas/atom}"
 _STOP_WORDS = frozenset("a an and as at by for from in is of on or the to via with not andnot".split())

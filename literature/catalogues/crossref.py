@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from pydantic import AliasPath, Field
 
-from labwright.literature.catalogue_client import CatalogueRequest
+from labwright.literature.catalogue_client import CatalogueName, CatalogueRequest
 from labwright.literature.catalogues import (
     AnswerShape,
     WebCatalogue,
@@ -21,9 +21,15 @@ from labwright.literature.catalogues import (
     parse_works,
     unique_years,
 )
-from labwright.literature.matching import read_abstract, strip_retraction_mark
-from labwright.literature.settings import CatalogueName
-from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi, read_arxiv_year
+from labwright.literature.works import (
+    PublishedWork,
+    WorkQuery,
+    find_arxiv_id,
+    find_doi,
+    read_abstract,
+    read_arxiv_year,
+    strip_retraction_mark,
+)
 
 WITHDRAWAL_TYPES = frozenset({"retraction", "withdrawal", "removal", "partial_retraction"})
 

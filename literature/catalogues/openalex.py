@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
-from labwright.literature.catalogue_client import CatalogueRequest
+from labwright.literature.catalogue_client import CatalogueName, CatalogueRequest
 from labwright.literature.catalogues import (
     AnswerShape,
     WebCatalogue,
@@ -19,9 +19,15 @@ from labwright.literature.catalogues import (
     parse_works,
     unique_years,
 )
-from labwright.literature.matching import normalise_text, strip_retraction_mark
-from labwright.literature.settings import CatalogueName
-from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi, read_arxiv_year
+from labwright.literature.works import (
+    PublishedWork,
+    WorkQuery,
+    find_arxiv_id,
+    find_doi,
+    normalise_text,
+    read_arxiv_year,
+    strip_retraction_mark,
+)
 
 _REQUESTED_FIELDS = (
     "id,doi,title,publication_year,authorships,is_retracted,abstract_inverted_index,primary_location,locations,type"

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from labwright.literature.catalogue_client import CatalogueRequest
+from labwright.literature.catalogue_client import CatalogueName, CatalogueRequest
 from labwright.literature.catalogues import (
     AnswerShape,
     WebCatalogue,
@@ -20,10 +20,16 @@ from labwright.literature.catalogues import (
     parse_works,
     unique_years,
 )
-from labwright.literature.matching import normalise_text, strip_retraction_mark
-from labwright.literature.settings import CatalogueName
-from labwright.literature.works import PublishedWork, WorkQuery, find_arxiv_id, find_doi, read_arxiv_year
-from labwright.record.whole_numbers import parse_whole_number
+from labwright.literature.works import (
+    PublishedWork,
+    WorkQuery,
+    find_arxiv_id,
+    find_doi,
+    normalise_text,
+    read_arxiv_year,
+    strip_retraction_mark,
+)
+from labwright.record.float_compare import parse_whole_number
 
 _REQUESTED_FIELDS = "title,abstract,year,publicationDate,authors,externalIds,venue"
 

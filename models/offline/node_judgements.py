@@ -15,8 +15,8 @@ from labwright.models.roles.node_assessment import (
     SummaryInputs,
 )
 from labwright.record.schema.data_plan import DataPlan, Measurement, parse_arm, parse_level
-from labwright.record.schema.figures import FigureReview
 from labwright.record.schema.nodes import NodeVerdict, StageName
+from labwright.record.schema.paper import FigureReview
 
 NEXT_STEP: dict[StageName, str] = {
     "preliminary": "Tune both arms.",

@@ -12,8 +12,15 @@ from dataclasses import dataclass, field
 from typing import Never
 
 from labwright.models.errors import CatalogueError
-from labwright.models.roles.injection_reader import Influence, InfluenceInputs
-from labwright.models.roles.judge import JudgeAnswer, JudgeInputs, PreferInputs, RecordFacts, build_answer_type
+from labwright.models.roles.judge import (
+    Influence,
+    InfluenceInputs,
+    JudgeAnswer,
+    JudgeInputs,
+    PreferInputs,
+    RecordFacts,
+    build_answer_type,
+)
 
 CONFIGURE_MODEL_HINT = (
     "configure a model: --model PROVIDER:MODEL (as anthropic:NAME, or openai-chat:NAME with --base-url for your own "

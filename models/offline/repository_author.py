@@ -21,8 +21,8 @@ from typing import Any
 
 from labwright.models.conversation import Conversation, ToolCall, ToolExchange
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.code_edits import FunctionNode, find_function, return_argument, return_zeros
-from labwright.models.roles.coder import CoderInputs
+from labwright.models.offline.edits import FunctionNode, find_function, return_argument, return_zeros
+from labwright.models.roles.experiment_code import CoderInputs
 from labwright.models.roles.repository import FunctionFact, PartsInputs, PartWay, ProposedPart, ProposedParts
 from labwright.record.events.run_events import HAND_IN
 from labwright.record.python_syntax import parse_plain

@@ -14,29 +14,44 @@ from pydantic import BaseModel
 
 from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.citations import answer_cite_ask, answer_cite_select
-from labwright.models.offline.claim_reader import answer_claim_reader
-from labwright.models.offline.code_audit import answer_code_reader
+from labwright.models.offline.claim_reader import (
+    answer_cite_ask,
+    answer_cite_select,
+    answer_claim_reader,
+    answer_code_reader,
+    answer_prior_search,
+    answer_prior_work,
+    answer_protocol_review,
+    answer_setup_reader,
+)
 from labwright.models.offline.experiment_code import answer_code
-from labwright.models.offline.figure_scripts import answer_figure_review, answer_figures, answer_plot
 from labwright.models.offline.ideation import (
+    answer_ablation_plan,
     answer_digest,
     answer_idea,
     answer_idea_match,
     answer_idea_of,
     answer_idea_reflect,
+    answer_missing_ablations,
+    answer_plan,
     answer_proposal,
     answer_related_work,
 )
 from labwright.models.offline.node_judgements import answer_compare, answer_feedback, answer_summary, answer_vision
 from labwright.models.offline.paper_judge import answer_influence, answer_judge, answer_prefer
-from labwright.models.offline.paper_revision import answer_copy_edit, answer_reflect
-from labwright.models.offline.paper_writing import answer_outline, answer_write
-from labwright.models.offline.protocol import answer_prior_search, answer_prior_work, answer_protocol_review
+from labwright.models.offline.paper_writing import (
+    answer_addendum,
+    answer_copy_edit,
+    answer_figure_review,
+    answer_figures,
+    answer_outline,
+    answer_plot,
+    answer_reflect,
+    answer_respond,
+    answer_reviewer_requests,
+    answer_write,
+)
 from labwright.models.offline.repository_author import answer_coder
-from labwright.models.offline.revision import answer_addendum, answer_respond, answer_reviewer_requests
-from labwright.models.offline.setup_reader import answer_setup_reader
-from labwright.models.offline.study_plan import answer_ablation_plan, answer_missing_ablations, answer_plan
 from labwright.record.schema.decisions import TokenUsage
 
 OFFLINE_MODEL_NAME = "offline"

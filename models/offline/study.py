@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from labwright.models.errors import CatalogueError
-from labwright.record.ablation import AblationAction
+from labwright.record.baseline_check import AblationAction
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.frozen_model import FrozenModel, Scalar
 from labwright.record.schema.idea import Idea

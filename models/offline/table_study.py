@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.scripts import MAX_LINE_CHARACTERS, Scripts, make_program, render_template
+from labwright.models.offline.edits import MAX_LINE_CHARACTERS, Scripts, make_program, render_template
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.study_plan import AblationPlan, AblationPlanInputs, CatalogueEntry, PlanInputs
-from labwright.record.ablation import Ablation
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, MetricSpec
+from labwright.record.baseline_check import Ablation
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Hyperparameter, MetricSpec, TuningPlan
 from labwright.record.schema.hypotheses import Effect, Hypothesis, PossibleOutcomes, RivalExplanation
-from labwright.record.schema.tuning import Hyperparameter, TuningPlan
 
 SMALLEST_EFFECTS = {
     "log_loss": 0.02,

@@ -5,26 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from labwright.models.roles.ablations import ABLATION_MATCH, PAPER_ABLATIONS, REQUEST_MATCH, REVIEW_REQUESTS
-from labwright.models.roles.answer_grading import ANSWER_CHANGE, ANSWER_CONCLUSION, ANSWER_CONDUCT, ANSWER_DESIGN
-from labwright.models.roles.claim_reader import CLAIM_READER, SECOND_CLAIM_READER
-from labwright.models.roles.code_audit import CODE_READER
-from labwright.models.roles.coder import CODER
-from labwright.models.roles.copy_editing import COPY_EDIT
-from labwright.models.roles.experiment_code import CODE
+from labwright.models.roles.claim_reader import CLAIM_READER, SECOND_CLAIM_READER, SETUP_READER
+from labwright.models.roles.experiment_code import CODE, CODER
 from labwright.models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
 from labwright.models.roles.ideation import DIGEST, IDEA, IDEA_MATCH, IDEA_OF, IDEA_REFLECT, PROPOSAL, RELATED_WORK
-from labwright.models.roles.injection_reader import INFLUENCE
-from labwright.models.roles.judge import JUDGE, PREFER
-from labwright.models.roles.node_assessment import COMPARE, FEEDBACK, SUMMARY
-from labwright.models.roles.paper_revision import CITE_ASK, CITE_SELECT, REFLECT
+from labwright.models.roles.judge import INFLUENCE, JUDGE, PREFER
+from labwright.models.roles.node_assessment import CODE_READER, COMPARE, FEEDBACK, SUMMARY
+from labwright.models.roles.paper_revision import (
+    ADDENDUM,
+    CITE_ASK,
+    CITE_SELECT,
+    COPY_EDIT,
+    REFLECT,
+    RESPOND,
+    REVIEWER_REQUESTS,
+)
 from labwright.models.roles.paper_writing import OUTLINE, WRITE
-from labwright.models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW
-from labwright.models.roles.question_extraction import PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS
-from labwright.models.roles.questions import QUESTION_CONCLUSION, QUESTION_DESIGN
-from labwright.models.roles.revision import ADDENDUM, RESPOND, REVIEWER_REQUESTS
+from labwright.models.roles.questions import (
+    ANSWER_CHANGE,
+    ANSWER_CONCLUSION,
+    ANSWER_CONDUCT,
+    ANSWER_DESIGN,
+    PAPER_QUESTIONS,
+    QUESTION_CONCLUSION,
+    QUESTION_DESIGN,
+    QUESTION_SCRIPTS,
+    SCRIPT_STEPS,
+)
 from labwright.models.roles.role import AnyRole
-from labwright.models.roles.setup_reader import SETUP_READER
-from labwright.models.roles.study_plan import ABLATION_PLAN, MISSING_ABLATIONS, PLAN, REPOSITORY_PLAN
+from labwright.models.roles.study_plan import (
+    ABLATION_PLAN,
+    MISSING_ABLATIONS,
+    PLAN,
+    PRIOR_SEARCH,
+    PRIOR_WORK,
+    PROTOCOL_REVIEW,
+    REPOSITORY_PLAN,
+)
 
 ROLES: Mapping[str, AnyRole] = {
     role.name: role

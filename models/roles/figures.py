@@ -10,10 +10,9 @@ from labwright.models.roles.experiment_code import StudyInputs, Tables
 from labwright.models.roles.node_assessment import Statistic
 from labwright.models.roles.role import TYPICAL_IMAGE_TOKENS, Role
 from labwright.record.schema.data_plan import DataPlan, Measurement
-from labwright.record.schema.figures import FigureFacts, FigurePlacement, FigureReview, PaperFigureReview
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.source_edits import TextReplacement, replace_text
-from labwright.record.source_tree import PLOTS_FILE, SourceTreeError, check_source
+from labwright.record.schema.paper import FigureFacts, FigurePlacement, FigureReview, PaperFigureReview
+from labwright.record.source_tree import PLOTS_FILE, SourceTreeError, TextReplacement, check_source, replace_text
 
 
 class Range(FrozenModel):

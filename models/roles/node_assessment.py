@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from labwright.models.roles.experiment_code import NodeBrief, NodeLine, RequiredMeasurements, StudyInputs, Tables
 from labwright.models.roles.role import Role
-from labwright.record.ablation import Ablation
+from labwright.record.baseline_check import Ablation
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.figures import FigureReview
+from labwright.record.schema.data_plan import Arm, Measurement, MetricSpec
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
-from labwright.record.schema.nodes import Attempt, BranchStep, NodeKind, NodeVerdict, StageName
+from labwright.record.schema.nodes import Attempt, BranchStep, CodeDoubt, NodeKind, NodeVerdict, StageName
+from labwright.record.schema.paper import FigureReview
 from labwright.record.tuning_results import ChosenSetting
 
 
@@ -166,3 +167,38 @@ class StageReport(FrozenModel):
 
 
 SUMMARY = Role("summary", SummaryInputs, StageReport, temperature=1.0, prompt_tokens=14_000, typical_tokens=(3300, 700))
+
+
+# Role `code_reader`: audit the code behind a paper's numbers, without comments and docstrings.
+
+
+class CodeReaderInputs(FrozenModel):
+    """Inputs without the author's explanations and without values, since the reader must judge the code."""
+
+    task: str = Field(description="task of the data plan")
+    arms: tuple[Arm, ...]
+    metrics: tuple[MetricSpec, ...]
+    datasets: tuple[str, ...]
+    kind: NodeKind
+    ablated: str = Field(default="", description="names of its arms, if it is an ablation node")
+    change: str = Field(
+        default="", description="for an ablation node: the change that it had to make, as its author described it"
+    )
+    files: dict[str, str] = Field(description="path -> code without comments and docstrings, with line numbers")
+    facts: tuple[str, ...] = Field(default=(), description="facts of its run that need an explanation in the code")
+    again: bool = Field(default=False, description="second reading: files and checks are shown in reverse order")
+
+
+class CodeReading(FrozenModel):
+    """Doubts about the code, and the verdict. The field for doubts comes before the verdict."""
+
+    doubts: tuple[CodeDoubt, ...] = Field(default=(), max_length=8, description="most serious first; usually none")
+    verdict: Literal["honest", "doubtful", "dishonest"] = Field(
+        description="dishonest: the cited lines would deceive a reader; doubtful: that depends on what is not shown"
+    )
+    unread: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model, which reads nothing")
+
+
+CODE_READER = Role(
+    "code_reader", CodeReaderInputs, CodeReading, temperature=0.0, prompt_tokens=24_000, typical_tokens=(5000, 400)
+)

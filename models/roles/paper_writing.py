@@ -8,10 +8,9 @@ from pydantic import Field
 
 from labwright.models.roles.experiment_code import StudyInputs
 from labwright.models.roles.role import Role
-from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import EffectDirection, HypothesisVerdict
-from labwright.record.schema.paper import EstimateRequest, Section
+from labwright.record.schema.paper import EstimateRequest, FinalFigure, Section
 
 
 class ClaimLine(FrozenModel):

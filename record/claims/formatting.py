@@ -16,11 +16,12 @@ import re
 from collections.abc import Iterable, Iterator
 
 from labwright.record.ablation_results import collect_ablation_results
-from labwright.record.claims.caveats import compare_anchors
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, find_trusted_replicates, find_winner
+from labwright.record.claims.sentences import compare_anchors
 from labwright.record.estimands import EstimandScale, classify_scale, find_effect_metric
-from labwright.record.printed_value import (
+from labwright.record.reducers.run_state import RunState
+from labwright.record.result_macros import (
     PrintedValue,
     print_count,
     print_interval,
@@ -31,7 +32,6 @@ from labwright.record.printed_value import (
     print_spread,
     print_value,
 )
-from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan, MetricSpec, to_words
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
@@ -153,7 +153,7 @@ def count_effect_decimals(part: EffectDecision) -> int:
 def format_setups(state: RunState) -> dict[str, PrintedValue]:
     """Return the values that a paper may print without a measurement: constants and settings of the winner, data facts,
     counts in the plan's descriptions of arms, and the titles of datasets and metrics. Strings that make
-    statements are excluded (`record.printed_value.print_setting`).
+    statements are excluded (`record.result_macros.print_setting`).
     """
     known: dict[str, Scalar] = {}
     values: dict[str, PrintedValue] = {}

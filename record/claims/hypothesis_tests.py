@@ -1,7 +1,7 @@
 """Test the hypotheses of a plan: the values of each effect by unit, its interval, its direction and its claim.
 
 An effect is computed for every seed from that seed's own values, so arms are paired; its interval covers seeds and, if
-they also count as a sample, test examples or clusters of them (`record.claims.intervals`). A quotient of cells is the
+they also count as a sample, test examples or clusters of them (`record.claims.differences`). A quotient of cells is the
 ratio of the means over seeds, with Fieller's interval. If datasets are the unit, a value is a dataset's mean over seeds
 and a quotient the mean of the datasets' quotients. With fewer than `MIN_CLUSTERS` clusters, nothing is decided.
 
@@ -16,7 +16,7 @@ minus the smallest effect, where zero means "no effect") or open. Its claim (abo
 bound, within plus and minus the smallest effect) is supported, refuted or open. A hypothesis is supported if all its
 effects are supported, which needs no correction, and refuted if one is refuted.
 
-The p of a claim is the two-sided level at which its interval would just support it. With looks (`record.claims.looks`),
+The p of a claim is the two-sided level at which its interval would just support it. With looks (`record.schema.decisions`),
 it is the smallest p divided by weight, and a claim is decided by the intersection of the intervals of all looks, each
 at the level times its weight. If these do not overlap, the interval of the last look counts; it is printed if the
 intersection does not contain the estimate. The p of a hypothesis is the largest of its parts. A hypothesis that
@@ -43,14 +43,13 @@ from statistics import fmean, stdev
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from labwright.record.claims.differences import MeanEstimate, RatioEstimate, compute_mean_p, estimate_mean, solve_level
 from labwright.record.claims.estimates import (
     SIGNIFICANCE_LEVEL,
     compute_upper_rate,
     find_trusted_replicates,
     find_winner,
 )
-from labwright.record.claims.intervals import MeanEstimate, RatioEstimate, compute_mean_p, estimate_mean, solve_level
-from labwright.record.claims.looks import build_look_weights, combine_look_p
 from labwright.record.claims.planned_seeds import count_precise_units
 from labwright.record.estimands import (
     CellRef,
@@ -71,6 +70,7 @@ from labwright.record.events.search_events import LookTaken
 from labwright.record.float_compare import differs_beyond_rounding
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan, Measurement, MetricSpec, ResampledInterval
+from labwright.record.schema.decisions import build_look_weights, combine_look_p
 from labwright.record.schema.hypotheses import (
     Effect,
     EffectDecision,

@@ -14,7 +14,7 @@ from math import hypot, inf
 from statistics import stdev, variance
 from typing import NamedTuple
 
-from labwright.record.claims.differences import ClaimDifference, build_difference
+from labwright.record.claims.differences import ClaimDifference, MeanEstimate, Spread, build_difference, compute_mean_p
 from labwright.record.claims.estimates import (
     SIGNIFICANCE_LEVEL,
     Claim,
@@ -23,10 +23,8 @@ from labwright.record.claims.estimates import (
     find_replicates,
 )
 from labwright.record.claims.formatting import count_claim_decimals, format_claims
-from labwright.record.claims.intervals import MeanEstimate, Spread, compute_mean_p
-from labwright.record.printed_value import PrintedValue, print_p_value, print_value
 from labwright.record.reducers.run_state import RunState
-from labwright.record.result_macros import format_key, to_plain_text
+from labwright.record.result_macros import PrintedValue, format_key, print_p_value, print_value, to_plain_text
 from labwright.record.schema.nodes import Node
 
 FIRST_FRESH_SEED = 1000

@@ -20,8 +20,8 @@ from importlib import import_module
 from math import ceil, inf, log, sqrt
 from typing import Any, NamedTuple
 
+from labwright.record.claims.differences import Spread
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, TARGET_TEST_POWER
-from labwright.record.claims.intervals import Spread
 from labwright.record.schema.hypotheses import PRECISE_SHARE, Effect
 
 MAX_UNITS = 10_000

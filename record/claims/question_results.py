@@ -16,16 +16,14 @@ from itertools import permutations
 from math import floor
 from typing import NamedTuple
 
-from labwright.record.claims.differences import ClaimDifference, build_difference
+from labwright.record.claims.differences import ClaimDifference, Spread, build_difference, estimate_mean
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, Claim, compute_claims
 from labwright.record.claims.formatting import format_claims
-from labwright.record.claims.intervals import Spread, estimate_mean
 from labwright.record.claims.planned_seeds import count_precise_units
-from labwright.record.printed_value import PrintedValue, print_name, print_significant
 from labwright.record.reducers.run_state import RunState
-from labwright.record.result_macros import format_key, to_plain_text
+from labwright.record.result_macros import PrintedValue, format_key, print_name, print_significant, to_plain_text
+from labwright.record.schema.idea import ExperimentDesign
 from labwright.record.schema.nodes import Node
-from labwright.record.schema.research_question import ExperimentDesign
 
 UNMODIFIED_ARM, EXPERIMENT_ARM = "unmodified", "experiment"
 """Names of the repository as it is, and of the script that measures every arm of the design."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from labwright.record.claims.differences import ClaimDifference
@@ -24,14 +24,81 @@ from labwright.record.claims.hypothesis_tests import (
     read_deciding_runs,
     read_replicate_values,
 )
-from labwright.record.estimands import EstimandError, find_effect_metric, list_cells_read, parse_estimand
-from labwright.record.printed_value import PrintedValue
+from labwright.record.estimands import (
+    CellRef,
+    EstimandError,
+    evaluate_estimand,
+    find_effect_metric,
+    is_contrast,
+    list_cells_read,
+    parse_estimand,
+)
 from labwright.record.reducers.run_state import RunState
-from labwright.record.registered_pairs import find_registered_pair
+from labwright.record.result_macros import PrintedValue, format_key
 from labwright.record.schema.data_plan import Arm, DataPlan
-from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis
-from labwright.record.schema.paper import EstimateRequest, PaperDraft
-from labwright.record.schema.revision import AddendumEstimate
+from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
+from labwright.record.schema.paper import AddendumEstimate, EstimateRequest, PaperDraft
+
+# Effects, alternatives and rivals of hypotheses that are the difference of two cells: such a pair has one estimate,
+# with its own interval.
+
+Sides = frozenset[tuple[str, str, str]]
+"""(dataset, metric, condition) of both sides of a difference."""
+
+
+def find_registered_pair(effect: Effect, plan: DataPlan) -> tuple[CellRef, CellRef] | None:
+    """Return the cells a and b of an effect that is a - b; None for any other effect."""
+    metric = find_effect_metric(effect, plan)
+    cells = list_cells_read(effect.estimand, plan, metric)
+    if len(cells) != 2 or not is_contrast(effect.estimand):
+        return None
+    first, second = cells
+    slope = evaluate_estimand(effect.estimand, plan, metric, lambda place: float(place == first))
+    return (first, second) if slope == 1 else (second, first) if slope == -1 else None
+
+
+def list_measured_keys(decisions: Iterable[HypothesisDecision]) -> frozenset[str]:
+    """Return the keys of the effects, alternatives and rivals that have an estimate: arms that no fresh seed measures
+    leave some without."""
+    return frozenset(key for one in decisions for key, part in one.parts_by_key.items() if part.mean is not None)
+
+
+def list_registered_pairs(
+    plan: DataPlan, measured: Collection[str] | None = None
+) -> dict[str, tuple[str, CellRef, CellRef]]:
+    """Return the metric and both cells of the pairs of all hypotheses, alternatives and rivals included, by key; with
+    `measured`, only of these keys."""
+    return {
+        key: (find_effect_metric(effect, plan).name, *pair)
+        for one in plan.hypotheses
+        for key, effect in list_effect_keys(one).items()
+        if (measured is None or key in measured) and (pair := find_registered_pair(effect, plan)) is not None
+    }
+
+
+def list_registered_keys(plan: DataPlan, measured: Collection[str]) -> dict[str, str]:
+    """Return the keys of registered and measured pairs by the key of the paired difference that an effect, an
+    alternative or a rival replaces."""
+    pairs = reversed(list_registered_pairs(plan, measured).items())
+    return {
+        f"{format_key('diff', a.dataset, metric, a.condition)}~{format_key(b.condition)}": key
+        for key, (metric, a, b) in pairs
+        if a.dataset == b.dataset
+    }
+
+
+def list_registered_sides(
+    plan: DataPlan | None, measured: Collection[str] | None = None, *, every: bool = False
+) -> frozenset[Sides]:
+    """Return the pairs of all hypotheses: of their effects or, with `every`, also of alternatives and rivals; with
+    `measured`, only of these keys."""
+    pairs = list_registered_pairs(plan, measured) if plan is not None else {}
+    return frozenset(
+        frozenset((place.dataset, metric, place.condition) for place in (a, b))
+        for key, (metric, a, b) in pairs.items()
+        if every or key.rpartition("/")[2].isdecimal()
+    )
+
 
 MAX_ESTIMATES = 8
 """Maximum number of estimates that an outline may ask for."""

@@ -8,20 +8,24 @@ from pydantic import Field
 
 from labwright.record.ideation import AvailableResources, DocumentDigest, FinalIdea, FollowedStudy, LiteratureSearch
 from labwright.record.schema.claims import SentenceReading, SetupReading
-from labwright.record.schema.figures import FigureReview, FinalFigure, PaperFigureReview
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Failure
 from labwright.record.schema.paper import (
     CheckedEntry,
     CitationSearch,
     CitationSupport,
+    FigureReview,
+    FinalFigure,
     FoundWork,
     Judgement,
     PaperDraft,
+    PaperFigureReview,
     PaperFinding,
+    RequestAnswer,
+    ReviewerRequest,
+    ReviewFile,
 )
 from labwright.record.schema.prior_work import PriorPaper
-from labwright.record.schema.revision import RequestAnswer, ReviewerRequest, ReviewFile
 
 
 class ContextRead(FrozenModel):

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.idea import ExperimentDesign
 from labwright.record.schema.repository import (
     BaselineVerdict,
     EnvironmentDeviation,
@@ -20,7 +21,6 @@ from labwright.record.schema.repository import (
     SameSeed,
     UnexaminedPart,
 )
-from labwright.record.schema.research_question import ExperimentDesign
 
 
 class RepositoryImported(FrozenModel):

@@ -6,9 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.ablation import Ablation, MissingAblation, Surprise
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.code_reading import CodeDoubt, CodeReadingVerdict
+from labwright.record.baseline_check import Ablation, MissingAblation, Surprise
 from labwright.record.schema.data_plan import (
     DataPlan,
     DatasetFacts,
@@ -18,13 +16,17 @@ from labwright.record.schema.data_plan import (
     ResampledInterval,
 )
 from labwright.record.schema.decisions import SearchAction, VisibleDecisions
-from labwright.record.schema.figures import Figure, FigureReview
 from labwright.record.schema.frozen_model import FrozenModel, Scalar
+from labwright.record.schema.hypotheses import ReviewedFinding
 from labwright.record.schema.nodes import (
     Attempt,
+    Cell,
     CellRun,
+    CodeDoubt,
+    CodeReadingVerdict,
     Failure,
     HonestyFinding,
+    InstalledPackages,
     Node,
     NodeStatus,
     NodeStep,
@@ -32,9 +34,7 @@ from labwright.record.schema.nodes import (
     StageName,
     StageSummary,
 )
-from labwright.record.schema.packages import InstalledPackages
-from labwright.record.schema.protocol_review import ReviewedFinding
-from labwright.record.schema.revision import AddendumEstimate, AddendumItem
+from labwright.record.schema.paper import AddendumEstimate, AddendumItem, Figure, FigureReview
 
 
 class NodeProposed(FrozenModel):
@@ -292,7 +292,7 @@ class ConfirmationLocked(FrozenModel):
     )
     looks: tuple[int, ...] = Field(
         default=(),
-        description="complete fresh seeds of each look (`record.claims.looks`); empty: one look at all of them",
+        description="complete fresh seeds of each look (`record.schema.decisions`); empty: one look at all of them",
     )
     swapped: bool = Field(
         default=False, description="whether fresh seeds also measure compared arms at each other's tuned setting"

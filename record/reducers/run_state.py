@@ -2,21 +2,534 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from labwright.record.events import run_events, search_events
+from labwright.record.baseline_check import MissingAblation
+from labwright.record.events import paper_events, repository_events, run_events, search_events
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.machine import ComputeRate, Machine
-from labwright.record.reducers.call_state import CallState, RoleUsage
-from labwright.record.reducers.ideation_state import IdeationState
-from labwright.record.reducers.paper_state import PaperState
-from labwright.record.reducers.repository_state import AblationState, QuestionState, RepositoryState
-from labwright.record.reducers.search_state import SearchState
-from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, Cost, EndStage, RunTask
+from labwright.record.schema.claims import SentenceReading, SetupReading
+from labwright.record.schema.data_plan import (
+    DataPlan,
+    DatasetFacts,
+    FrozenScorer,
+    HubItem,
+    HyperparameterSetting,
+    Measurement,
+    ResampledInterval,
+    Trial,
+)
+from labwright.record.schema.decisions import (
+    MISSING_ABLATIONS_TASK,
+    CallKey,
+    Cost,
+    EndStage,
+    RunTask,
+    StudiedLLMUsage,
+    WidenDimension,
+)
 from labwright.record.schema.earlier_study import EarlierStudy
-from labwright.record.schema.nodes import PHASES, CellRun, GateName, Node, NodeKind, Phase, StageName, StudyKind
+from labwright.record.schema.nodes import (
+    PHASES,
+    STAGES,
+    Cell,
+    CellRun,
+    Failure,
+    GateName,
+    InstalledPackages,
+    Node,
+    NodeKind,
+    Phase,
+    StageName,
+    StageSummary,
+    StudyKind,
+    TrialResult,
+)
+from labwright.record.schema.paper import PaperDraft, ReviewFile
+
+# The model calls of a study, and what its calls and experiments cost.
+
+
+@dataclass
+class RoleUsage:
+    """Usage by the calls of one role."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """Input tokens read from the providers' caches."""
+    cache_write_tokens: int = 0
+    cached_usd: float = 0.0
+    """Part of `usd` for cached tokens."""
+    usd: float = 0.0
+    unpriced: int = 0
+    seconds: float = 0.0
+
+
+def sum_usage(found: Iterable[RoleUsage]) -> RoleUsage:
+    """Return the sum of several usages."""
+    total = RoleUsage()
+    for one in found:
+        for name in vars(total):
+            setattr(total, name, getattr(total, name) + getattr(one, name))
+    return total
+
+
+@dataclass
+class CallState:
+    """Answered and open model calls, and costs by decision."""
+
+    answers: dict[CallKey, run_events.CallAnswered] = field(default_factory=dict[CallKey, run_events.CallAnswered])
+    superseded_answers: list[run_events.CallAnswered] = field(default_factory=list[run_events.CallAnswered])
+    """Answers to questions that later changed; their replacements are in `answers`."""
+    changed_prompts: dict[CallKey, run_events.PromptChanged] = field(
+        default_factory=dict[CallKey, run_events.PromptChanged]
+    )
+    tool_uses: dict[CallKey, run_events.ToolUsed] = field(default_factory=dict[CallKey, run_events.ToolUsed])
+    """Results of the tools that authors called, by the answer that called them."""
+    unanswered_calls: dict[CallKey, run_events.CallUnanswered] = field(
+        default_factory=dict[CallKey, run_events.CallUnanswered]
+    )
+    usage_by_role: dict[str, RoleUsage] = field(default_factory=dict[str, RoleUsage])
+    llm_usage: tuple[StudiedLLMUsage, ...] = ()
+    """Usage of studied language models by experiments, up to the last task outside the search."""
+    reservations: dict[str, run_events.CostReserved] = field(default_factory=dict[str, run_events.CostReserved])
+    """Reservations for calls and attempts in progress, by `CostReserved.name`."""
+    settled_costs: dict[int, Cost] = field(default_factory=dict[int, Cost])
+    """Cost of the answers and attempts of each decision."""
+    lost_costs: dict[int, Cost] = field(default_factory=dict[int, Cost])
+    """Reservations of calls and attempts of a decision that were killed, or that failed with an unknown cost."""
+
+    def apply(self, event: run_events.CallEvent) -> None:
+        """Fold one event of model calls into the state, in place."""
+        match event:
+            case run_events.CallAnswered():
+                self._add_answer(event)
+            case run_events.ToolUsed():
+                self.tool_uses[event.key] = event
+            case run_events.PromptChanged():
+                self.changed_prompts[event.key] = event
+            case run_events.CallUnanswered():
+                self.unanswered_calls[event.key] = event
+            case run_events.CostReserved():
+                self.book_lost(event.name)
+                self.reservations[event.name] = event
+            case run_events.ReservationReturned():
+                self.reservations.pop(event.name, None)
+            case run_events.StudiedLLMsAsked():
+                self.llm_usage = event.uses
+
+    def _add_answer(self, event: run_events.CallAnswered) -> None:
+        if (before := self.answers.pop(event.key, None)) is not None:
+            self.superseded_answers.append(before)
+            self.changed_prompts.pop(event.key, None)
+        self.answers[event.key] = event
+        role = self.usage_by_role.setdefault(event.key.role, RoleUsage())
+        role.calls += 1
+        for name, amount in event.usage:  # RoleUsage has the same fields
+            setattr(role, name, getattr(role, name) + (amount or 0))
+        role.unpriced += event.usage.usd is None
+        role.seconds += event.seconds
+        cost = Cost(usd=event.usage.usd or 0.0, tokens=event.usage.input_tokens + event.usage.output_tokens)
+        self.settle(str(event.key), event.key.decision, cost)
+
+    def settle(self, name: str, decision_id: int, cost: Cost) -> None:
+        """Book the cost of a call or attempt of decision k and drop its reservation."""
+        self.reservations.pop(name, None)
+        self.settled_costs[decision_id] = self.settled_costs.get(decision_id, Cost()) + cost
+
+    def book_lost(self, *names: str) -> None:
+        """Book the open reservations among these as spent: the work did not complete."""
+        for name in names:
+            if (one := self.reservations.pop(name, None)) is not None:
+                self.lost_costs[one.k] = self.lost_costs.get(one.k, Cost()) + one.spending
+
+    @property
+    def total_usage(self) -> RoleUsage:
+        """Usage over all roles."""
+        return self.sum_usage_without()
+
+    def sum_usage_without(self, *roles: str) -> RoleUsage:
+        """Return the usage over all roles except these."""
+        return sum_usage(one for role, one in self.usage_by_role.items() if role not in roles)
+
+    @property
+    def spent_cost(self) -> Cost:
+        """Cost of completed work plus reservations for calls and attempts in progress."""
+        return sum(
+            (
+                *self.settled_costs.values(),
+                *self.lost_costs.values(),
+                *(one.spending for one in self.reservations.values()),
+            ),
+            start=Cost(),
+        )
+
+    @property
+    def mean_writing_seconds(self) -> float:
+        """Mean time to write the code of a node; 0.0 before the first."""
+        code = self.usage_by_role.get("code")
+        return code.seconds / code.calls if code is not None else 0.0
+
+
+# An ideation: its topic, its searches and the ideas proposed.
+
+
+@dataclass
+class IdeationState:
+    """The ideation that the log is about; empty in a run."""
+
+    started: paper_events.IdeationStarted | None = None
+    literature_searches: dict[tuple[int, int], paper_events.LiteratureSearched] = field(
+        default_factory=dict[tuple[int, int], paper_events.LiteratureSearched]
+    )
+    proposed_ideas: dict[int, paper_events.IdeaProposed] = field(default_factory=dict[int, paper_events.IdeaProposed])
+
+    def apply(self, event: paper_events.IdeationEvent) -> None:
+        """Fold one event of an ideation into the state, in place."""
+        match event:
+            case paper_events.IdeationStarted():
+                self.started = event
+            case paper_events.LiteratureSearched():
+                self.literature_searches[event.k, event.n] = event
+            case paper_events.IdeaProposed():
+                self.proposed_ideas[event.k] = event
+
+
+# The user's repository that a study is about, the ablation of its parts, and the answer to a question about it.
+
+
+@dataclass
+class RepositoryState:
+    """A repository, its environment and its baseline; empty if the study is not about one."""
+
+    imported: repository_events.RepositoryImported | None = None
+    environment: repository_events.EnvironmentBuilt | None = None
+    command: repository_events.CommandFound | None = None
+    repairs: list[repository_events.RepairTried] = field(default_factory=list[repository_events.RepairTried])
+    baseline: repository_events.BaselineChecked | None = None
+
+    def apply(self, event: repository_events.RepositoryEvent) -> None:
+        """Fold one event of the repository into the state, in place."""
+        match event:
+            case repository_events.RepositoryImported():
+                self.imported = event
+            case repository_events.EnvironmentBuilt():
+                self.environment = event
+            case repository_events.CommandFound():
+                self.command = event
+            case repository_events.RepairTried():
+                self.repairs.append(event)
+            case repository_events.BaselineChecked():
+                self.baseline = event
+
+
+@dataclass
+class AblationState:
+    """The parts of a repository that an ablation removes, and the results."""
+
+    parts: repository_events.PartsFound | None = None
+    tried_mutations: dict[tuple[str, int], repository_events.MutationTried] = field(
+        default_factory=dict[tuple[str, int], repository_events.MutationTried]
+    )
+    """Outcome of each mutation by part and index."""
+    results: repository_events.AblationsConcluded | None = None
+
+    def apply(self, event: repository_events.AblationEvent) -> None:
+        """Fold one event of an ablation into the state, in place."""
+        match event:
+            case repository_events.PartsFound():
+                self.parts = event
+            case repository_events.MutationTried():
+                self.tried_mutations[event.part, event.way] = event
+            case repository_events.AblationsConcluded():
+                self.results = event
+
+
+@dataclass
+class QuestionState:
+    """The experiment for a question about a repository, and the answer."""
+
+    design: repository_events.QuestionDesigned | None = None
+    answer: repository_events.QuestionAnswered | None = None
+
+    def apply(self, event: repository_events.QuestionEvent) -> None:
+        """Fold one event of a question into the state, in place."""
+        match event:
+            case repository_events.QuestionDesigned():
+                self.design = event
+            case repository_events.QuestionAnswered():
+                self.answer = event
+
+
+# The paper of a study: literature, figures, drafts, their reviews, the release and the judgement.
+
+
+@dataclass(frozen=True)
+class CurrentPaper:
+    """The current paper of a run: the last released one, otherwise the latest draft, with its judgement."""
+
+    version: int
+    released: paper_events.PaperReleased
+    judged: paper_events.PaperJudged | None = None
+
+
+@dataclass
+class PaperState:
+    """The current version of the paper, and what all versions share."""
+
+    context: paper_events.ContextRead | None = None
+    """Statements from the user's own documents; None before they are read, and if none were given."""
+    prior_work: paper_events.PriorWorkRead | None = None
+    """Content of the closest papers. The appendix says that no prior work was read if this is None or `is_unread`."""
+    library: paper_events.LibraryChecked | None = None
+    """The citable part of the user's library; None without one."""
+    works_found: list[paper_events.WorksFound] = field(default_factory=list[paper_events.WorksFound])
+    works_chosen: list[paper_events.WorksChosen] = field(default_factory=list[paper_events.WorksChosen])
+    """Works gathered for the draft, over all versions of the paper."""
+    figures: paper_events.FiguresDrawn | None = None
+    drafts: list[paper_events.DraftAssessed] = field(default_factory=list[paper_events.DraftAssessed])
+    figure_reviews: dict[int, paper_events.FiguresReviewed] = field(
+        default_factory=dict[int, paper_events.FiguresReviewed]
+    )
+    claims_read: dict[int, paper_events.ClaimsRead] = field(default_factory=dict[int, paper_events.ClaimsRead])
+    """Comparison of a draft's claims with the record, by its round."""
+    sentence_readings: dict[str, SentenceReading] = field(default_factory=dict[str, SentenceReading])
+    """Readings of sentences by hash, over all versions of the paper."""
+    setup_readings: dict[str, SetupReading] = field(default_factory=dict[str, SetupReading])
+    """Comparisons of sentences on the set-up with the facts, likewise."""
+    released: paper_events.PaperReleased | None = None
+    judged: paper_events.PaperJudged | None = None
+    """Judgement of the current version."""
+    current: CurrentPaper | None = None
+    version: int = 1
+    """Paper version to which the current drafts, release and judgement belong."""
+    template_sha256: str = ""
+    """sha256 of the run's copy of the template used for drafts and release."""
+    reviews: tuple[ReviewFile, ...] = ()
+    """The reviews that the current version answers; empty for another version."""
+    requests: paper_events.RequestsRead | None = None
+    """What these reviews ask for."""
+    reviewed_draft: PaperDraft | None = None
+    """The text that was reviewed."""
+    answered: paper_events.ReviewersAnswered | None = None
+    """The response of the current version to its reviews."""
+
+    def apply(self, event: paper_events.PaperEvent) -> None:
+        """Fold one event of the paper into the state, in place."""
+        match event:
+            case paper_events.ContextRead():
+                self.context = event
+            case paper_events.PriorWorkRead():
+                self.prior_work = event
+            case paper_events.FiguresDrawn():
+                self.figures = event
+            case paper_events.FiguresReviewed():
+                self.figure_reviews[event.round] = event
+            case paper_events.ClaimsRead():
+                self.claims_read[event.round] = event
+                self.sentence_readings |= {one.sha256: one for one in event.readings}
+                self.setup_readings |= {one.sha256: one for one in event.setup}
+            case paper_events.LibraryChecked():
+                self.library = event
+            case paper_events.WorksFound():
+                self.works_found.append(event)
+            case paper_events.WorksChosen():
+                self.works_chosen.append(event)
+            case paper_events.DraftAssessed():
+                self.drafts.append(event)
+            case paper_events.PaperReleased():
+                self.released = event
+                if event.released or self.current is None:
+                    self.current = CurrentPaper(self.version, event)
+            case paper_events.PaperJudged():
+                self.judged = event
+                if self.current is not None and self.current.released is self.released:
+                    self.current = replace(self.current, judged=event)
+            case paper_events.RequestsRead():
+                self.requests = event
+            case paper_events.ReviewersAnswered():
+                self.answered = event
+            case paper_events.RewriteStarted():
+                self.reviews, self.requests, self.answered = event.reviews, None, None
+                self.reviewed_draft = self.find_released_draft() if event.reviews else None
+                self.version, self.template_sha256 = event.version, event.template or self.template_sha256
+                self.drafts, self.figure_reviews, self.claims_read = [], {}, {}
+                self.released = self.judged = None
+                if self.current is not None and not self.current.released.released:
+                    self.current = None
+
+    def find_released_draft(self) -> PaperDraft | None:
+        """Return the text that the current version printed at its release, or None before it."""
+        printed = self.released.round if self.released is not None else None
+        return next((one.draft for one in reversed(self.drafts) if one.round == printed), None)
+
+    def format_task(self, name: str) -> str:
+        """Return the name of a paper task for the current version; each version has its own decisions."""
+        return name if self.version == 1 else f"{name} v{self.version}"
+
+
+# The search of a study with a paper: its plan, stages, trials, comparisons, and sealed test data.
+
+
+@dataclass
+class StageState:
+    """The state of one stage."""
+
+    settlements: list[tuple[int, search_events.StageWinnerChosen]] = field(
+        default_factory=list[tuple[int, search_events.StageWinnerChosen]]
+    )
+    """The selected nodes (several if one became suspect), each with the last decision before its selection."""
+    reports: dict[int, StageSummary] = field(default_factory=dict[int, StageSummary])
+    limit_reason: str | None = None
+    began_at: float | None = None
+    """Active seconds of the run when the stage's first search node was decided on."""
+
+    def find_settlement(self, before: int | None = None) -> tuple[int, search_events.StageWinnerChosen] | None:
+        """Return the last settlement, or the last one before a decision."""
+        return next((one for one in reversed(self.settlements) if before is None or one[0] < before), None)
+
+    @property
+    def is_settled(self) -> bool:
+        return bool(self.settlements)
+
+    @property
+    def best(self) -> str | None:
+        return self.settlements[-1][1].best if self.settlements else None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return self.settlements[-1][1].reasons if self.settlements else ()
+
+    @property
+    def end_reason(self) -> str | None:
+        return self.settlements[-1][1].ended if self.settlements else None
+
+    @property
+    def summary(self) -> StageSummary | None:
+        """The written report with the latest decision."""
+        return self.reports[max(self.reports)] if self.reports else None
+
+
+@dataclass
+class SearchState:
+    """The data plan and the tree search over it. `record.reducers.event_fold` folds its events."""
+
+    data_plan: DataPlan | None = None
+    amendments: list[search_events.PlanAmended] = field(default_factory=list[search_events.PlanAmended])
+    protocol_review: search_events.ProtocolReviewed | None = None
+    """The review of the plan by a second model; None before it."""
+    datasets: tuple[DatasetFacts, ...] = ()
+    scorers: tuple[FrozenScorer, ...] = ()
+    installed_packages: InstalledPackages | None = None
+    """Packages installed for the run."""
+    hub_items: tuple[HubItem, ...] = ()
+    """Models and datasets that the plan uses from the hub."""
+    stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})
+    comparisons: dict[tuple[str, str], search_events.NodesCompared] = field(
+        default_factory=dict[tuple[str, str], search_events.NodesCompared]
+    )
+    """Comparisons by pair of nodes, the one that was decided on earlier first."""
+    trials: dict[tuple[str, int], Trial] = field(default_factory=dict[tuple[str, int], Trial])
+    """Every setting that was decided on for an arm, by arm and number."""
+    trial_results: dict[str, tuple[TrialResult, ...]] = field(default_factory=dict[str, tuple[TrialResult, ...]])
+    """Finished node with cells, before ablation -> the result of each setting that it measured."""
+    selection_seconds: dict[str, float] = field(default_factory=dict[str, float])
+    """Arm -> compute seconds of executions used for selection (`record.schema.nodes.SELECTION_KINDS`), before
+    ablation."""
+    widened_dimensions: dict[str, WidenDimension] = field(default_factory=dict[str, WidenDimension])
+    """Widened dimensions of the search space, by name."""
+    probes: list[search_events.NodeProbed] = field(default_factory=list[search_events.NodeProbed])
+    planned_ablations: search_events.AblationsPlanned | None = None
+    """The ablations of the ablation stage; None before planning, or without planning."""
+    missing_ablations: search_events.MissingAblationsNamed | None = None
+    """Ablations that a reviewer of the draft would request; None if they were not determined."""
+    addenda: list[search_events.AddendumRegistered] = field(default_factory=list[search_events.AddendumRegistered])
+    """What was registered for reviewers of the paper, by version of the paper."""
+    code_readings: list[search_events.CodeRead] = field(default_factory=list[search_events.CodeRead])
+    """Readings of the code behind the paper by a second role."""
+    hours: search_events.HoursSetAside | None = None
+    """The latest plan of the run's computing time."""
+    locks: list[tuple[int, search_events.ConfirmationLocked]] = field(
+        default_factory=list[tuple[int, search_events.ConfirmationLocked]]
+    )
+    """The locks of what is confirmed, each with the last decision before it."""
+    looks: list[search_events.LookTaken] = field(default_factory=list[search_events.LookTaken])
+    """The looks at the fresh seeds of the current lock, in order."""
+    scored_at: float | None = None
+    """Active seconds of the run when the test data were scored, after which the paper is written."""
+    test_measurements: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
+    resampled_intervals: dict[str, ResampledInterval] = field(default_factory=dict[str, ResampledInterval])
+    """Intervals of differences from resampling the test examples, by key."""
+    scoring_failures: dict[str, Failure] = field(default_factory=dict[str, Failure])
+    """The reason why a user's own scorer gave no test values for a node."""
+
+    def find_setting(self, arm: str, trial: int) -> HyperparameterSetting:
+        """Return the hyperparameters of an arm in a trial; an ablation uses those of another arm.
+
+        An ablation of the method at the setting of another arm uses the method's defaults for hyperparameters that the
+        arm lacks.
+        """
+        plan = self.data_plan
+        assert plan is not None
+        name = arm if (arm, trial) in self.trials else plan.find_tuned_arm(arm)
+        setting = self.trials[name, trial].setting if trial else plan.find_defaults(name)
+        method = next((one.name for one in plan.arms if one.role == "method"), name)
+        return setting if name in (arm, method) else plan.find_defaults(method) | setting
+
+    def find_cell_setting(self, cell: Cell) -> HyperparameterSetting:
+        """Return the hyperparameters of a cell: its arm's, with those that a swapped setting replaces; none without a
+        plan."""
+        plan = self.data_plan
+        if plan is None:
+            return {}
+        own = self.find_setting(cell.arm, cell.trial)
+        if not cell.setting_of:
+            return own
+        shared = {one.name for one in plan.find_space(cell.arm)}
+        other = self.find_setting(cell.setting_of, cell.setting_trial)
+        return own | {name: value for name, value in other.items() if name in shared}
+
+    @property
+    def requested_ablations(self) -> tuple[MissingAblation, ...]:
+        """The ablations requested after the draft, then those of addenda."""
+        missing = self.missing_ablations.missing if self.missing_ablations is not None else ()
+        return (*missing, *(one for addendum in self.addenda for one in addendum.items))
+
+    @property
+    def added_seeds(self) -> tuple[int, ...]:
+        """Fresh seeds of addenda, which no claim of the first registration reads."""
+        return tuple(seed for addendum in self.addenda for seed in addendum.seeds)
+
+    @property
+    def plan_hash(self) -> str:
+        """sha256 of the current data plan; the appendix of the paper prints its first digits."""
+        return hash_plan(self.data_plan) if self.data_plan is not None else ""
+
+    @property
+    def current_lock(self) -> search_events.ConfirmationLocked | None:
+        """The current lock; None before there is one."""
+        return self.locks[-1][1] if self.locks else None
+
+    @property
+    def stage(self) -> StageName | None:
+        """The stage being searched; after the search the last stage, until every stage has its summary; then None.
+
+        Follow-up work of a settled stage (replicates, their aggregate, its summary) runs during the next search.
+        """
+        unsettled: list[StageName] = [name for name in STAGES if not self.stages[name].is_settled]
+        unreported: list[StageName] = [name for name in STAGES if self.stages[name].summary is None]
+        return next(iter(unsettled or unreported), None)
+
+
+def hash_plan(plan: DataPlan) -> str:
+    """Return the sha256 of a data plan's canonical JSON."""
+    return hashlib.sha256(plan.model_dump_json().encode()).hexdigest()
 
 
 @dataclass(frozen=True)

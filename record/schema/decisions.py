@@ -2,15 +2,127 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Literal
+from math import ceil, sqrt
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from labwright.record.claims.looks import MAX_LOOKS
+from labwright.record.schema.data_plan import Trial
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import NodeKind, StageName
-from labwright.record.schema.tuning import Trial
+
+# Questions that experiments ask studied language models, and the committed answers.
+
+
+class ChatMessage(FrozenModel):
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class LLMQuestion(FrozenModel):
+    """A question that experiment code asks a studied model; fields that are None use the provider's default."""
+
+    subject: str = Field(min_length=1, max_length=100)
+    messages: tuple[ChatMessage, ...] = Field(min_length=1, max_length=1000)
+    json_schema: dict[str, Any] | None = Field(default=None, description="JSON schema of the answer")
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1)
+    logprobs: int | None = Field(
+        default=None, ge=0, le=20, description="number of alternatives per token; None: no logprobs"
+    )
+
+    @property
+    def canonical_text(self) -> str:
+        """Canonical text, which is the same for equal questions."""
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def digest(self) -> str:
+        """Identifier of the question: the first digits of its sha256."""
+        return hashlib.sha256(self.canonical_text.encode(errors="replace")).hexdigest()[:32]
+
+
+class LLMExchange(FrozenModel):
+    """A committed answer of a studied model. Its id identifies both the question and the draw."""
+
+    id: str = Field(pattern=r"^[0-9a-f]{32}-\d{1,9}$")
+    subject: str
+    text: str
+    model: str = Field(default="", description="version reported by the provider")
+    finish: str = Field(default="", description="why it ended: 'stop', 'length', ...")
+    logprobs: tuple[dict[str, Any], ...] = Field(default=(), description="token, logprob, and top: token -> logprob")
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+
+class StudiedLLMUsage(FrozenModel):
+    """Usage of one studied model in a run.
+
+    Tokens and USD count received answers; answers of `lost` calls were not received but may be billed, so their
+    reservations count as spent.
+    """
+
+    name: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float = 0.0
+    lost: int = 0
+    models: tuple[str, ...] = Field(default=(), description="versions that answered")
+    first: str = Field(default="", description="time of the first answer, ISO 8601 in UTC")
+    last: str = ""
+
+
+# Looks: the times at which a study tests its hypotheses on fresh seeds, and their shares of the error rate. The table
+# is fixed when the study is locked, and never changes. Look k happens when the first `sizes[k]` fresh seeds, in their
+# order, are complete in every arm that is read. It tests each hypothesis at its level times `weights[k]`. The weights
+# of a table, continued without end, add up to one, so by Bonferroni's inequality at most `level` of studies support a
+# false claim, no matter when they stop and how the looks depend on each other. A study that can afford only
+# `MAX_SINGLE_LOOK_SEEDS` seeds has one look at the full level. Limits: estimates of a study that stopped at an early
+# look are optimistic. Sources: Jennison and Turnbull 1999, "Group sequential methods with applications to clinical
+# trials", chapter 9 (repeated confidence intervals); Holm 1979 for the hypotheses of one look.
+
+MAX_SINGLE_LOOK_SEEDS = 6
+"""A study with time for at most this many fresh seeds tests once, at the whole level."""
+MAX_LOOKS = 16
+"""Number of looks after which a table ends; its last sample is more than 180 times the first."""
+FIRST_WEIGHTS = (0.10, 0.25, 0.45)
+"""Shares of the level of the first looks; each later one has half of the remaining level."""
+
+
+def build_look_sizes(first: int, affordable: int) -> tuple[int, ...]:
+    """Return the number of fresh seeds of each look: `first` times powers of the square root of two.
+
+    `affordable` is the number of seeds that the run has time for: if it is at most `MAX_SINGLE_LOOK_SEEDS`, there is
+    one look with all of them. Otherwise it does not change the table, but only how far the study gets in it.
+    """
+    if affordable <= MAX_SINGLE_LOOK_SEEDS:
+        return (affordable,)
+    return tuple(ceil(first * sqrt(2) ** look - 1e-9) for look in range(MAX_LOOKS))
+
+
+def build_look_weights(looks: int) -> tuple[float, ...]:
+    """Return the share of the level for each look of a table; a single look has the full level."""
+    if looks == 1:
+        return (1.0,)
+    weights = list(FIRST_WEIGHTS[:looks])
+    while len(weights) < looks:
+        weights.append((1 - sum(weights)) / 2)
+    return tuple(weights)
+
+
+def combine_look_p(p_values: Sequence[float | None], weights: Sequence[float]) -> float | None:
+    """Return the sequential p of a hypothesis: the smallest p of a look over its weight; None before any p is known."""
+    found = [p / weight for p, weight in zip(p_values, weights, strict=False) if p is not None]
+    return min(1.0, *found) if found else None
 
 
 class CallKey(FrozenModel):

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from labwright.record.schema.data_plan import HyperparameterSetting
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisVerdict
-from labwright.record.schema.tuning import HyperparameterSetting
 
 
 class EarlierEffect(FrozenModel):

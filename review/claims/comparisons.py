@@ -22,9 +22,8 @@ from statistics import fmean
 from typing import Literal, NamedTuple
 
 from labwright.models.roles.claim_reader import NumberReference
-from labwright.record.claims.differences import ClaimDifference, find_sign
+from labwright.record.claims.differences import ClaimDifference, RatioEstimate, find_sign
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, Claim, compute_t_interval
-from labwright.record.claims.intervals import RatioEstimate
 from labwright.record.estimands import (
     CellRef,
     EstimandError,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from labwright.literature.matching import normalise_text
+from labwright.literature.works import normalise_text
 from labwright.models.roles.claim_reader import (
     ClaimVocabulary,
     NumberReference,
@@ -21,7 +21,7 @@ from labwright.record.schema.claims import ReadSentence, SentenceReading
 from labwright.record.schema.paper import PaperDraft
 from labwright.review.claims.comparisons import ClaimRecord
 from labwright.review.evidence.latex_scanner import scan
-from labwright.review.evidence.sentence_spans import find_sentence_spans
+from labwright.review.evidence.source_check import find_sentence_spans
 
 TITLE, ABSTRACT = "title", "abstract"
 

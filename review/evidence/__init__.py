@@ -6,11 +6,9 @@ guarantees and limits.
 
 from __future__ import annotations
 
-from labwright.review.evidence.bold_check import find_bold_claims, find_printed_claims
 from labwright.review.evidence.latex_scanner import scan
-from labwright.review.evidence.pdf_check import check_pdf
-from labwright.review.evidence.sentence_spans import find_sentence_spans
-from labwright.review.evidence.source_check import check_caption, check_draft, collect_used_keys
+from labwright.review.evidence.pdf_check import check_pdf, find_bold_claims, find_printed_claims
+from labwright.review.evidence.source_check import check_caption, check_draft, collect_used_keys, find_sentence_spans
 from labwright.review.evidence.violations import ALLOWED_LITERALS, Evidence, Kind, Violation
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Scan LaTeX written by a model for the text that it prints, the keys that it refers to, and forbidden constructs.
 
 The scanner reads TeX tokens rather than matching regular expressions, so it finds a number wherever it would be
-printed, math included. It refuses every command that is not in `review.evidence.latex_allowlist`. It expands
+printed, math included. It refuses every command that is not in `review.evidence.latex_scanner`. It expands
 no macros, so commands that could print unseen text are not allowed.
 """
 
@@ -11,8 +11,72 @@ import re
 import unicodedata
 from dataclasses import dataclass, field
 
-from labwright.review.evidence import latex_allowlist
 from labwright.review.evidence.violations import Kind
+
+# The LaTeX commands and environments that a model may use; all others are refused. This is an allow-list because TeX
+# is a programming language that can read and write files, print any character without typing it, and redefine its own
+# commands.
+
+VALUE_COMMANDS = frozenset({"result", "setup"})
+CITE_COMMANDS = frozenset({"cite", "citep", "citet", "citealp", "citealt", "citeauthor"})
+FLOAT_COMMANDS = frozenset({"paperfigure", "papertable"})
+KEYED_COMMANDS = VALUE_COMMANDS | CITE_COMMANDS | FLOAT_COMMANDS | {"ref", "rec", "begin", "end"}
+"""Commands whose argument is a key that is not printed."""
+
+INLINE_COMMANDS = frozenset(
+    "emph textbf textit texttt textsc textrm textsf text mbox "
+    "ldots dots textendash textemdash textquoteleft textquoteright textquotedblleft textquotedblright "
+    "textasciitilde textasciicircum textbackslash textless textgreater textbar textquotedbl allowbreak "
+    "c v u H o O ss ae AE oe OE aa AA l L i j quad qquad noindent LaTeX TeX".split()
+)
+"""Text formatting, accented letters and spaces."""
+
+BLOCK_COMMANDS = frozenset("item paragraph subsection subsubsection footnote notag nonumber".split())
+"""Structure: refused in titles and captions."""
+
+GREEK_COMMANDS = frozenset(
+    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi varpi rho varrho "
+    "sigma varsigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega "
+    "ell infty partial nabla hbar Re Im aleph".split()
+)
+
+MATH_COMMANDS = GREEK_COMMANDS | frozenset(
+    "frac dfrac tfrac sqrt binom sum prod int log ln exp min max arg lim sup inf sin cos tan tanh det dim ker Pr gcd "
+    "hat bar tilde vec dot ddot widehat widetilde overline underline underbrace overbrace stackrel "
+    "mathrm mathbf mathcal mathbb mathit mathsf mathtt operatorname boldsymbol displaystyle textstyle "
+    "left right big Big bigg Bigg bigl bigr Bigl Bigr middle mid "
+    "cdot times pm mp div ast star circ bullet oplus otimes odot setminus "
+    "le leq ge geq neq ne equiv approx sim simeq cong propto ll gg prec succ perp parallel "
+    "to rightarrow leftarrow Rightarrow Leftarrow leftrightarrow Leftrightarrow mapsto longrightarrow implies iff "
+    "in notin ni subset subseteq supset supseteq cup cap emptyset varnothing forall exists neg land lor wedge vee "
+    "cdots vdots ddots prime top bot langle rangle lfloor rfloor lceil rceil lvert rvert lVert rVert vert Vert colon "
+    "tfrac limits nolimits substack".split()
+)
+
+SYMBOL_COMMANDS = frozenset("%&#_${},;:! -/'\"`^~=.|")
+r"""Control symbols such as `\%` and `\,`, and accents. The scanner handles `\\` and `\( \) \[ \]`."""
+
+TEXT_ENVIRONMENTS = frozenset({"itemize", "enumerate", "description", "quote"})
+MATH_ENVIRONMENTS = frozenset(
+    {
+        "equation",
+        "equation*",
+        "align",
+        "align*",
+        "gather",
+        "gather*",
+        "aligned",
+        "split",
+        "cases",
+        "matrix",
+        "pmatrix",
+        "bmatrix",
+        "vmatrix",
+    }
+)
+ALIGNED_ENVIRONMENTS = MATH_ENVIRONMENTS - {"equation", "equation*"}
+r"""Environments that use `&` and `\\` as separators."""
+
 
 BLANK, KEY, CITE = "\x01", "\x00", "\x02"
 """Placeholders in `ScannedText.plain` for a command, a bound value and a citation."""
@@ -139,7 +203,7 @@ class _Scanner:
             self.pending = ["script"]
 
     def _is_aligned(self) -> bool:
-        return any(frame.opener in latex_allowlist.ALIGNED_ENVIRONMENTS for frame in self.stack)
+        return any(frame.opener in ALIGNED_ENVIRONMENTS for frame in self.stack)
 
     # --- groups and formulas ----------------------------------------------------------------------------------------
 
@@ -180,20 +244,16 @@ class _Scanner:
         if match is None:
             return self._read_symbol(at)
         name, self.i = match[1], match.end()
-        self._blank_out(at, self.i, "a" if name in latex_allowlist.GREEK_COMMANDS else BLANK)
+        self._blank_out(at, self.i, "a" if name in GREEK_COMMANDS else BLANK)
         if self.source.startswith("{}", self.i):  # which ends the command and prints nothing
             self._blank_out(self.i, self.i + 2)
-        if name in latex_allowlist.KEYED_COMMANDS:
+        if name in KEYED_COMMANDS:
             return self._read_keyed_command(name, at)
-        if name in latex_allowlist.BLOCK_COMMANDS:
+        if name in BLOCK_COMMANDS:
             self._report_block(at, "\\" + name)
-        elif (
-            name in latex_allowlist.MATH_COMMANDS
-            and not self.stack[-1].math
-            and name not in latex_allowlist.INLINE_COMMANDS
-        ):
+        elif name in MATH_COMMANDS and not self.stack[-1].math and name not in INLINE_COMMANDS:
             self._report(at, "syntax", f"\\{name} is only allowed in a formula: put it in $...$")
-        elif name not in latex_allowlist.MATH_COMMANDS and name not in latex_allowlist.INLINE_COMMANDS:
+        elif name not in MATH_COMMANDS and name not in INLINE_COMMANDS:
             self._report(at, "command", f"\\{name} is not an allowed command: remove it")
         self.pending = (
             ["script"] * 2 if name in _FRACTION_COMMANDS else ["text"] if name in _TEXT_COMMANDS_IN_MATH else []
@@ -216,15 +276,13 @@ class _Scanner:
             self._blank_out(at, self.i)
             if not self._is_aligned():
                 self._report(at, "command", r"'\\' forces a line break: start a new paragraph instead")
-        elif not char.isspace() and char not in latex_allowlist.SYMBOL_COMMANDS:
+        elif not char.isspace() and char not in SYMBOL_COMMANDS:
             self._report(at, "command", f"\\{char} is not an allowed command: remove it")
         elif char not in "%&#_${}":
             self._blank_out(at, self.i)
 
     def _read_keyed_command(self, name: str, at: int) -> None:
-        while name in latex_allowlist.CITE_COMMANDS and (
-            note := re.compile(r"\s*\[([^\[\]{}]*)\]").match(self.source, self.i)
-        ):
+        while name in CITE_COMMANDS and (note := re.compile(r"\s*\[([^\[\]{}]*)\]").match(self.source, self.i)):
             inner = scan(note[1], inline=True)  # its argument is printed, so scan it as text
             self.out.problems += [LatexProblem(note.start(1) + one.at, one.kind, one.fix) for one in inner.problems]
             self.i = note.end()
@@ -232,28 +290,26 @@ class _Scanner:
         if argument is None or not _KEY_PATTERN.fullmatch(argument[1]):
             return self._report(at, "key", f"\\{name} needs a plain key in braces, e.g. \\{name}{{...}}")
         self.i = argument.end()
-        char = (
-            KEY if name in latex_allowlist.VALUE_COMMANDS else CITE if name in latex_allowlist.CITE_COMMANDS else BLANK
-        )
+        char = KEY if name in VALUE_COMMANDS else CITE if name in CITE_COMMANDS else BLANK
         self._blank_out(argument.start(), self.i, char)
         key = " ".join(argument[1].split())
         if name in ("begin", "end"):
             return self._read_environment(name, key, at)
-        if name in latex_allowlist.FLOAT_COMMANDS:
+        if name in FLOAT_COMMANDS:
             self._report_block(at, "\\" + name)
-        if name not in latex_allowlist.CITE_COMMANDS and key != argument[1]:
+        if name not in CITE_COMMANDS and key != argument[1]:
             return self._report(at, "key", f"write \\{name}{{{key}}}, without spaces around the key")
-        for one in key.split(",") if name in latex_allowlist.CITE_COMMANDS else [key]:
+        for one in key.split(",") if name in CITE_COMMANDS else [key]:
             self.out.uses.append(MacroUse(name, one.strip(), at, len(self.stack) - 1))
 
     def _read_environment(self, verb: str, name: str, at: int) -> None:
         self.pending = []
-        if name not in latex_allowlist.TEXT_ENVIRONMENTS | latex_allowlist.MATH_ENVIRONMENTS:
+        if name not in TEXT_ENVIRONMENTS | MATH_ENVIRONMENTS:
             return self._report(at, "command", f"environment {name!r} is not allowed: remove it")
         self._report_block(at, f"environment {name!r}")
         if verb == "end":
             return self._close_group(name, at)
-        self.stack.append(_OpenGroup(name, at, math=name in latex_allowlist.MATH_ENVIRONMENTS))
+        self.stack.append(_OpenGroup(name, at, math=name in MATH_ENVIRONMENTS))
 
     # --- notes ------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from labwright.record.quantity_words import (
+from labwright.record.result_macros import (
     LARGE_NUMBER_WORDS,
     LISTED_NUMBERS,
     NUMBER_WORD_VALUES,

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from labwright.record.estimands import classify_scale
 from labwright.record.result_macros import ClaimKey, ResultMacroUse
 from labwright.record.schema.paper import PaperDraft
-from labwright.review.evidence import latex_allowlist, number_words, numbers
-from labwright.review.evidence.bold_check import check_bold
+from labwright.review.evidence import latex_scanner, number_words, numbers
 from labwright.review.evidence.latex_scanner import BLANK, CITE, KEY, ScannedText, scan
+from labwright.review.evidence.pdf_check import check_bold
 from labwright.review.evidence.violations import Evidence, Kind, Violation
 
 
@@ -66,16 +66,14 @@ def check_caption(name: str, caption: str, evidence: Evidence) -> tuple[Violatio
     return tuple(_check_part(DraftPart(f"caption of {name}", scan(caption, inline=True)), evidence))
 
 
-def collect_used_keys(
-    texts: Iterable[str], commands: frozenset[str] = latex_allowlist.VALUE_COMMANDS
-) -> dict[str, None]:
+def collect_used_keys(texts: Iterable[str], commands: frozenset[str] = latex_scanner.VALUE_COMMANDS) -> dict[str, None]:
     """Return the keys passed to commands in the draft, in order of appearance."""
     pattern = re.compile(r"\\(?:" + "|".join(sorted(commands)) + r")\s*(?:\[[^\[\]]*\]\s*)*\{([^{}]*)\}")
     return dict.fromkeys(
         key.strip()
         for text in texts
         for match in pattern.finditer(text)
-        for key in (match[1].split(",") if commands & latex_allowlist.CITE_COMMANDS else [match[1]])
+        for key in (match[1].split(",") if commands & latex_scanner.CITE_COMMANDS else [match[1]])
     )
 
 
@@ -127,7 +125,7 @@ def _check_keys(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
         "paperfigure": (evidence.figures, "figure"),
         "papertable": (evidence.tables, "table"),
         "ref": (frozenset(labels), "reference"),
-        **dict.fromkeys(latex_allowlist.CITE_COMMANDS, (evidence.cites, "citation")),
+        **dict.fromkeys(latex_scanner.CITE_COMMANDS, (evidence.cites, "citation")),
     }
     for use in piece.scanned.uses:
         if use.command == "rec":
@@ -140,7 +138,7 @@ def _check_keys(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
             yield piece.make_violation(
                 kind, use.at, f"no such key for \\{use.command}; {hint}", excerpt=f"\\{use.command}{{{use.key}}}"
             )
-        if use.command in latex_allowlist.FLOAT_COMMANDS and use.depth:
+        if use.command in latex_scanner.FLOAT_COMMANDS and use.depth:
             yield piece.make_violation(kind, use.at, f"place \\{use.command} in its own paragraph, outside groups")
 
 
@@ -174,7 +172,7 @@ def _check_floats(draft: PaperDraft, pieces: Sequence[DraftPart], evidence: Evid
         (use.command, use.key)
         for piece in pieces
         for use in piece.scanned.uses
-        if use.command in latex_allowlist.FLOAT_COMMANDS
+        if use.command in latex_scanner.FLOAT_COMMANDS
     )
     for (command, key), times in placed.items():
         if times > 1:
@@ -242,3 +240,31 @@ def _summary_objection(key: ClaimKey, shown: frozenset[str], tables: frozenset[s
     if key.key_without_form in shown or key.key not in evidence.results or (key.other and sides <= means):
         return ""
     return "no placed table and no other section shows this value: show it there, or remove it here"
+
+
+# Split the LaTeX of a text into sentences.
+
+_SENTENCE_END = re.compile(
+    r"(?<!\be\.g)(?<!\bi\.e)(?<!\bcf)(?<!\bvs)(?<!\bal)(?<!\bFig)[.!?](?=[\s}'\u2019)]|$)|\n[ \t]*\n", re.IGNORECASE
+)
+_HEADING = re.compile(r"\\(?:sub)*(?:paragraph|section)\s*\{[^{}]*\}")
+_SENTENCE_OPENING = re.compile(r"(?:item\b|(?:sub)*(?:paragraph|section)\b\s*\{?)?[\s}]*")
+
+
+def find_sentence_spans(scanned: ScannedText) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each sentence of the text. A list item starts a sentence."""
+    masked = list(scanned.plain)
+    for match in re.finditer(r"\\item\b|\\(?:sub)*(?:paragraph|section)\b", scanned.source):
+        masked[match.start()] = "." if not match.start() or masked[match.start() - 1] != "." else " "
+    headings = {match.end() - 1 for match in _HEADING.finditer(scanned.source)}
+    for at in headings:
+        masked[at] = "."
+    text = "".join(masked).translate({ord(mark): " " for mark in f"{BLANK}~\\{{}}$"})
+    start = 0
+    for match in [*_SENTENCE_END.finditer(text), None]:
+        end = match.end() if match else len(text)
+        if text[start:end].strip(" .\n\t"):
+            begun = _SENTENCE_OPENING.match(scanned.source, start)
+            stop = start + len(scanned.source[start:end].rstrip())
+            yield begun.end() if begun else start, stop - (stop - 1 in headings)
+        start = end

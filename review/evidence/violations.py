@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from labwright.models.roles.paper_writing import ExploratoryComparison
-from labwright.record.printed_value import PrintedValue
-from labwright.record.result_macros import ResultMacroUse
+from labwright.record.result_macros import PrintedValue, ResultMacroUse
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts
 from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.frozen_model import FrozenModel

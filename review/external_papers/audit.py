@@ -9,24 +9,33 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from labwright.record.schema.paper import AuditFacts
 from labwright.review.external_papers.arithmetic import Contradiction, find_contradictions
-from labwright.review.external_papers.missing_results import find_missing_results
-from labwright.review.external_papers.origins import ORIGIN_TEXTS, Origin, OriginFinder, OriginKind
 from labwright.review.external_papers.passages import extract_claims, extract_passages
 from labwright.review.external_papers.provenance import (
     PaperProvenance,
+    format_provenance,
     read_log,
     read_logs,
     read_scripts,
     reconstruct_provenance,
 )
 from labwright.review.external_papers.result_files import ResultFolder, ResultsError, read_results
-from labwright.review.external_papers.verdicts import CLASSES, NumberVerdict, classify_claims
+from labwright.review.external_papers.verdicts import (
+    CLASSES,
+    ORIGIN_TEXTS,
+    NumberVerdict,
+    Origin,
+    OriginFinder,
+    OriginKind,
+    classify_claims,
+    find_missing_results,
+)
 from labwright.review.judge.paper_reader import read_paper
 
 MAX_CODE_FILES, MAX_CODE_BYTES = 500, 1_000_000
@@ -132,3 +141,50 @@ def _notebook_code(text: str) -> str:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ""
+
+
+# Summarise the audit of an external paper as facts for a judge: programs that ran, origins of numbers, findings.
+
+MAX_FINDINGS, MAX_NUMBERS = 30, 10
+"""Maximum findings, and numbers of one kind, that a judge is shown."""
+
+
+async def collect_audit_facts(
+    path: Path, *, results: Path | None = None, code: Path | None = None, log: Path | None = None
+) -> AuditFacts:
+    """Audit a paper and return facts for a judge; `log` may be outside the results folder.
+
+    Raises `PaperError`, `ResultsError`.
+    """
+    if code is not None and code.is_dir() and next(code.rglob("*.py"), None) is None:
+        code = None
+    report = await audit_paper(path, results=results, code=code, log=log)
+    against = "itself, without result files" if results is None else f"its result files in {results.name}"
+    findings = [
+        *(f"in no result file: {one.claim.number.text} ({one.claim.where})" for one in report.missing_results),
+        *(f"{one.kind}, {one.where}: {one.description}" for one in report.contradictions),
+    ]
+    return AuditFacts(
+        against=against,
+        numbers=report.number_count,
+        findings=tuple(findings[:MAX_FINDINGS]),
+        counts=tuple(report.class_counts.items()) if results is not None else (),
+        more=max(0, len(findings) - MAX_FINDINGS),
+        left_out=tuple(report.left_out[:20]),
+        provenance=tuple(_format_facts(report)),
+        ran=tuple(report.provenance.ran),
+    )
+
+
+def _format_facts(report: ExternalPaperAudit) -> Iterator[str]:
+    """Yield facts on the programs that ran and the origins of numbers, one per line."""
+    yield from format_provenance(report.provenance)
+    for kind, text in ORIGIN_TEXTS.items():
+        own = [
+            f"{one.claim.number.text}{f' ({origin.place})' if origin.place else ''}"
+            for one, origin in zip(report.verdicts, report.origins, strict=True)
+            if origin.kind == kind
+        ]
+        if own:
+            shown = f", such as {', '.join(own[:MAX_NUMBERS])}" if kind in ("typed", "unknown") else ""
+            yield f"numbers of the paper {text}: {len(own)}{shown}"

@@ -14,8 +14,7 @@ from itertools import accumulate
 from typing import Literal
 
 from labwright.review.external_papers.printed_numbers import PrintedNumber, extract_numbers, find_unit_scales
-from labwright.review.judge.paper_reader import Paper
-from labwright.review.judge.sections import PaperSection, split_numbered_text
+from labwright.review.judge.paper_reader import Paper, PaperSection, split_numbered_text
 
 PassageRole = Literal["abstract", "results", "table", "caption"]
 

@@ -7,23 +7,249 @@ every one-digit number, found or not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, permutations
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from labwright.review.external_papers.number_matching import (
-    MAX_MATCH_CHANCE,
-    Operand,
-    compute_match_chance,
-    compute_statistics,
-    find_derivation,
-    find_matches,
-    pool_series,
+from labwright.review.external_papers.arithmetic import (
+    MIN_ESTABLISHED_ROWS,
+    SCORE_LABEL,
+    SETTING_LABEL,
+    follows_as_change,
+    gives_change,
 )
 from labwright.review.external_papers.passages import ClaimedNumber
+from labwright.review.external_papers.printed_numbers import PrintedNumber
+from labwright.review.external_papers.provenance import PaperProvenance
 from labwright.review.external_papers.result_files import ValueSeries, label_words
+
+# Match a printed number to a value that it rounds, or derive it in one step, with the probability of a chance match.
+# A match is weak evidence if many numbers would match. The probability is counted: the share of numbers with as many
+# decimal places, between half and twice the size, that the values would also match; for a round number, only equally
+# round numbers are counted. A one-digit number has nine alternatives, whatever the values. A step is a difference,
+# relative change, ratio or mean of numbers that were found and are close together: in the row or column of a cell, in
+# the paragraph, or in a row or column of any table. The form of the number decides which steps are tried.
+
+MAX_MATCH_CHANCE = 0.1
+"""Probability of a chance match above which a match proves nothing."""
+
+CHANCE_WINDOW = 60
+"""Number of neighbours on either side over which the probability is counted."""
+
+
+Floats = NDArray[np.float64]
+
+
+def find_matches(values: Floats, number: PrintedNumber) -> list[int]:
+    """Return the indices of values that the number rounds, unchanged or as a percentage.
+
+    A printed sign must match; a number without one may state the size of a decrease.
+    """
+    low, high = number.magnitude_range
+    sizes = np.abs(values)
+    near = np.any([(sizes >= low / scale) & (sizes <= high / scale) for scale in list_scales(number)], axis=0)
+    if number.sign:
+        near &= (values == 0) | ((values < 0) == (number.sign == "-"))
+    return np.flatnonzero(near).tolist()
+
+
+def compute_match_chance(values: Floats, number: PrintedNumber) -> float:
+    """Return the probability of a match for a number with as many places and equally round (see the module
+    docstring).
+    """
+    size = round(abs(number.value) / number.step) if number.step else 0
+    zeros = len(str(size)) - len(str(size).rstrip("0")) if size else 0
+    sizes = np.sort(np.abs(values))
+    return max(
+        1 / 9 if number.digits == 1 else 0.0,
+        *(_matching_share(sizes, number, step) for step in {number.step, number.step * 10**zeros}),
+    )
+
+
+def _matching_share(sizes: Floats, number: PrintedNumber, step: float) -> float:
+    size, (least, most) = abs(number.value), number.magnitude_range
+    grid = size + step * np.concatenate([np.arange(-CHANCE_WINDOW, 0), np.arange(1, CHANCE_WINDOW + 1)])
+    grid = grid[(grid >= size / 2) & (grid <= size * 2) & (grid > 0)]
+    if len(grid) < 4:
+        grid = step * np.arange(1, 10)
+    hits = [
+        np.searchsorted(sizes, (grid + (most - size)) / scale, "right")
+        > np.searchsorted(sizes, (grid - (size - least)) / scale, "left")
+        for scale in list_scales(number)
+    ]
+    return float(np.any(hits, axis=0).mean())
+
+
+def list_scales(number: PrintedNumber) -> tuple[float, ...]:
+    """Return the factors that may have been applied before printing: share to percentage and back, and units."""
+    if number.percent:
+        return (1.0, 100.0)
+    if number.factor or number.value == 0:
+        return (1.0,)
+    if number.unit_scales:
+        return (1.0, *number.unit_scales)
+    if abs(number.value) <= 1 and number.digits > 1:
+        return (1.0, 0.01)
+    return (1.0, 100.0) if number.step < 1 and abs(number.value) <= 100 else (1.0,)
+
+
+MAX_LABELS = 5
+"""Maximum labels of a row by which its values are grouped."""
+MAX_OPERANDS = 40
+"""Maximum numbers of one row, column or paragraph that are combined."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A number that was found: as printed, and the value behind it."""
+
+    claim: ClaimedNumber
+    value: float
+
+
+@dataclass(frozen=True)
+class DerivedValue:
+    """A value, its formula, and the probability that some formula matches by chance."""
+
+    value: float
+    formula: str
+    chance: float = 0.0
+
+
+def find_derivation(claim: ClaimedNumber, operands: Sequence[Operand]) -> DerivedValue | None:
+    """Return the step that derives the number, or None.
+
+    Operands close together are tried first, nearest first, then a row or column of any table whose label shares a
+    word with the number's sentence.
+    """
+    others = [one for one in operands if one.claim is not claim]
+    same_passage = [one for one in others if one.claim.passage is claim.passage]
+    if claim.cell is not None:
+        near = [
+            [one for one in same_passage if one.claim.cell and one.claim.cell.row == claim.cell.row],
+            [one for one in same_passage if one.claim.cell and one.claim.cell.column == claim.cell.column],
+        ]
+    else:
+        near = [[one for one in others if one.claim.context == claim.context], same_passage]
+    change = claim.cell is not None and bool(_CHANGE.search(claim.cell.label))
+    for group in near:
+        step = first_match(claim.number, derive_values(claim.number, group, change=change))
+        if step is not None:
+            return step
+    words = label_words(claim.context)
+    lines = [line for label, line in group_by_table_line(others) if len(line) > 1 and words & label_words(label)]
+    return first_match(claim.number, (step for line in lines for step in derive_values(claim.number, line)))
+
+
+_CHANGE = re.compile(
+    r"improve|change|gain|drop|reduction|decrease|increase|degradation|difference|delta|\u0394|\\Delta|gap|score|rel\b",
+    re.I,
+)
+"""Names of columns and rows that hold a change, or a score out of a hundred."""
+
+
+def group_by_table_line(operands: Iterable[Operand]) -> list[tuple[str, list[Operand]]]:
+    """Return the label and the numbers of every row and column of all tables."""
+    lines: dict[tuple[int, str, int], tuple[str, list[Operand]]] = {}
+    for one in operands:
+        if (cell := one.claim.cell) is not None:
+            table = id(one.claim.passage)
+            lines.setdefault((table, "row", cell.row), (cell.row_label, []))[1].append(one)
+            lines.setdefault((table, "column", cell.column), (cell.column_label, []))[1].append(one)
+    return list(lines.values())
+
+
+def first_match(number: PrintedNumber, steps: Iterable[DerivedValue]) -> DerivedValue | None:
+    """Return the first step whose rounded result is the number, with the probability that any step matches by
+    chance; or None.
+    """
+    tried = list(steps)
+    values = np.array([step.value for step in tried], dtype=np.float64)
+    matched = find_matches(values, number)
+    return replace(tried[matched[0]], chance=compute_match_chance(values, number)) if matched else None
+
+
+def derive_values(
+    number: PrintedNumber, operands: Sequence[Operand], *, change: bool = False
+) -> Iterator[DerivedValue]:
+    """Yield the results of one step on neighbouring operands.
+
+    `change` means that a number without a percent sign may be a relative change according to its column.
+    """
+    chosen = operands[:MAX_OPERANDS]
+    for one, other in permutations(chosen, 2):
+        if one.claim.number.percent == other.claim.number.percent:
+            left, right = _number_text(one.claim.number), _number_text(other.claim.number)
+            for a, b in {(one.claim.number.value, other.claim.number.value), (one.value, other.value)}:
+                if not number.factor:
+                    yield DerivedValue(a - b, f"{left} - {right}")
+                if b and (change or number.percent):
+                    yield DerivedValue((a - b) / abs(b), f"({left} - {right}) / {right}")
+                if b and (change or number.percent or number.factor):
+                    yield DerivedValue(a / b, f"{left} / {right}")
+    if number.percent or change:
+        for one in chosen:
+            whole = 100.0 if abs(one.claim.number.value) > 1 else 1.0
+            yield DerivedValue(whole - one.claim.number.value, f"{whole:g} - {_number_text(one.claim.number)}")
+    if len(chosen) > 1 and not number.factor and len({one.claim.number.percent for one in chosen}) == 1:
+        shown = ", ".join(_number_text(one.claim.number) for one in chosen)
+        yield DerivedValue(float(np.mean([one.value for one in chosen])), f"mean of {shown}")
+
+
+def _number_text(number: PrintedNumber) -> str:
+    return f"({number.text})" if number.text[0] in "+-\u2212" else number.text
+
+
+def compute_statistics(series: Iterable[ValueSeries]) -> Iterator[ValueSeries]:
+    """Yield mean, median, deviations and standard error of each series of two or more values, each as a series."""
+    for one in series:
+        if 2 <= len(one.values) <= 20_000 and not one.from_prose and len(set(one.values)) > 1:
+            values = np.array(one.values)
+            for name, value in (
+                ("mean", values.mean()),
+                ("median", np.median(values)),
+                ("standard deviation (n - 1)", values.std(ddof=1)),
+                ("standard deviation (n)", values.std()),
+                ("standard error", values.std(ddof=1) / np.sqrt(len(values))),
+            ):
+                key = f"{name} of {len(one.values)} values of {one.key}"
+                yield ValueSeries(one.file, key, one.words, [float(value)], [""])
+
+
+_SETTING = re.compile(r"[^=]+=[-+\d.eE]+")
+"""Label of a row by the number of a column."""
+
+
+def pool_series(series: Iterable[ValueSeries]) -> Iterator[ValueSeries]:
+    """Yield the values with one key in files whose names differ only in numbers, such as one file a seed, and those of
+    the rows of a file that share one or two of their labels, or all names and up to two settings."""
+    kinds: dict[tuple[str, str], list[ValueSeries]] = defaultdict(list)
+    for one in series:
+        if not one.from_prose:
+            kinds[re.sub(r"\d+", "#", one.file), one.key].append(one)
+            if found := re.search(r"\{([^{}]*)\}", one.key):
+                labels = [each for each in found[1].split("; ")[:MAX_LABELS] if each]
+                settings = tuple(each for each in labels if _SETTING.fullmatch(each))
+                names = tuple(each for each in labels if each not in settings)
+                groups = {each for size in (1, 2) for each in combinations(names, size)}
+                groups |= {(*names, *each) for size in range(3) for each in combinations(settings, size)}
+                for shared in groups - {(), tuple(labels), (*names, *settings)}:
+                    key = f"{one.key[: found.start()]}{{{'; '.join(shared)}}}{one.key[found.end() :]}"
+                    kinds[one.file, key].append(one)
+    for (_, key), some in kinds.items():
+        if len(some) > 1:
+            values = [value for one in some for value in one.values]
+            places = [place for one in some for place in one.places]
+            words = frozenset[str].intersection(*(one.words for one in some))
+            yield ValueSeries(some[0].file, f"{key} over {len(some)} series", words, values, places)
+
 
 VerdictClass = Literal["found", "derivable", "ambiguous", "unsupported"]
 CLASSES: tuple[VerdictClass, ...] = ("found", "derivable", "ambiguous", "unsupported")
@@ -136,3 +362,193 @@ def _settle(
     if claim.number.digits == 1:
         return NumberVerdict(claim, "ambiguous", "one digit", 1 / 9)
     return NumberVerdict(claim, "unsupported")
+
+
+# Find printed results that are in no result file and do not follow from numbers that are. This is a fact about the
+# files, not an accusation. Numbers that need not be in a file are excluded: whole numbers (counts, sizes, pages),
+# settings (by the words around them, or because the code has them), deviations, cited numbers, changes (differences,
+# ratios) between any two numbers of the paper, columns of changes from one row, and what follows from other numbers
+# of the same sentence.
+
+MAX_PAIRED_VALUES = 60
+"""Maximum numbers of a paper between which changes are tried."""
+_SIGNED_RESULT = re.compile(
+    r"\b(?:chang|gain|drop|improv|reduc|increas|decreas|differ|delta|\u0394|gap|ratio|relative|advantage|higher|lower"
+    r"|faster|slower|more|less|fewer|better|points|times|factor|vs\b|versus)",
+    re.I,
+)
+"""Words next to the size of a change, or in the label of a column or row of changes."""
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z(\[])")
+_SPREAD = re.compile(r"(?:\u00b1|\+/?-|\\pm)\W*$|\d\D{0,30}\[(?:[^\[\]]*[,;])?\s*[-\u2212+]?$")
+"""Text before a deviation, or a bound of an interval in brackets after its estimate: many methods compute these."""
+_CITED = re.compile(
+    r"publish|reported (?:by|in)|as reported|taken from|from the literature|quoted|copied from|et al\b|\(\d{4}\)"
+    r"|\[\d+\]|\\cite|prior work|source",
+    re.I,
+)
+
+
+def find_missing_results(
+    verdicts: Sequence[NumberVerdict], settings: Iterable[float] = ()
+) -> tuple[NumberVerdict, ...]:
+    """Return the numbers that are results and in no result file; `settings` are those that the code has."""
+    given = {one.claim.number.text: one.claim.number for one in verdicts if one.kind != "unsupported"}
+    pairs = list(permutations(list(given.values())[:MAX_PAIRED_VALUES], 2))
+    missing = [one for one in verdicts if one.kind == "unsupported" and not any(_absence_reasons(one))]
+    known = list(settings)
+    return tuple(
+        one
+        for one in missing
+        if not (
+            (_is_change_size(one) and any(gives_change(a, b, one.claim.number) for a, b in pairs))
+            or (one.claim.cell is None and _is_among(one.claim.number, known))
+            or _is_among(one.claim.number, _combine_others(one, verdicts))
+            or _is_change_from_row(one, verdicts)
+        )
+    )
+
+
+def _is_among(number: PrintedNumber, values: Sequence[float]) -> bool:
+    """Return whether a value rounds to the number, and not by chance."""
+    sizes = np.array(values, dtype=np.float64)
+    return (
+        bool(values) and bool(find_matches(sizes, number)) and compute_match_chance(sizes, number) <= MAX_MATCH_CHANCE
+    )
+
+
+def _combine_others(one: NumberVerdict, verdicts: Sequence[NumberVerdict]) -> list[float]:
+    """Return what one step gives for two other numbers of the same sentence, and what these leave of 1.
+
+    Unsupported numbers are left out: each of "48.3 instead of 48.9, a difference of 0.6" follows from the others.
+    """
+    claim = one.claim
+    if claim.cell is not None:
+        return []
+    values = [
+        other.claim.number.value
+        for other in verdicts
+        if other.kind != "unsupported" and other.claim.passage is claim.passage and other.claim.context == claim.context
+    ]
+    pairs = list(permutations(dict.fromkeys(values), 2))
+    combined = [value for a, b in pairs for value in (a + b, a - b, a * b, *((a / b, (a - b) / abs(b)) if b else ()))]
+    return combined + [1 - value for value in combined if 0 < value < 1]
+
+
+def _is_change_from_row(one: NumberVerdict, verdicts: Sequence[NumberVerdict]) -> bool:
+    """Return whether the whole column of a cell has the changes of another column from one row, which has none."""
+    cell = one.claim.cell
+    if cell is None:
+        return False
+    columns: dict[int, dict[int, PrintedNumber]] = defaultdict(dict)
+    for other in verdicts:
+        if other.claim.passage is one.claim.passage and other.claim.cell is not None:
+            columns[other.claim.cell.column].setdefault(other.claim.cell.row, other.claim.number)
+    own = columns.pop(cell.column)
+    return any(
+        len(rows := [row for row in own if row in numbers and row != base]) >= MIN_ESTABLISHED_ROWS
+        and all(follows_as_change(numbers[row], numbers[base], own[row]) for row in rows)
+        for numbers in columns.values()
+        for base in numbers
+        if abs(numbers[base].value) > numbers[base].rounding_slack
+        and (base not in own or own[base].value in (0.0, 1.0, 100.0))
+    )
+
+
+def _absence_reasons(one: NumberVerdict) -> Iterator[bool]:
+    """Yield, for each reason why a number may be in no file, whether it applies."""
+    number, cell, (before, after) = one.claim.number, one.claim.cell, _text_around(one)
+    yield "." not in number.text and not number.percent  # a count
+    yield _SPREAD.search(before) is not None
+    if cell is not None:
+        row = " ".join(other.text for other in one.claim.passage.cells if other.row == cell.row)
+        yield _CITED.search(f"{cell.label} {row}") is not None
+        yield SETTING_LABEL.search(cell.label) is not None and SCORE_LABEL.search(cell.label) is None
+        return
+    yield _CITED.search(f"{before}{after}") is not None
+    yield SETTING_LABEL.search(before[-30:]) is not None
+
+
+def _text_around(one: NumberVerdict) -> tuple[str, str]:
+    """Return the text before and after a number, in its cell or its sentence, which may span several lines."""
+    number, context = one.claim.number, one.claim.context
+    if one.claim.cell is not None:
+        before, _, after = context.rpartition(number.text)
+        return before, after
+    text, end = one.claim.passage.text.replace("\n", " "), number.at + len(number.text)
+    stop = _SENTENCE_END.search(text, end)
+    begin = max((match.end() for match in _SENTENCE_END.finditer(text, 0, number.at)), default=0)
+    return text[begin : number.at], text[end : stop.start() if stop else len(text)]
+
+
+def _is_change_size(one: NumberVerdict) -> bool:
+    """Return whether a number is the size of a change, by its form or its context."""
+    number, cell, (before, after) = one.claim.number, one.claim.cell, _text_around(one)
+    if number.factor or "point" in number.text or "pp" in number.text or number.sign == "-":
+        return True
+    if cell is not None:
+        return _SIGNED_RESULT.search(cell.label) is not None
+    return bool(number.sign) or _SIGNED_RESULT.search(f"{before[-80:]} {after[:40]}") is not None
+
+
+# State where a number that was looked up stands: printed to a log, in a file that code writes, or typed in code. A
+# number typed in the code that prints or writes it was not measured by it, as far as the syntax shows; a number that
+# code prints need not be the result of an experiment.
+
+OriginKind = Literal["typed", "printed", "written", "unknown", "none"]
+ORIGIN_TEXTS: Mapping[OriginKind, str] = {
+    "printed": "on log lines that the code prints",
+    "written": "in files that the code names for writing",
+    "typed": "typed in the code that prints or writes them",
+    "unknown": "in files or log lines that no code is seen to write",
+    "none": "not as such in a result file",
+}
+MIN_TYPED_DIGITS = 3
+"""Minimum significant digits of a typed number; shorter ones are everywhere."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The origin of a number; `place` is a line of code, or empty."""
+
+    kind: OriginKind
+    place: str = ""
+
+    def __str__(self) -> str:
+        return self.kind + (f", {self.place}" if self.place else "")
+
+
+@dataclass(frozen=True)
+class OriginFinder:
+    """Finds the origin of numbers in what is known of the programs behind a paper."""
+
+    provenance: PaperProvenance
+
+    @cached_property
+    def typed_numbers(self) -> dict[str, dict[float, int]]:
+        """Return the numbers typed in each script, with their lines."""
+        return {one.path: one.list_typed_numbers() for one in self.provenance.scripts if not one.is_test}
+
+    def find(self, verdict: NumberVerdict) -> Origin:
+        """Return the most direct origin: typed, then printed, then written."""
+        origins = [self._find_at(verdict, one) for one in verdict.locations]
+        order: tuple[OriginKind, ...] = ("typed", "printed", "written", "unknown")
+        return min(origins, key=lambda one: order.index(one.kind), default=Origin("none"))
+
+    def _find_at(self, verdict: NumberVerdict, location: ValueLocation) -> Origin:
+        line = re.search(r"line (\d+)", location.line)
+        strings = self.provenance.printed_by.get((location.file, int(line[1])), ()) if line else ()
+        writers = self.provenance.writers.get(location.file, ())
+        for path in dict.fromkeys((*(one.file for one in strings), *writers)):
+            if (typed := self._find_typed(verdict, path)) is not None:
+                return Origin("typed", f"{path}:{typed}")
+        if strings:
+            return Origin("printed", strings[0].place)
+        return Origin("written", writers[0]) if writers else Origin("unknown")
+
+    def _find_typed(self, verdict: NumberVerdict, path: str) -> int | None:
+        """Return the line on which a script has the number as a literal."""
+        if verdict.claim.number.digits < MIN_TYPED_DIGITS:
+            return None
+        lines = list(self.typed_numbers.get(path, {}).items())
+        found = find_matches(np.array([value for value, _ in lines]), verdict.claim.number) if lines else []
+        return lines[found[0]][1] if found else None

@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from labwright.record.schema.figures import Figure
+from labwright.record.schema.paper import Figure
 from labwright.review.figures.axes import check_axes, check_page_texts
-from labwright.review.figures.findings import SEVERITIES, FigureContext, Kind, LintFinding, list_refusals, list_remarks
-from labwright.review.figures.image_checks import (
+from labwright.review.figures.findings import (
+    SEVERITIES,
+    FigureContext,
     FigureImage,
+    Kind,
+    LintFinding,
     check_image,
     is_same_data,
     is_same_picture,
+    list_refusals,
+    list_remarks,
     read_figure_image,
 )
 

@@ -6,12 +6,12 @@ judgements can be trusted.
 """
 
 from labwright.review.judge.attachments import (
+    build_code_exhibit,
     collect_record_facts,
     read_file_exhibit,
     read_results_exhibit,
     render_pages,
 )
-from labwright.review.judge.code_excerpt import build_code_exhibit
 from labwright.review.judge.guards import GuardedPaper, guard_paper
 from labwright.review.judge.injection_screening import screen_case
 from labwright.review.judge.judge import (

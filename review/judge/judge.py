@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import ImagesRefused, ModelError
-from labwright.models.model_address import find_family, is_same_family
 from labwright.models.prompt_renderer import render
 from labwright.models.roles.judge import JUDGE, JudgeAnswer, JudgeInputs, RecordFacts, Rubric
+from labwright.models.settings import find_family, is_same_family
 from labwright.record.schema.paper import (
     AuditFacts,
     CheckResult,
@@ -32,10 +32,8 @@ from labwright.record.schema.paper import (
 )
 from labwright.review.judge.attachments import GuardedExhibit, PagePictures, describe_exhibits
 from labwright.review.judge.guards import GuardedPaper
-from labwright.review.judge.paper_reader import Paper
-from labwright.review.judge.quotes import quote_is_in
+from labwright.review.judge.paper_reader import Paper, PaperExcerpt, make_excerpt, quote_is_in
 from labwright.review.judge.rubric import hash_rubric
-from labwright.review.judge.sections import PaperExcerpt, make_excerpt
 
 MAX_PAPER_CHARACTERS = 100_000
 """Characters of a paper shown to a judge, about 25,000 tokens: this is thirty pages, or the main text of a longer

@@ -18,14 +18,202 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 
+from labwright.models.prompt_filters import cut_line, cut_middle, format_mark
+from labwright.pdf.layout import format_pages, split_sections
 from labwright.pdf.reader import PdfError, PdfPage, read_pdf
 from labwright.record import result_macros
 from labwright.record.errors import UsageError
-from labwright.review.judge.sections import PaperSection, find_group_end, split_markdown_sections, split_pdf_sections
+
+# Split a paper into sections and fit as much as possible into a size limit; every cut is reported.
+
+MIN_SECTION_CHARACTERS = 800
+"""Minimum number of characters of a section that is cut; below it, the section is omitted entirely."""
+
+_BACK_MATTER_TITLE = re.compile(
+    r"^(?:references\b|bibliography\b|appendi|acknowledge?ments?\b|supplement)", re.IGNORECASE
+)
+_LETTERED_HEADING = re.compile(r"^[A-Z]\.?[ \t]")
+"""Headings that follow numbered ones, i.e. those of an appendix, even in a paper without references."""
+_NUMBERED_HEADING = re.compile(r"^(\d{1,2}|[A-Z])\.?[ \t]+([^\W\d_][^\n]{1,80})$")
+_NAMED_HEADING = re.compile(
+    r"^(abstract|references|bibliography|acknowledge?ments?|appendix|appendices|supplementary materials?)[ \t:.]*$",
+    re.IGNORECASE,
+)
+_ABSTRACT_OPENING = re.compile(r"^abstract\b[ \t:.—–-]*", re.IGNORECASE)
+_MARKDOWN_HEADING = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t#]*$")
+_SETEXT_UNDERLINE = re.compile(r"^(=+|-{3,})[ \t]*$")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class PaperSection:
+    """A section. `back` marks references and appendices, which are cut first."""
+
+    title: str
+    text: str
+    is_back_matter: bool = False
+
+
+@dataclass(frozen=True)
+class PaperExcerpt:
+    """The part of a paper that is shown, with marks at cuts, and a description of what was omitted."""
+
+    text: str
+    left_out: tuple[str, ...] = ()
+
+
+# --- cutting --------------------------------------------------------------------------------------------------------
+
+
+def split_pdf_sections(pages: Sequence[PdfPage]) -> tuple[PaperSection, ...]:
+    """Split a PDF at its headings, found by layout; otherwise at numbered lines, otherwise by page."""
+    sections, back = list[PaperSection](), False
+    for one in split_sections(pages):
+        back = back or one.is_appendix or bool(one.level and _BACK_MATTER_TITLE.match(one.title))
+        sections.append(PaperSection(one.title, one.text, back))
+    return tuple(sections) or split_numbered_text(format_pages(pages))
+
+
+def split_numbered_text(text: str) -> tuple[PaperSection, ...]:
+    """Split text at its numbered headings, or by page if none are recognised."""
+    found = list(_collect_sections(_mark_numbered_headings(text), back_matter_heading=_LETTERED_HEADING))
+    if sum(bool(section.title) for section in found) >= 2:
+        return tuple(found)
+    pages = [page for page in text.split("\f") if page.strip()]
+    return tuple(PaperSection(f"Page {n}", page.strip()) for n, page in enumerate(pages, 1))
+
+
+def _mark_numbered_headings(text: str) -> Iterator[tuple[str | None, str]]:
+    """Yield each line with its heading, if it is one.
+
+    Heading numbers must be consecutive from 1, then from A.
+    """
+    expected, letter = 1, "A"
+    for line in text.replace("\f", "\n").split("\n"):
+        match = _NUMBERED_HEADING.match(line.strip())
+        number = match[1] if match and match[2][0].isupper() and match[2][-1] not in ".,;" else ""
+        if number == str(expected):
+            expected += 1
+            yield line.strip(), ""
+        elif expected > 1 and number == letter:
+            letter = chr(ord(letter) + 1)
+            yield line.strip(), ""
+        elif _NAMED_HEADING.match(line.strip()):
+            yield line.strip(), ""
+        elif expected == 1 and (abstract := _ABSTRACT_OPENING.match(line)):
+            yield "Abstract", line[abstract.end() :]
+        else:
+            yield None, line
+
+
+def split_markdown_sections(text: str) -> tuple[PaperSection, ...]:
+    """Split Markdown at its headings; code blocks are skipped."""
+    return tuple(_collect_sections(_mark_markdown_headings(text)))
+
+
+def _mark_markdown_headings(text: str) -> Iterator[tuple[str | None, str]]:
+    fenced, lines = False, text.split("\n")
+    for at, line in enumerate(lines):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        following = lines[at + 1] if at + 1 < len(lines) else ""
+        if not fenced and (match := _MARKDOWN_HEADING.match(line)):
+            yield match[2], ""
+        elif not fenced and line.strip() and _SETEXT_UNDERLINE.match(following) and not _SETEXT_UNDERLINE.match(line):
+            yield line.strip(), ""
+        elif not (not fenced and _SETEXT_UNDERLINE.match(line)):
+            yield None, line
+
+
+def _collect_sections(
+    lines: Iterable[tuple[str | None, str]], back_matter_heading: re.Pattern[str] = _BACK_MATTER_TITLE
+) -> Iterator[PaperSection]:
+    """Yield sections from lines; after a heading of the back matter, all further sections belong to it."""
+    title, kept, back = "", list[str](), False
+    for heading, line in (*lines, ("", "")):
+        if heading is None:
+            kept.append(line)
+            continue
+        text = "\n".join(kept).strip()
+        if title or text:
+            yield PaperSection(title, text, back)
+        title, kept, back = (
+            heading,
+            [line],
+            back or bool(_BACK_MATTER_TITLE.match(heading) or back_matter_heading.match(heading)),
+        )
+
+
+def find_group_end(text: str, begin: int) -> int | None:
+    """Return the position after the LaTeX brace that closes the one before `begin`; None if there is none."""
+    depth = 1
+    for match in _BRACE.finditer(text, begin):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if depth == 0:
+            return match.end()
+    return None
+
+
+# --- fitting --------------------------------------------------------------------------------------------------------
+
+
+def make_excerpt(sections: Sequence[PaperSection], limit: int) -> PaperExcerpt:
+    """Return about `limit` characters: short sections in full, long ones cut in the middle, back matter last."""
+    allowed = allot_characters(sections, limit)
+    text, left_out = "\n\n".join(_format_shown(sections, allowed)), tuple(_list_left_out(sections, allowed))
+    most = limit * 11 // 10  # leave room for titles and marks
+    if len(text) > most:  # thousands of headings with little text
+        left_out = (*left_out, f"{len(text) - most} characters in the middle of the rest")
+    return PaperExcerpt(cut_middle(text, most, min_saved_share=0), left_out)
+
+
+def allot_characters(sections: Sequence[PaperSection], limit: int) -> list[int]:
+    """Return how many characters of each section are shown."""
+    given = allot_budget([len(section.text) for section in sections if not section.is_back_matter], limit)
+    rest = allot_budget([len(section.text) for section in sections if section.is_back_matter], limit - sum(given))
+    either = (iter(given), iter(rest))
+    return [next(either[section.is_back_matter]) for section in sections]
+
+
+def allot_budget(lengths: Sequence[int], budget: int) -> list[int]:
+    """Return the number of characters for each section, at most `budget` in total, with one cap for all long
+    sections.
+    """
+    places = max(0, budget) // MIN_SECTION_CHARACTERS
+    served = list(lengths[:places]) if sum(lengths) > budget else list(lengths)
+    shares = [0] * len(lengths)
+    left = max(0, budget)
+    for done, at in enumerate(sorted(range(len(served)), key=lambda at: served[at])):
+        shares[at] = min(served[at], left // (len(served) - done))
+        left -= shares[at]
+    return shares
+
+
+def _format_shown(sections: Sequence[PaperSection], allowed: Sequence[int]) -> Iterator[str]:
+    """Yield the sections, cut as allotted; a run of omitted sections becomes one mark."""
+    for skip, run in groupby(zip(sections, allowed, strict=True), key=lambda one: bool(one[0].text and not one[1])):
+        if skip:
+            lengths = [len(section.text) for section, _ in run]
+            yield format_mark(f"{len(lengths)} sections of {sum(lengths)} characters left out here")
+            continue
+        for section, share in run:
+            title = f"## {cut_line(section.title, 160)}\n\n" if section.title else ""
+            yield title + cut_middle(section.text, share, min_saved_share=0)
+
+
+def _list_left_out(sections: Sequence[PaperSection], allowed: Sequence[int], most: int = 40) -> Iterator[str]:
+    cut = [(section, share) for section, share in zip(sections, allowed, strict=True) if share < len(section.text)]
+    for section, share in cut[:most]:
+        what = f"{len(section.text) - share} of {len(section.text)} characters" if share else "all of it"
+        yield f"{cut_line(section.title, 100) or 'before the first heading'}: {what}"
+    if len(cut) > most:
+        yield f"and {len(cut) - most} more sections, in part or whole"
 
 
 class JudgeError(UsageError):
@@ -210,3 +398,54 @@ def _read_argument(text: str, begin: int) -> str:
     """Return the text up to the brace that closes the one before `begin`."""
     end = find_group_end(text, begin)
     return text[begin : begin + 200] if end is None else text[begin : end - 1]
+
+
+# Check whether a quoted passage is in the paper. Differences from copying are tolerated: white space, line ends,
+# hyphenation, ligatures, kinds of quotes and dashes, case, LaTeX commands, omissions marked by dots. Words, digits,
+# decimal points and signs must match. Limits: whether the passage supports the score, or is quoted out of context, is
+# not checked.
+
+MIN_PIECE_CHARACTERS = 10
+"""Minimum letters and digits in each piece of a quote: 'the model' is in every paper."""
+
+_GAP = re.compile(r"\[\s*(?:\.\s*){3}\]|\[\s*…\s*\]|(?:\.\s*){3,}|…")
+_SILENT_COMMAND = re.compile(r"\\(?:cite\w*|ref|eqref|autoref|cref|label)\*?\s*(?:\[[^\[\]]*\]\s*)*\{[^{}]*\}")
+_COMMAND = re.compile(r"\\[A-Za-z]+\*?\s*|\\(.)")
+_DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−\u00ad"), "-")
+_MINUS = re.compile(r"(?<![\w-])-(?=\d|\.\d)")
+_POINT = re.compile(r"(?<=\d)([.,])(?=\d)")
+_NUMBER_END = re.compile(r"(?<=\d)[^\w·~]+(?=[\d~])")
+_NUMBER = "0123456789·~"
+
+
+def quote_is_in(quote: str, paper: str) -> bool:
+    """Return whether every piece of the quote is in the paper's text, in order."""
+    pieces = [squeeze(piece) for piece in _GAP.split(_SILENT_COMMAND.sub(" ", quote))]
+    pieces = [piece for piece in pieces if piece]
+    if not pieces or any(sum(map(str.isalnum, piece)) < MIN_PIECE_CHARACTERS for piece in pieces):
+        return False
+    return any(_are_in_order(pieces, squeeze(text)) for text in (paper, _SILENT_COMMAND.sub(" ", paper)))
+
+
+def _are_in_order(pieces: list[str], text: str) -> bool:
+    """Return whether the pieces follow one another; a number at the edge of a piece must be a whole number in the
+    text.
+    """
+    at = 0
+    for piece in pieces:
+        before = rf"(?<![{_NUMBER}])" if piece[0].isdigit() else ""
+        after = rf"(?![{_NUMBER}])" if piece[-1].isdigit() else ""
+        match = re.compile(before + re.escape(piece) + after).search(text, at)
+        if match is None:
+            return False
+        at = match.end()
+    return True
+
+
+def squeeze(text: str) -> str:
+    """Return the letters and digits of a string; signs, points and ends of numbers become `~`, `·` and `|`."""
+    text = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
+    text = text.replace("$", "").replace("\\ensuremath{-}", "-")
+    text = _COMMAND.sub(lambda match: match[1] or " ", text)
+    text = _POINT.sub("·", _MINUS.sub("~", text.replace("{", "").replace("}", "")))
+    return "".join(char for char in _NUMBER_END.sub("|", text) if char.isalnum() or char in "~·|")

@@ -25,22 +25,26 @@ from labwright.record.untrusted_files import BadFile
 from labwright.sandbox import monitor
 from labwright.sandbox.cell_runner import CellHost, CellRunner
 from labwright.sandbox.cell_scheduler import RunningCell
-from labwright.sandbox.cluster.actor import MachineActor, RemoteWork, SentFolder, WorkEnded, receive_folder, send_folder
-from labwright.sandbox.cluster.machines import (
+from labwright.sandbox.cluster.actor import (
+    MachineActor,
     MachineFacts,
+    RemoteWork,
+    SentFolder,
+    WorkEnded,
     compute_max_cell_capacity,
     format_error,
     import_ray,
     is_head_reachable,
     list_machines,
     pin_to_node,
+    receive_folder,
+    send_folder,
 )
 from labwright.sandbox.content_store import read_file_time
-from labwright.sandbox.errors import ClusterDown, ExecutorError, WorkerLost
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.gpus import GpuLeases, describe_devices
 from labwright.sandbox.isolation.processes import compute_limits
-from labwright.sandbox.job import CellProgress, CellStarted, Job
+from labwright.sandbox.job import CellProgress, CellStarted, ClusterDown, ExecutorError, Job, WorkerLost
 from labwright.sandbox.output import Transcript
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.results import KernelExecution

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.sandbox.data.spec import DataSpec
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 
 _END_BYTES = 2**20
 """Bytes at the start and end of each file used for the fingerprint of a folder passed as a path."""

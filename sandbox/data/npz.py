@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from labwright.record.untrusted_files import raise_read_errors_as
 from labwright.sandbox.data import Examples
 from labwright.sandbox.data.frames import SPLIT_ALIASES, LoadedTable, import_pyarrow, list_files
+from labwright.sandbox.data.preparation import iterate_slices
 from labwright.sandbox.data.spec import DataSpec
 from labwright.sandbox.data.tables import MAX_CLASSES, add_roles
-from labwright.sandbox.data.views import iterate_slices
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 
 Array = NDArray[Any]
 Arrays = dict[str, Any]

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 
 HUB_PREFIX = "hf:"
 LIST_FIELDS = ("drop", "categorical", "literal", "meta", "meta_shown")

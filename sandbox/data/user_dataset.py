@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.sandbox.data import Examples, frames, images, npz, tables
+from labwright.sandbox.data import Examples, frames, npz, tables
 from labwright.sandbox.data.frames import compute_fingerprint, list_files
-from labwright.sandbox.data.preparation import prepare_dataset
+from labwright.sandbox.data.preparation import iterate_slices, prepare_dataset, to_bytes
 from labwright.sandbox.data.spec import HUB_PREFIX, LIST_FIELDS, DataSpec
-from labwright.sandbox.data.views import iterate_slices, to_bytes
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ def _read_examples(spec: DataSpec, limit: int) -> Examples:
             "enclosing folders named train, validation and test are splits"
         )
     if kind == "images":
-        return replace(images.examples_from_folder(images.list_images(path), path), dev_from=spec.dev_from)
+        return replace(tables.examples_from_folder(tables.list_images(path), path), dev_from=spec.dev_from)
     return _folder_examples(path)
 
 
@@ -171,7 +170,7 @@ def _detect_kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved",
             return "saved"
         if any(path.glob("*.npy")):
             return "npz"
-        return "images" if images.list_images(path) else "folder"
+        return "images" if tables.list_images(path) else "folder"
     if suffix in (*frames.CSV_SUFFIXES, *frames.PARQUET_SUFFIXES):
         return "table"
     if suffix == ".npz":

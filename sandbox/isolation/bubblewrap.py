@@ -38,10 +38,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from labwright.sandbox.errors import IsolationError
 from labwright.sandbox.gpus import GpuDevice
 from labwright.sandbox.isolation.interpreter import TOO_WIDE_FOLDERS, build_thread_variables, inspect_interpreter
 from labwright.sandbox.isolation.processes import BWRAP_PROGRAM, ScratchFolder, format_rlimits
+from labwright.sandbox.job import IsolationError
 from labwright.sandbox.settings import SandboxSettings
 
 WALLS_SCRIPT = Path(__file__).resolve().parents[1] / "kernel_side" / "lab" / "_walls.py"

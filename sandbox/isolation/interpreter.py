@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import fmean
 
 from labwright.record.machine import ComputeRate
-from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.gpus import GpuDevice
+from labwright.sandbox.job import ExecutorError
 from labwright.sandbox.settings import SandboxSettings
 
 TOO_WIDE_FOLDERS = "/etc /var /tmp /run /proc /sys /dev /bin /lib /lib64 /opt /mnt /srv".split()

@@ -47,7 +47,7 @@ import psutil
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.nodes import Failure
 from labwright.record.untrusted_files import BadFile, count_bytes, make_harmless, remove_tree
-from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.job import ExecutorError
 from labwright.sandbox.settings import SandboxSettings
 
 BWRAP_PROGRAM = "bwrap"

@@ -1,7 +1,7 @@
 """Measure cells of a repository: each is one run of its command in a checkout of its arm's tree.
 
 Guarantees: only the metric, the output and curves are kept from a checkout; a test metric is read by the host and
-sealed, and output that reveals it is redacted (`sandbox.repository.output_redaction`). Limits: a value computed by the
+sealed, and output that reveals it is redacted (`sandbox.repository.command`). Limits: a value computed by the
 repository's own code may be wrong, so it is graded `logged`; predictions are scored by the host
 (`sandbox.repository.predictions`).
 """
@@ -19,16 +19,9 @@ from typing import Annotated
 
 from pydantic import AllowInfNan, Strict, TypeAdapter
 
-from labwright.record.repository_source import (
-    OUTPUT_FOLDER,
-    ScriptResults,
-    build_command_line,
-    parse_arm_code,
-    parse_program,
-)
-from labwright.record.schema.cell import Cell, format_place_name
 from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, Measurement
-from labwright.record.schema.nodes import Failure
+from labwright.record.schema.nodes import Cell, Failure, format_place_name
+from labwright.record.source_tree import OUTPUT_FOLDER, ScriptResults, build_command_line, parse_arm_code, parse_program
 from labwright.record.untrusted_files import (
     BadFile,
     list_names,
@@ -41,11 +34,9 @@ from labwright.record.untrusted_files import (
 from labwright.sandbox.cell_runner import CellRunner
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
 from labwright.sandbox.content_store import wait_for_next_time
-from labwright.sandbox.errors import RepositoryError, SubmissionRefused
-from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS, CellResult, Job
-from labwright.sandbox.limited_process import call_limited
+from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS, CellResult, Job, RepositoryError, SubmissionRefused
 from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
-from labwright.sandbox.repository.command import CommandJob, CommandOutcome
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome, OutputRedactor
 from labwright.sandbox.repository.curves import read_command_curves
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
@@ -56,11 +47,10 @@ from labwright.sandbox.repository.metric import (
     prepare_checkout,
     read_metric,
 )
-from labwright.sandbox.repository.output_redaction import OutputRedactor
 from labwright.sandbox.repository.predictions import submit_predictions
 from labwright.sandbox.repository.trace import HOOK_FOLDER, TRACE_FOLDER, add_hook, build_trace_variables, copy_trace
 from labwright.sandbox.results import AttemptMeasurements, measure_attempt
-from labwright.sandbox.scoring import score_submissions
+from labwright.sandbox.scoring import call_limited, score_submissions
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
 MAX_RESULT_BYTES = 5_000_000

@@ -18,11 +18,11 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, MAX_STEPS, Measurement, Split
+from labwright.record.schema.nodes import Cell
 from labwright.record.untrusted_files import BadFile, raise_read_errors_as
+from labwright.sandbox.repository.command import WITHHELD_LINE, OutputRedactor
 from labwright.sandbox.repository.metric import TABLE_SUFFIXES, list_oldest_first, read_rows
-from labwright.sandbox.repository.output_redaction import WITHHELD_LINE, OutputRedactor
 
 MAX_CURVES, MAX_POINTS = 16, 250
 """Maximum number of curves per cell (the first ones) and of points per curve (evenly spaced steps and the last)."""

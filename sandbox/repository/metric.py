@@ -41,8 +41,8 @@ from labwright.record.untrusted_files import (
     read_status,
     remove_path,
 )
-from labwright.sandbox.errors import RepositoryError, SubmissionRefused
-from labwright.sandbox.limited_process import call_limited
+from labwright.sandbox.job import RepositoryError, SubmissionRefused
+from labwright.sandbox.scoring import call_limited
 
 MAX_METRIC_BYTES = 64 * 2**20
 """Maximum size of a file with a metric or curves."""

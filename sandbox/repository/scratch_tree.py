@@ -1,7 +1,7 @@
 """A scratch checkout of a tree, and the tools by which an author (a model with tools) reads, changes and runs it.
 
 The tools are the same for a model of a provider (`ScratchTree.call`) and for a command-line agent
-(`models.tool_server`). The change is a git tree: files that the author edits or writes, and text files of
+(`models.agent_programs`). The change is a git tree: files that the author edits or writes, and text files of
 the tree that a command changes or deletes. Files that a command creates stay in the checkout for later commands until
 it is closed or restored, but they are no part of the tree.
 
@@ -47,8 +47,7 @@ from labwright.record.untrusted_files import (
     remove_path,
     remove_tree,
 )
-from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.limited_process import LimitedProcess
+from labwright.sandbox.job import ExecutorError
 from labwright.sandbox.output import cut_middle
 from labwright.sandbox.repository.command import CommandEnvironment, CommandJob, CommandOutcome
 from labwright.sandbox.repository.git_mirror import (
@@ -59,6 +58,7 @@ from labwright.sandbox.repository.git_mirror import (
     apply_edit,
     decode_text,
 )
+from labwright.sandbox.scoring import LimitedProcess
 
 MAX_RESULT_CHARS = 16_000
 """Maximum length of the text of a result; the middle of longer text is left out, and its length is given. `read` and

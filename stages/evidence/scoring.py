@@ -19,8 +19,7 @@ from labwright.record.events.search_events import SealedTestResampled
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import find_reference_nodes
 from labwright.record.schema.nodes import Node
-from labwright.stages.evidence.looks import score_node
-from labwright.stages.evidence.resampling import resample_differences
+from labwright.stages.evidence.resampling import resample_differences, score_node
 from labwright.stages.evidence.sanity_probes import probe_winners
 from labwright.stages.measuring import TooLate
 from labwright.stages.nodes.node_cells import has_nondeterminism

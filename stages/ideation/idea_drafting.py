@@ -25,6 +25,7 @@ from labwright.models.roles.ideation import (
     IdeaReflection,
     IdeaText,
 )
+from labwright.record.claims.open_questions import hash_idea
 from labwright.record.event_log import Recorder
 from labwright.record.events.paper_events import IdeaProposed, LiteratureSearched
 from labwright.record.ideation import (
@@ -38,8 +39,7 @@ from labwright.record.ideation import (
 )
 from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.idea import Idea
-from labwright.record.study_memory import hash_idea
-from labwright.review.judge.quotes import quote_is_in
+from labwright.review.judge.paper_reader import quote_is_in
 from labwright.stages.ideation import idea_checks
 
 MAX_DRAFTS = 2

@@ -24,15 +24,11 @@ from labwright.record.line_store import RecordError
 from labwright.record.python_syntax import collect_reads, collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import list_reference_cells
-from labwright.record.repository_source import CODE_FILE
-from labwright.record.result_folders import list_result_folders
-from labwright.record.run_folder import RunFolder, hash_texts, read_source, seal_folder
-from labwright.record.schema.cell import Cell, CellOutcomeLine
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds
+from labwright.record.run_folder import RunFolder, hash_texts, list_result_folders, read_source, seal_folder
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds, Trial
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import PLANNING_STAGES, CellRun, Node, format_node_id
-from labwright.record.schema.tuning import Trial
-from labwright.record.source_tree import ENTRY_FILE, select_visible_files
+from labwright.record.schema.nodes import PLANNING_STAGES, Cell, CellOutcomeLine, CellRun, Node, format_node_id
+from labwright.record.source_tree import CODE_FILE, ENTRY_FILE, select_visible_files
 from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
 from labwright.record.untrusted_files import remove_tree

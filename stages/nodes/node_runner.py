@@ -9,8 +9,11 @@ Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, bugg
 from __future__ import annotations
 
 from asyncio import to_thread
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -21,11 +24,13 @@ from labwright.models.roles.figures import PLOT, PlotInputs
 from labwright.models.roles.node_assessment import FEEDBACK
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodeProposed, NodeSuspected
 from labwright.record.reference_baselines import OFF_THE_SHELF_ARM
-from labwright.record.run_folder import create_draft_folder, partial_path, seal_folder, seal_source
-from labwright.record.schema.cell import Cell
+from labwright.record.run_folder import create_draft_folder, list_result_folders, partial_path, seal_folder, seal_source
+from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import (
+    SEARCH_KINDS,
     Attempt,
+    Cell,
     Failure,
     HonestyFinding,
     Node,
@@ -37,18 +42,32 @@ from labwright.record.schema.nodes import (
 )
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, read_constants
 from labwright.record.untrusted_files import remove_tree
-from labwright.review.honesty.run_facts import find_equal_arms
-from labwright.review.honesty.withheld_labels import find_impossible_scores, list_withheld_metrics
-from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.job import ArtifactFile, CellTask, Job, JobOutcome, combine_needs
+from labwright.review.honesty.code_reading import find_equal_arms
+from labwright.review.honesty.label_probe import find_impossible_scores, list_withheld_metrics
+from labwright.sandbox.job import (
+    ArtifactFile,
+    CellTask,
+    ExecutionProgress,
+    Job,
+    JobOutcome,
+    SubmissionRefused,
+    combine_needs,
+)
+from labwright.sandbox.monitor import MAX_POINTS
 from labwright.sandbox.scoring import read_final_predictions
 from labwright.sandbox.workspace import CELLS_FOLDER, remove_rescued, rescue_checkpoints
+from labwright.search.pruning import (
+    MIN_PEERS,
+    CurveSample,
+    collect_peer_values,
+    explain_hopeless,
+    explain_silence,
+    is_loss,
+)
 from labwright.search.replication import find_concluding_replicates
-from labwright.search.run_control import NodeKilled
-from labwright.search.scheduler import ReleaseSlot
+from labwright.search.scheduler import NodeKilled, ReleaseSlot
 from labwright.search.stage_snapshot import StageSnapshot
-from labwright.stages.measuring import TooLate, keep_in_place, measure_job
-from labwright.stages.nodes.early_stopping import build_watch
+from labwright.stages.measuring import ProgressWatch, TooLate, keep_in_place, measure_job
 from labwright.stages.nodes.node_cells import (
     NodeCells,
     list_node_artifacts,
@@ -56,8 +75,7 @@ from labwright.stages.nodes.node_cells import (
     read_recorded_source,
     with_llm_access,
 )
-from labwright.stages.nodes.node_plots import draw_plots
-from labwright.stages.nodes.plot_inputs import PlotArrays, list_array_folders
+from labwright.stages.nodes.node_plots import PlotArrays, draw_plots, list_array_folders
 from labwright.stages.nodes.program_author import let_author_write, wants_author
 from labwright.stages.nodes.repository_program import build_repository_program, read_plot_script
 from labwright.stages.prompt_inputs import (
@@ -78,6 +96,65 @@ from labwright.stages.run_context import (
     record_spent_budget,
     record_time_limit,
 )
+
+# Decide whether to prune a node while its code runs.
+
+
+def build_watch(context: RunContext, decided: DecisionMade) -> ProgressWatch | None:
+    """Build the watch that stops the code of a decision's node once it is hopeless; None if it may not be stopped.
+
+    Its peers are the good nodes of the stage with the same item of the main experiments, if there are enough of them.
+    Ablations have no peers: a worse result without a component is a finding, not a failure.
+
+    Replicates are never pruned, because results without the bad seeds would be biased. In `ticket` order time decides
+    nothing: silence is ignored, and code that finished is treated like code that was stopped in time. In `arrival`
+    order finished code is kept, because pruning it would save nothing.
+    """
+    action = decided.action
+    if not context.search.prune or not isinstance(action, ExpandTree) or action.kind not in SEARCH_KINDS:
+        return None
+    timed, quiet = context.search.order == "arrival", context.quiet_seconds
+    view = build_decision_view(context, decided)
+
+    def item(decision: int) -> str:
+        other = context.state.decisions[decision].action
+        return other.item if isinstance(other, ExpandTree) else ""
+
+    peers = [node for node in view.good_nodes if view.stage != "ablation" and item(node.decision) == action.item]
+    if len(peers) < MIN_PEERS:
+        peers = []
+    if not timed and not peers:
+        return None
+    logs = [
+        [one.path / "measurements.jsonl" for one in list_result_folders(context.state, context.folder, peer)]
+        for peer in peers
+    ]
+    curves = cache(lambda: collect_peer_values([_read_losses(paths) for paths in logs]))
+
+    def watch(progress: ExecutionProgress) -> str | None:
+        if timed and progress.ended:
+            return None
+        reason = explain_hopeless(progress.points, curves())
+        return reason or (explain_silence(progress.quiet_seconds, quiet) if quiet is not None else None)
+
+    return watch
+
+
+def _read_losses(logs: Iterable[Path]) -> list[CurveSample]:
+    """Return the losses by step that the code of a node logged, from its sealed files; missing files have none."""
+    measurements = (
+        Measurement.model_validate_json(line)
+        for path in logs
+        if path.is_file()
+        for line in path.read_text(encoding="utf-8").splitlines()
+    )
+    points = (
+        ((one.dataset, one.condition, one.name, one.split), one.step, one.value)
+        for one in measurements
+        if one.step is not None and one.grade == "logged"
+    )
+    return list(islice((point for point in points if is_loss(point[0])), MAX_POINTS))
+
 
 RERUN_KINDS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
 """Kinds of nodes that run their parent's program with another seed or other settings."""

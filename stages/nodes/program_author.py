@@ -25,9 +25,8 @@ from labwright.models.roles.experiment_code import (
 )
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.python_syntax import collect_reads
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import Node, format_node_id
+from labwright.record.schema.nodes import Cell, Node, format_node_id
 from labwright.record.source_tree import ENTRY_FILE, SourceTreeError, check_source
 from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.job import ArtifactFile, Job

@@ -13,23 +13,27 @@ from typing import Any
 
 from labwright.record.ablation_results import AblationOrigin, collect_ablation_results
 from labwright.record.cell_status import CellStatus, compute_all_cells, compute_cell_totals
-from labwright.record.claims.caveats import Caveat
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import Claim, find_replicates, find_winner, is_seed_ignored, nodes_ignoring_seed
+from labwright.record.claims.estimates import (
+    Claim,
+    compute_node_score,
+    describe_score_data,
+    find_replicates,
+    find_winner,
+    is_seed_ignored,
+    nodes_ignoring_seed,
+)
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.node_score import compute_node_score, describe_score_data
 from labwright.record.claims.requested_estimates import RequestedEstimate
-from labwright.record.claims.sentences import join_names
+from labwright.record.claims.sentences import Caveat, join_names
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.hours import build_hours_table
-from labwright.record.reducers.call_state import RoleUsage, sum_usage
-from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.run_state import RoleUsage, RunState, sum_usage
 from labwright.record.result_macros import MACRO_USE_PATTERN
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, OmittedCells, parse_arm, to_words
 from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import STAGES, Node, describe_limit_change, iterate_retries
-from labwright.record.schema.paper import LATE_ROLES
-from labwright.record.schema.revision import AddendumEstimate
+from labwright.record.schema.paper import LATE_ROLES, AddendumEstimate
 from labwright.stages.node_summaries import trace_branch
 from labwright.stages.paper.latex import (
     format_longtable,
@@ -40,11 +44,9 @@ from labwright.stages.paper.latex import (
     shorten,
 )
 from labwright.stages.paper.latex_sources import LOGGED_NOTE
-from labwright.stages.paper.preregistration import render_in_full, render_plan_note
-from labwright.stages.paper.result_tables import CONSTANT_NOTE
-from labwright.stages.paper.study_facts import list_code_settings, list_settings
-from labwright.stages.paper.supplement_data import build_supplement_tables
-from labwright.stages.paper.tuning_effort import build_effort_context
+from labwright.stages.paper.result_tables import CONSTANT_NOTE, render_in_full, render_plan_note
+from labwright.stages.paper.setup_check import list_code_settings, list_settings
+from labwright.stages.paper.supplement_data import build_effort_context, build_supplement_tables
 
 MAX_ITEMS = 4
 """Maximum number of items of an incident list in the appendix; the supplement has the full lists."""

@@ -26,10 +26,9 @@ from pathlib import Path
 
 from labwright.literature import LibraryError
 from labwright.literature.bibtex import BibEntry, build_entry, format_bibtex, read_library
-from labwright.literature.lookup import LiteratureClient, attach_verification, list_identities
-from labwright.literature.matching import parse_authors, strip_tex
+from labwright.literature.lookup import LiteratureClient, attach_verification, list_identities, read_verification
 from labwright.literature.paper_folder import read_papers
-from labwright.literature.verification import read_verification
+from labwright.literature.works import parse_authors, strip_tex
 from labwright.models.client import ModelClient
 from labwright.models.roles.paper_revision import (
     CITE_ASK,
@@ -45,7 +44,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_file, write_file
 from labwright.record.schema.paper import CheckedEntry, CitationSearch, CitationSupport, FoundWork, PaperDraft, Section
 from labwright.review.evidence import collect_used_keys, scan
-from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
+from labwright.review.evidence.latex_scanner import CITE_COMMANDS
 from labwright.stages.paper.latex import escape
 from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.settings import MAX_CITATION_QUERIES

@@ -42,7 +42,7 @@ from labwright.review.claims.sentences import (
 from labwright.review.evidence import Violation, collect_used_keys, scan
 from labwright.stages.cost_table import format_claims_task
 from labwright.stages.paper.draft_versions import build_paper_context
-from labwright.stages.paper.figure_review import expand_macros
+from labwright.stages.paper.figures import expand_macros
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape
 from labwright.stages.paper.paper_context import PaperContext

@@ -16,14 +16,12 @@ from itertools import takewhile
 
 from labwright.models.client import ModelClient
 from labwright.models.roles import COPY_EDIT
-from labwright.models.roles.copy_editing import CopyEditInputs, SourceText
-from labwright.models.roles.paper_revision import Reflection, TextEdit
+from labwright.models.roles.paper_revision import CopyEditInputs, Reflection, SourceText, TextEdit
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.schema.paper import PaperDraft
 from labwright.review.claims.sentences import find_stated_points
 from labwright.review.evidence import Evidence, find_sentence_spans, number_words, numbers, scan
-from labwright.review.evidence.latex_allowlist import VALUE_COMMANDS
-from labwright.review.evidence.latex_scanner import ScannedText
+from labwright.review.evidence.latex_scanner import VALUE_COMMANDS, ScannedText
 from labwright.stages.cost_table import COPY_EDIT_TASK
 from labwright.stages.paper.claim_check import (
     build_claim_record,

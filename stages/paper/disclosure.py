@@ -15,11 +15,11 @@ from labwright.record.cell_status import CellStatus, CellTotals, compute_all_cel
 from labwright.record.claims.estimates import find_replicates, find_winner, nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
+from labwright.record.claims.setting_controls import build_tuning_report, compute_parity
 from labwright.record.events import Event
 from labwright.record.events.paper_events import PaperReleased
-from labwright.record.reducers.call_state import RoleUsage, sum_usage
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.reducers.run_state import AncestorRun, RunState
+from labwright.record.reducers.run_state import AncestorRun, RoleUsage, RunState, sum_usage
 from labwright.record.reference_baselines import (
     compute_reference_claims,
     find_chosen_settings,
@@ -31,7 +31,6 @@ from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import SearchAction
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Attempt, Node, StageName
 from labwright.record.schema.paper import LATE_ROLES
-from labwright.record.tuning_parity import build_tuning_report, compute_parity
 from labwright.stages.paper.appendix import BRANCH_NOTE, LATE_ABLATIONS_NOTE
 from labwright.stages.paper.claim_check import CUT_NOTE
 

@@ -10,10 +10,9 @@ from labwright.record.claims.requested_estimates import list_requests
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.paper import PaperDraft
-from labwright.stages.paper.compilation_findings import check_abstract, check_thinness
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, build_write_inputs
 from labwright.stages.paper.required_statements import missing_statements
-from labwright.stages.paper.typesetting import PaperAssessment, assess_paper
+from labwright.stages.paper.typesetting import PaperAssessment, assess_paper, check_abstract, check_thinness
 from labwright.stages.run_context import RunContext
 
 

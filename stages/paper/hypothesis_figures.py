@@ -22,6 +22,7 @@ from labwright.record.claims.hypothesis_tests import (
     find_deciding_nodes,
     read_replicate_values,
 )
+from labwright.record.claims.requested_estimates import find_registered_pair
 from labwright.record.claims.sentences import join_names
 from labwright.record.estimands import (
     CellRef,
@@ -32,12 +33,10 @@ from labwright.record.estimands import (
     list_main_arms,
 )
 from labwright.record.reducers.run_state import RunState
-from labwright.record.registered_pairs import find_registered_pair
-from labwright.record.result_folders import list_result_folders
-from labwright.record.run_folder import RunFolder
+from labwright.record.run_folder import RunFolder, list_result_folders
 from labwright.record.schema.data_plan import DataPlan, Measurement, MetricSpec, parse_arm, parse_level
-from labwright.record.schema.figures import FigurePlacement
 from labwright.record.schema.hypotheses import Effect
+from labwright.record.schema.paper import FigurePlacement
 
 SCRIPT_PATH = Path(__file__).with_name("hypothesis_plots.py")
 _FIGURES: dict[str, tuple[str, FigurePlacement]] = {

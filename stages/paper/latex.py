@@ -13,9 +13,7 @@ from jinja2 import BaseLoader, FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
 from labwright.record.claims.sentences import join_names
-from labwright.record.printed_value import PrintedValue
-from labwright.record.quantity_words import has_number_word
-from labwright.record.result_macros import ClaimKey, find_macro_uses
+from labwright.record.result_macros import ClaimKey, PrintedValue, find_macro_uses, has_number_word
 from labwright.record.schema.data_plan import to_words
 from labwright.record.table import Table
 

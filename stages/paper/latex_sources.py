@@ -14,7 +14,7 @@ from jinja2 import TemplateError as SkeletonError
 from labwright.literature.bibtex import BibEntry
 from labwright.record import result_macros
 from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
-from labwright.review.evidence import Evidence, collect_used_keys, latex_allowlist
+from labwright.review.evidence import Evidence, collect_used_keys, latex_scanner
 from labwright.review.evidence.latex_scanner import scan
 from labwright.stages.paper.citations import format_bibliography
 from labwright.stages.paper.latex import (
@@ -123,7 +123,7 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
         ),
     }
     cited = tuple(
-        key for key in collect_used_keys([body, floats], latex_allowlist.CITE_COMMANDS) if key in parts.evidence.cites
+        key for key in collect_used_keys([body, floats], latex_scanner.CITE_COMMANDS) if key in parts.evidence.cites
     )
     used = dict.fromkeys(
         use for text in (body, floats, *generated.values()) for use in result_macros.find_macro_uses(text)
@@ -179,7 +179,7 @@ def _fill_skeleton(parts: PaperParts, template: PaperTemplate) -> str:
             notice="\\par\n".join(notice),
             running=running,
             appendix=bool(parts.appendix),
-            bibliography=bool(collect_used_keys(draft.texts, latex_allowlist.CITE_COMMANDS)),
+            bibliography=bool(collect_used_keys(draft.texts, latex_scanner.CITE_COMMANDS)),
             sections=[{"title": one.title, "body": one.body.strip()} for one in draft.sections],
         )
     except SkeletonError as error:

@@ -27,20 +27,22 @@ from labwright.record.claims.differences import ClaimDifference, compute_differe
 from labwright.record.claims.estimates import Claim, compute_paper_claims, find_ablation_conditions, find_winner
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.requested_estimates import RequestedEstimate, compute_requested_estimates
+from labwright.record.claims.requested_estimates import (
+    RequestedEstimate,
+    compute_requested_estimates,
+    list_measured_keys,
+    list_registered_sides,
+)
 from labwright.record.claims.sentences import describe_support, describe_units, join_names, list_effect_datasets
 from labwright.record.claims.setting_controls import find_registered_estimates
 from labwright.record.estimands import describe_estimand, find_effect_metric, list_conditions_read
-from labwright.record.printed_value import NOT_MEASURED, PrintedValue
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, compute_reference_claims
-from labwright.record.registered_pairs import list_measured_keys, list_registered_sides
-from labwright.record.result_macros import find_macro_uses, strip_form, to_plain_text
+from labwright.record.result_macros import NOT_MEASURED, PrintedValue, find_macro_uses, strip_form, to_plain_text
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan, to_words
-from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.hypotheses import Effect, EffectDecision, HypothesisDecision
-from labwright.record.schema.paper import EstimateRequest, PaperDraft
+from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft
 from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import select_code
 from labwright.record.swapped_settings import find_swapped_arms
@@ -52,21 +54,25 @@ from labwright.review.evidence import (
     find_bold_claims,
     find_printed_claims,
 )
-from labwright.stages.document_summaries import format_statements
 from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_notice, render_supplement
 from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape, mark_recorded
 from labwright.stages.paper.latex_sources import DEFAULT_AUTHORS, FigureFile, PaperParts, PaperTable
-from labwright.stages.paper.outline import list_program_sentences, list_reportable_outcomes
-from labwright.stages.paper.page_space import count_text_words, find_crowding_figures, measure_floats
-from labwright.stages.paper.preregistration import build_hypothesis_tables
+from labwright.stages.paper.outline import (
+    count_text_words,
+    find_crowding_figures,
+    list_program_sentences,
+    list_reportable_outcomes,
+    measure_floats,
+)
 from labwright.stages.paper.required_statements import list_required_statements
-from labwright.stages.paper.result_tables import build_result_tables
-from labwright.stages.paper.study_facts import StudyFacts, list_study_facts
+from labwright.stages.paper.result_tables import build_hypothesis_tables, build_result_tables
+from labwright.stages.paper.setup_check import StudyFacts, list_study_facts
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
 from labwright.stages.settings import PaperSettings
+from labwright.stages.user_documents import format_statements
 
 SHOWN_FORMS = ("pm", "mean", "percent")
 """Forms of a mean that prompts show. Tables show intervals and replicates."""

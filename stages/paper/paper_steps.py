@@ -20,22 +20,40 @@ import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from labwright.models.client import ModelClient
-from labwright.models.errors import BudgetSpent
+from labwright.models.errors import BudgetSpent, ModelError
+from labwright.models.roles.judge import JUDGE, Rubric
 from labwright.models.roles.paper_writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, WriteInputs
 from labwright.models.roles.role import AnyRole
-from labwright.record.claims.requested_estimates import compute_requested_estimates, list_registered_estimates
-from labwright.record.events.paper_events import DraftAssessed, PaperReleased
+from labwright.record.claims.requested_estimates import (
+    compute_requested_estimates,
+    list_measured_keys,
+    list_registered_estimates,
+)
+from labwright.record.events.paper_events import DraftAssessed, PaperJudged, PaperReleased
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.manifest import build_manifest
-from labwright.record.registered_pairs import list_measured_keys
-from labwright.record.run_folder import hash_file, write_file
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, hash_file, write_file
 from labwright.record.schema.nodes import Phase
-from labwright.record.schema.paper import EditableText, PaperDraft, Section
-from labwright.record.schema.revision import AddendumEstimate
+from labwright.record.schema.paper import AddendumEstimate, EditableText, Judgement, JudgePanel, PaperDraft, Section
 from labwright.record.yaml_text import dump_yaml
-from labwright.stages.gates import wait_at_gate
+from labwright.review.evidence.tex_runner import TexError
+from labwright.review.judge import (
+    JudgeCase,
+    JudgeError,
+    Paper,
+    collect_record_facts,
+    find_family_warnings,
+    guard_paper,
+    judge_case,
+    read_paper,
+    read_rubric,
+    screen_case,
+)
+from labwright.review.judge.paper_reader import PaperError
 from labwright.stages.paper.citations import gather_citations, is_novelty_unchecked, reduce_related_work
 from labwright.stages.paper.claim_check import (
     find_claim_violations,
@@ -45,7 +63,6 @@ from labwright.stages.paper.claim_check import (
     read_claims,
     remove_claims,
 )
-from labwright.stages.paper.compilation_findings import check_abstract
 from labwright.stages.paper.copy_edit import copy_edit
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure
 from labwright.stages.paper.draft_versions import (
@@ -63,17 +80,18 @@ from labwright.stages.paper.outline import (
     build_report,
     build_section_inputs,
     correct_claims,
+    count_page_words,
     find_unexplained_effects,
     group_sections,
     match_sections,
     repair_outline,
     use_registered_keys,
 )
-from labwright.stages.paper.page_space import count_page_words
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
 from labwright.stages.paper.reflection import drop_float, place_figure, reflect, unplace_moved_figures
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
-from labwright.stages.run_context import RunContext, run_once
+from labwright.stages.paper.typesetting import check_abstract
+from labwright.stages.run_context import RunContext, run_once, wait_at_gate
 from labwright.stages.settings import MAX_OUTLINE_CALLS
 
 RETRY_NOTE = "the call is repeated once; without a usable answer no paper is written"
@@ -341,3 +359,75 @@ PAPER_STEPS: Mapping[Phase, Callable[[RunContext], Awaitable[None]]] = {
     "release": release_paper,
 }
 """The steps in order, by their names in the record."""
+
+
+# The last step of a run: judge its paper and record the judgement, which never affects the release.
+
+
+async def judge_paper(context: RunContext) -> None:
+    """Record a judgement of the run's paper, or the reason why there is none."""
+
+    async def work(client: ModelClient) -> None:
+        if context.state.paper.judged is not None:
+            return
+        if not context.paper.judge:
+            context.recorder.append(PaperJudged(why="judging is disabled (paper.judge)"))
+            return
+        try:
+            judgement = await judge_run(
+                context.state, context.folder, client, rubric=read_rubric(), model=context.models.get_model_name(JUDGE)
+            )
+            report = write_judgement(context.folder, judgement)
+            files = {str(report.relative_to(context.folder.root)): hash_file(report)}
+            listed = build_manifest(context.state, context.folder) | files
+            write_file(context.folder.root / "manifest.json", json.dumps(listed, indent=1))
+            assessed = PaperJudged(judgement=judgement, files=files)
+        except (ModelError, JudgeError, TexError, OSError) as error:
+            assessed = PaperJudged(why=str(error))
+        context.recorder.append(assessed)
+
+    await run_once(context, context.state.paper.format_task("judge"), work)
+
+
+async def judge_run(
+    state: RunState, folder: RunFolder, client: ModelClient, *, rubric: Rubric, model: str
+) -> Judgement:
+    """Judge a run's paper by a rubric. Raises `ModelError`, `JudgeError`, `TexError`."""
+    case = await screen_case(await build_case(state, folder, rubric), client)
+    judgement = await judge_case(case, client, model=model)
+    return judgement.model_copy(
+        update={"warnings": () if judgement.heuristic else find_family_warnings([model], state.models)}
+    )
+
+
+async def build_case(state: RunState, folder: RunFolder, rubric: Rubric) -> JudgeCase:
+    """Build the case: the guarded paper and the facts of the run's record. Raises `JudgeError`, `TexError`."""
+    paper = await read_released_paper(state, folder)
+    return JudgeCase(
+        await guard_paper(paper),
+        rubric,
+        str(paper.path.relative_to(folder.root)),
+        facts=collect_record_facts(state, select_best(state.paper.drafts).draft),
+    )
+
+
+async def read_released_paper(state: RunState, folder: RunFolder) -> Paper:
+    """Read the released paper of a run: the PDF, or the LaTeX source if there is no PDF. Raises `PaperError`."""
+    if state.paper.released is None or not state.paper.drafts:
+        raise PaperError("this run has no paper yet; finish it with: scientist resume RUN")
+    name = Path(state.paper.released.pdf).name if state.paper.released.pdf else "paper.tex"
+    return await read_paper(folder.paper_folder / name)
+
+
+def write_judgement(folder: RunFolder, judgement: Judgement | JudgePanel) -> Path:
+    """Write a judgement to `review/judge.json` or the next free `judge-N.json`, and return the path."""
+    text = judgement.model_dump_json(indent=1) + "\n"
+    number = 1
+    while True:
+        path = folder.review / ("judge.json" if number == 1 else f"judge-{number}.json")
+        if not path.exists():
+            write_file(path, text)
+            return path
+        if path.read_text() == text:  # the same judgement, written before a kill
+            return path
+        number += 1

@@ -19,10 +19,9 @@ from labwright.models.roles import REFLECT
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection, ReflectionRound, SectionEdit, TextEdit
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.result_macros import strip_form
-from labwright.record.schema.figures import FigureAspectReview, FinalFigure
-from labwright.record.schema.paper import PaperDraft, Section
+from labwright.record.schema.paper import FigureAspectReview, FinalFigure, PaperDraft, Section
 from labwright.review.evidence import collect_used_keys
-from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
+from labwright.review.evidence.latex_scanner import CITE_COMMANDS
 from labwright.stages.paper.citations import (
     UNCITED_COMPLAINT,
     is_novelty_unchecked,
@@ -37,13 +36,13 @@ from labwright.stages.paper.draft_versions import (
     rank_version,
     select_best,
 )
-from labwright.stages.paper.figure_review import review_paper_figures
+from labwright.stages.paper.figures import review_paper_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape
-from labwright.stages.paper.page_space import count_page_words, measure_sections
+from labwright.stages.paper.outline import count_page_words, measure_sections
 from labwright.stages.paper.paper_context import build_write_inputs
-from labwright.stages.paper.request_outcomes import describe_requests
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
+from labwright.stages.paper.response import describe_requests
 from labwright.stages.run_context import RunContext, run_once
 
 MIN_VIOLATIONS_TO_REWRITE = 5

@@ -26,24 +26,21 @@ from labwright.record.claims.requested_estimates import (
     compute_requested_estimates,
     find_equal_difference,
     find_registered_key,
+    find_registered_pair,
+    list_measured_keys,
     list_registered_estimates,
+    list_registered_pairs,
+    list_registered_sides,
 )
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import find_open_settings
 from labwright.record.estimands import CellRef, describe_estimand, find_effect_metric, list_cells_read
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
-from labwright.record.registered_pairs import (
-    find_registered_pair,
-    list_measured_keys,
-    list_registered_pairs,
-    list_registered_sides,
-)
 from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
-from labwright.record.schema.paper import PaperDraft, Section
-from labwright.record.schema.revision import AddendumEstimate
+from labwright.record.schema.paper import AddendumEstimate, PaperDraft, Section
 from labwright.review.evidence import collect_used_keys
 from labwright.stages.paper.latex import escape
 

@@ -10,20 +10,457 @@ Limits: what is not in the facts passes, and so does a contradiction that the re
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from labwright.literature.matching import normalise_text
+from labwright.literature.works import normalise_text
 from labwright.models.client import ModelClient
 from labwright.models.roles import SETUP_READER
-from labwright.models.roles.claim_reader import PrintedParagraph
-from labwright.models.roles.setup_reader import SetupReaderInputs
+from labwright.models.roles.claim_reader import PrintedParagraph, SetupReaderInputs
+from labwright.record.ablation_results import collect_ablation_results
+from labwright.record.claims.estimates import Claim, find_winner
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.setting_controls import build_tuning_report, compute_parity
+from labwright.record.estimands import describe_estimand, find_effect_metric
+from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
+from labwright.record.python_syntax import parse_python
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.claims import ComparedSentence, SentenceReading, SetupReading
+from labwright.record.schema.data_plan import DataPlan, EvidenceGrade
+from labwright.record.schema.frozen_model import Scalar
+from labwright.record.source_tree import ENTRY_FILE
+from labwright.record.swapped_settings import find_swapped_arms
+from labwright.record.tuning_results import compute_efforts, find_tuning_metric
 from labwright.review.claims.rules import UNREAD
 from labwright.review.claims.sentences import PaperSentence, group_paragraphs
 from labwright.review.evidence import Violation
-from labwright.stages.paper.study_facts import StudyFacts
+
+# List what a record knows about how its study was done: the facts with which sentences on the set-up are compared.
+# Every fact is one line, and the list has a fixed order, so that a reader can cite facts by number. Planned facts are
+# in the data plan, which writers see anyway; facts of the run are also given to writers, so that writer and reader
+# have one source. Nothing in the list changes while the paper is written, since readings are kept under its hash.
+# Limits: the texts of nodes are left out, since the code is what ran.
+
+MAX_CODE_CHARACTERS = 4000
+"""Characters of code among the facts; of longer programs, whole definitions are left out and named."""
+GRADE_WORDS: dict[EvidenceGrade, str] = {
+    "scored": "scored by the program, outside the experiment's code, on withheld labels",
+    "evaluated": "computed by the user's frozen scorer in a process of its own",
+    "computed": "computed by the program, but from a column that the experiment's code made and submitted, or from "
+    "labels within the code's reach",
+    "judged": "a language model's grading",
+    "unattributed": "computed by the program in cells that asked language models",
+    "logged": "reported by the experiment's own code, not recomputed",
+}
+_QUIET_CALLS = frozenset({"print", "lab.log", "lab.save"})
+"""Calls that do not change what is measured."""
+
+
+class StudyFacts(NamedTuple):
+    """The facts by where writers find them, and the code of the reported program."""
+
+    planned: tuple[str, ...]
+    run: tuple[str, ...]
+    code: str
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All facts in the order in which readers number them."""
+        return (*self.planned, *self.run)
+
+
+def list_study_facts(state: RunState, claims: Sequence[Claim], source: Mapping[str, str]) -> StudyFacts:
+    """Return the facts of a study; `source` is the tree of the reported program."""
+    plan = state.search.data_plan
+    if plan is None:
+        return StudyFacts((), (), "")
+    return StudyFacts(
+        planned=tuple(" ".join(one.split()) for one in _list_planned(state, plan)),
+        run=tuple(" ".join(one.split()) for one in _list_run(state, plan, claims, source)),
+        code=condense_code(source),
+    )
+
+
+# --- what was planned -------------------------------------------------------------------------------------------------
+
+
+def _list_planned(state: RunState, plan: DataPlan) -> Iterator[str]:
+    registered, total = [one for one in plan.hypotheses if one.confirmatory], len(plan.hypotheses)
+    yield (
+        f"Hypotheses: {total}, all registered in the data plan before test data were scored; {len(registered)} "
+        f"confirmatory, {total - len(registered)} exploratory."
+        if total
+        else "No hypothesis was registered."
+    )
+    for one in plan.hypotheses:
+        effects = "; and ".join(
+            f"{describe_estimand(each.estimand, plan)}, in {find_effect_metric(each, plan).display_name}, is "
+            f"{each.claim_text}" + f" (margin {each.smallest:g})" * (each.limit != each.smallest)
+            for each in one.effects
+        )
+        yield (
+            f"Hypothesis {one.name} ({'confirmatory' if one.confirmatory else 'exploratory'}): {effects}; unit "
+            f"{one.unit}; {len(one.alternatives) or 'no'} declared alternatives"
+            + (f"; rival: {one.rival.statement}" if one.rival is not None else "")
+        )
+    for arm in plan.arms:
+        uses = plan.find_tuned_arm(arm.name)
+        tuned = "tuned" if arm.name in plan.tuned_arms else f"not tuned{f': {arm.untuned}' if arm.untuned else ''}"
+        tuned += f", has the setting of {plan.name_arm(uses)}" * (uses != arm.name)
+        yield f"Arm {plan.name_arm(arm.name)} (`{arm.name}`, {arm.role}, {tuned}): {arm.description}"
+    if plan.levels:
+        names = ", ".join(plan.name_level(one.name) for one in plan.levels)
+        yield f"Levels of {plan.factor or 'the varied factor'}: {names}."
+    for data in state.search.datasets:
+        about = [f"{split} {size} examples" for split, size in data.sizes.items() if size]
+        about += [f"{data.classes} classes"] * bool(data.classes) + [f"{data.features} features"] * bool(data.features)
+        about += [f"shape {' x '.join(map(str, data.shape))}"] * bool(data.shape)
+        about += [f"{data.duplicates} validation or test examples also in train"] * bool(data.sizes)
+        about += [f"splits: {data.split_rule}"] * bool(data.split_rule)
+        about += ["read by the experiment's code itself"] * (data.task == "none")
+        about += [f"each run calls `{data.command}`"] * bool(data.command)
+        yield f"Dataset {plan.name_dataset(data.name)} ({data.title or data.name}; {data.source}): {'; '.join(about)}."
+    if plan.left_out:
+        yield f"Left out on purpose, not measured: {'; '.join(map(str, plan.left_out))}."
+    if plan.notes:
+        yield f"Notes of the plan (where the code differs, the code is what was done): {plan.notes}"
+    space = "; ".join(str(one) for one in plan.space)
+    if space:
+        yield f"Search space: {space}"
+
+
+# --- what was done ----------------------------------------------------------------------------------------------------
+
+
+def _list_run(state: RunState, plan: DataPlan, claims: Sequence[Claim], source: Mapping[str, str]) -> Iterator[str]:
+    given = state.started is not None and state.started.plan is not None
+    planned = state.find_approval("plan")
+    yield (
+        "A person wrote or edited the data plan and gave it to the program before the run."
+        if given
+        else "A model wrote the data plan, before any code, and a person changed it before any experiment ran."
+        if planned is not None and planned.plan is not None
+        else "A model wrote the data plan, before any code, and a person approved it unchanged."
+        if planned is not None
+        else "A model wrote the data plan, before any code; no person wrote or edited it before the run."
+    )
+    writers = {REDUCTION_AUTHOR: "the program, for lack of time", REVIEW_AUTHOR: "the program, after a review"}
+    for one in state.search.amendments:
+        yield (
+            f"Amendment {one.number} of the plan, before it was locked, by {writers.get(one.by, 'a person')}: "
+            f"{one.why} Results seen before: {one.seen}"
+        )
+    if not state.search.amendments:
+        yield "The data plan was never amended."
+    for one in state.recalled_studies.shown if state.recalled_studies is not None else ():
+        about = [f"{each.verdict}: {each.statement}" for each in one.study.verdicts]
+        about += [f"it has no paper: {one.study.failed}"] * bool(one.study.failed)
+        yield (
+            f"An earlier run ({one.study.title}), whose record the planner and the first code were shown, found what "
+            f"this run did not measure itself: {'; '.join(about) or 'no verdict'}."
+        )
+    if any(one.command for one in state.search.datasets):
+        yield "The experiments run the user's repository; a model changed it for the arms."
+    elif state.user_nodes:
+        yield f"A person wrote the code of {len(state.user_nodes)} experiments, and a model wrote the rest."
+    else:
+        yield "A model wrote all code of the experiments; no person wrote any."
+    yield from _list_metric_facts(plan, claims)
+    yield from _list_tuning_facts(state, plan)
+    yield from _list_seed_facts(state, claims, source)
+    yield from _list_ablation_facts(state, plan)
+    references = [title for arm, title in REFERENCE_ARM_TITLES.items() if any(one.arm == arm for one in claims)]
+    yield (
+        f"Reference models outside the study, measured by the program for orientation: {', '.join(references)}; "
+        "trained on all training rows as provided, without what the experiment's code changes (such as labels or the "
+        "number of rows)."
+        if references
+        else "No reference model outside the study was measured."
+    )
+
+
+def _list_metric_facts(plan: DataPlan, claims: Sequence[Claim]) -> Iterator[str]:
+    by_grade: dict[tuple[EvidenceGrade, ...], list[str]] = {}
+    for at, one in enumerate(plan.metrics):
+        found: dict[EvidenceGrade, None] = {claim.grade: None for claim in claims if claim.name == one.name}
+        formula = f"`{one.formula}` of the submissions, " * bool(one.formula and one.formula != one.name)
+        note = f"{'primary, ' * (at == 0)}{formula}{'higher' if one.higher_is_better else 'lower'} is better"
+        by_grade.setdefault(tuple(found), []).append(f"{one.display_name} ({note})")
+    for grades, names in by_grade.items():
+        how = "; or ".join(GRADE_WORDS[grade] for grade in grades) or "not measured"
+        yield f"Metrics {how}: {', '.join(names)}."
+    logged = dict.fromkeys(
+        plan.name_metric(one.name)
+        for one in claims
+        if one.grade == "logged" and one.name not in {each.name for each in plan.metrics}
+    )
+    if logged:
+        yield f"Reported by the experiment's own code and not recomputed: {', '.join(logged)}."
+    for one in plan.columns:
+        yield f"Column `{one.name}`, made and submitted by the experiment's code: {one.description}"
+
+
+def _list_tuning_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
+    report, settings = build_tuning_report(state), list_settings(state)
+    if report is None:
+        yield "The program tuned no arm: settings were chosen by whoever wrote the code."
+        drafts = sum(node.kind == "draft" and node.status == "good" for node in state.nodes.values())
+        if drafts > 1:
+            yield f"The program chose among {drafts} drafts of the code, and their changes, on validation data."
+        return
+    tuning = report.tuning
+    where = ", ".join(map(plan.name_dataset, tuning.datasets or (plan.datasets[0].name,)))
+    levels = ", ".join(map(plan.name_level, tuning.levels)) or "all levels" * bool(plan.levels)
+    again = max((one.seeds for one in report.trials), default=1)
+    yield (
+        f"Tuning: settings were compared by {find_tuning_metric(plan).display_name} on the validation split of {where}"
+        f"{f' at {levels}' if levels else ''}, not on dev or test data; planned were {tuning.budget:g} "
+        f"{tuning.currency} for each tuned arm, its defaults among them, and more for all alike while the best came "
+        f"late; sampler {tuning.sampler}."
+        + (f" The best settings were measured with {again} seeds and chosen by the mean." if again > 1 else "")
+    )
+    for what, arms in _group_arms(
+        plan, {one.arm: f"{one.trials} settings tried besides the defaults" for one in compute_efforts(state)}
+    ):
+        yield f"Tuned with {what}: {arms}."
+    if report.underfunded_arms:
+        yield f"Tuned with less effort than the others: {', '.join(map(plan.name_arm, report.underfunded_arms))}."
+    if state.search.widened_dimensions:
+        yield f"Search ranges widened during tuning: {', '.join(state.search.widened_dimensions)}."
+    untuned = [plan.name_arm(one.name) for one in plan.arms if one.name not in plan.tuned_arms]
+    yield (
+        f"Not tuned for themselves: {'; '.join(untuned)}." if untuned else "Every arm of the plan was tuned for itself."
+    )
+    for arms, setting in settings:
+        yield f"Setting of {arms}: {setting}."
+    if len(settings) > 1:
+        yield "Arms with different settings above differ in these settings as well as in what defines the arms."
+    measured = {one.arm for node in state.search.test_measurements.values() for one in node}
+    swapped = [plan.name_arm(arm) for arm in find_swapped_arms(plan) if arm in measured]
+    yield f"Arms measured at the setting tuned for another arm: {'; '.join(swapped) or 'none'}."
+
+
+def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[str, str]) -> Iterator[str]:
+    lock, best, plan = state.search.current_lock, find_winner(state), state.search.data_plan
+    if best is None or plan is None:
+        return
+    if lock is not None:
+        wanted = ", ".join(f"{name} {count}" for name, count in lock.wanted.items())
+        yield (
+            f"Before any test scoring the program locked the reported code, settings and plan, with {lock.n} fresh "
+            f"seeds{f' (needed for power: {wanted})' if wanted else ''}; later looks may add seeds."
+            f"{f' Note: {lock.why}.' if lock.why else ''}"
+        )
+    if state.search.looks:
+        taken = ", ".join(str(len(one.seeds)) for one in state.search.looks)
+        early = " Stopping early at a look makes estimates optimistic." if len(state.search.looks) > 1 else ""
+        last = state.search.looks[-1]
+        ended = f" Sampling ended: {last.ends}." if last.ends else ""
+        waiting = {*lock.seeds}.difference(last.seeds) if lock is not None else set[int]()
+        unread = sum(
+            one.kind == "replicate" and one.status == "good" and one.seed in waiting for one in state.nodes.values()
+        )
+        ended += f" {unread} more fresh seeds were run, which no look read: they decide nothing." if unread else ""
+        yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{ended}{early}"
+    seeds = _count_seeds(plan, claims)
+    yield f"Reported values are means over seeds, without the seed that the search looked at: {seeds}."
+    counted = {
+        one.arm: ", ".join(
+            f"{value:.0f} {what}"
+            for value, what in ((one.steps, "optimizer steps"), (one.rows, "rows"), (one.parameters, "parameters"))
+            if value is not None
+        )
+        for one in compute_parity(state)
+    }
+    for what, arms in _group_arms(plan, counted):
+        if what:
+            yield f"Counted per run on the main dataset, over all models that it trains: {what}, in {arms}."
+    yield from (f"{what}: {text}." for what, text in list_code_settings(state, source))
+    tests = [one for one in decide_hypotheses(state) if one.hypothesis.confirmatory]
+    if len(tests) > 1:
+        yield f"Intervals of the {len(tests)} confirmatory hypotheses are corrected for multiple tests (Holm)."
+
+
+def _count_seeds(plan: DataPlan, claims: Sequence[Claim]) -> str:
+    """Return over how many seeds the values of each arm are means: `10 (plain; mixup), 5 (mixup without labels)`."""
+    counts: dict[str, set[int]] = {}
+    for one in claims:
+        if one.arm not in REFERENCE_ARM_TITLES:
+            counts.setdefault(one.arm, set()).add(one.n)
+    notes = {arm: " or ".join(map(str, sorted(found, reverse=True))) for arm, found in counts.items()}
+    return ", ".join(f"{count} ({arms})" for count, arms in _group_arms(plan, notes)) or "none was measured"
+
+
+def _list_ablation_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
+    for one in collect_ablation_results(state):
+        if one.outcome == "measured":
+            names = ", ".join(plan.name_arm(arm) for arm in one.arms) or "no arm of its own"
+            change = f"{one.ablation.action} {one.ablation.part}"
+            change += f", {one.ablation.replacement}" * bool(one.ablation.replacement)
+            after = {
+                "author": "",
+                "reviewer": ", requested by a reviewer after the first draft",
+                "addendum": ", requested by reviewers of the paper and registered as an addendum",
+            }[one.by]
+            yield (
+                f"Further ablation {one.ablation.name} ({change}{after}): measured as {names}, {one.replicates} "
+                "replicates; exploratory."
+            )
+        elif one.by == "author":
+            yield f"Planned ablation {one.ablation.name}: {one.outcome}."
+
+
+def _group_arms(plan: DataPlan, notes: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return each different note with the names of the arms that have it."""
+    groups: dict[str, list[str]] = {}
+    for arm, note in notes.items():
+        groups.setdefault(note, []).append(plan.name_arm(arm))
+    return [(note, "; ".join(arms)) for note, arms in groups.items()]
+
+
+def list_settings(state: RunState) -> list[tuple[str, str]]:
+    """Return the settings of the reported program, each with the arms that have it, controls included; empty if nothing
+    is tuned."""
+    plan, best = state.search.data_plan, find_winner(state)
+    if plan is None or best is None or not plan.space:
+        return []
+    trials = state.nodes[best].trials
+    settings = {
+        one.name: format_setting(state.search.find_setting(one.name, trials.get(plan.find_tuned_arm(one.name), 0)))
+        or "no hyperparameters"
+        for one in plan.arms
+    }
+    return [(arms, setting) for setting, arms in _group_arms(plan, settings)]
+
+
+def list_code_settings(state: RunState, source: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return what the reported program has fixed in its code: constants, and objects of libraries such as layers and
+    optimizers."""
+    best = find_winner(state)
+    rows = (
+        ("Constants of the code", format_setting(state.nodes[best].setups) if best is not None else ""),
+        ("Library objects that the code makes", "; ".join(list_components(source))),
+    )
+    return [(what, text) for what, text in rows if text]
+
+
+def format_setting(setting: Mapping[str, Scalar]) -> str:
+    """Format settings or constants as `name value; name value`."""
+    return "; ".join(
+        f"{name} {f'{value:.4g}' if isinstance(value, float) else value}" for name, value in setting.items()
+    )
+
+
+# --- code -------------------------------------------------------------------------------------------------------------
+
+
+class CodePart(NamedTuple):
+    """A definition, or another statement, at the top level of a file."""
+
+    path: str
+    name: str
+    text: str
+    components: tuple[str, ...]
+    """The calls in it that make library objects."""
+
+    @property
+    def is_central(self) -> bool:
+        """Whether it makes library objects, reads a setting, calls the sandbox, or is in the script that is run."""
+        return bool(self.components) or self.path == ENTRY_FILE or bool(re.search(r"\blab\.|\bsetting\b", self.text))
+
+
+def list_components(files: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the calls with which a program makes objects of libraries, such as layers and optimizers, each once."""
+    return tuple(dict.fromkeys(call for one in _split_files(files) for call in one.components))
+
+
+def condense_code(files: Mapping[str, str], limit: int = MAX_CODE_CHARACTERS) -> str:
+    """Return a program without comments, docstrings, imports, constants, prints and logs.
+
+    Where it is longer than `limit` characters, whole definitions are left out and named, as few as suffice; the
+    central ones last.
+    """
+    parts = _split_files(files)
+    excess, left_out = sum(len(one.text) for one in parts) - limit, set[CodePart]()
+    for is_central in (False, True):
+        rest = [one for one in parts if one.is_central == is_central]
+        while excess > 0 and rest:
+            enough = [one for one in rest if len(one.text) >= excess]
+            one = min(enough, key=lambda one: len(one.text)) if enough else max(rest, key=lambda one: len(one.text))
+            rest.remove(one)
+            left_out.add(one)
+            excess -= len(one.text)
+    lines: list[str] = []
+    for path in files:
+        own = [one for one in parts if one.path == path]
+        lines += [f"# {path}"] * bool(own)
+        lines += [one.text for one in own if one not in left_out]
+        lines += [f"# left out for length, so not in the facts: {one.name}" for one in own if one in left_out]
+    return "\n".join(lines)
+
+
+def _split_files(files: Mapping[str, str]) -> list[CodePart]:
+    trees = {path: _parse(text) for path, text in files.items() if path.endswith(".py")}
+    own = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    found: list[CodePart] = []
+    for path, text in files.items():
+        if path not in trees:
+            found.append(CodePart(path, path, text.strip(), ()))
+        for statement in trees[path].body if path in trees else ():
+            kept = None if _is_silent(statement) else _Condenser().visit(statement)
+            if kept is not None:
+                code = re.sub(r"\n\s*\n", "\n", ast.unparse(ast.fix_missing_locations(kept)))
+                code = re.sub(r"^ +", lambda spaces: " " * (len(spaces[0]) // 4), code, flags=re.MULTILINE)
+                name = str(getattr(statement, "name", code.partition("\n")[0][:60]))
+                found.append(CodePart(path, name, code, tuple(_list_components(kept, own))))
+    return found
+
+
+def _parse(text: str) -> ast.Module:
+    """Parse a file; one that is no valid Python is one string."""
+    try:
+        return parse_python(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module(body=[ast.Assign([ast.Name("UNREADABLE", ast.Store())], ast.Constant(text))], type_ignores=[])
+
+
+def _is_silent(statement: ast.stmt) -> bool:
+    """Return whether a statement is an import or assigns a constant, which are facts of their own."""
+    names = statement.targets if isinstance(statement, ast.Assign) else ()
+    constant = all(isinstance(one, ast.Name) and one.id.isupper() for one in names)
+    return isinstance(statement, ast.Import | ast.ImportFrom) or bool(names and constant)
+
+
+class _Condenser(ast.NodeTransformer):
+    """Removes docstrings, prints and logs."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        value = node.value
+        is_quiet = isinstance(value, ast.Call) and ast.unparse(value.func) in _QUIET_CALLS
+        return None if is_quiet or isinstance(value, ast.Constant) else node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.If | ast.For | ast.While | ast.With) and not node.body:
+            node.body = [ast.Pass()]
+        return node
+
+
+def _list_components(node: ast.AST, own: set[str]) -> Iterator[str]:
+    """Yield the outermost calls of classes that the program does not define; errors are left out."""
+    if isinstance(node, ast.Call):
+        names = [part for part in ast.unparse(node.func).split(".") if re.fullmatch(r"[A-Z]\w*[a-z]\w*", part)]
+        if names and not own & {*names} and not names[-1].endswith("Error"):
+            yield ast.unparse(node)
+            return
+    for child in ast.iter_child_nodes(node):
+        yield from _list_components(child, own)
+
 
 MAX_SETUP_SENTENCES = 60
 """Maximum number of sentences that one call compares."""

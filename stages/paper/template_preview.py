@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labwright.literature.bibtex import parse_bibtex
-from labwright.record.printed_value import print_value
+from labwright.record.result_macros import print_value
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence, check_pdf, tex_runner
 from labwright.review.evidence.pdf_check import extract_pdf_text

@@ -1,31 +1,316 @@
-r"""Write the report of a repository's reproduction and ablation.
+"""Write the report of a repository's reproduction and ablation.
 
 The files are `ablations.json` for programs, `report.md` for readers, and `section.tex` for a paper. Every result in the
 report and the section is a claim of the record in its printed form (`record.claims.part_effects`); the section prints
-it by `\result{KEY}`, defined in `results.tex`, with the macros of the LaTeX templates (`record.result_macros`).
+it by `\\result{KEY}`, defined in `results.tex`, with the macros of the LaTeX templates (`record.result_macros`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
 
+from labwright.record.claims.estimates import (
+    MIN_REPLICATES,
+    SIGNIFICANCE_LEVEL,
+    adjust_p_values,
+    compute_detectable_effect,
+)
 from labwright.record.claims.part_effects import (
+    PartEffect,
     compute_baseline_claim,
     compute_fresh_baseline_claim,
     format_report_claims,
     format_report_texts,
 )
-from labwright.record.printed_value import escape_tex
-from labwright.record.reducers.repository_state import AblationState
-from labwright.record.reducers.run_state import RunState
-from labwright.record.result_macros import ResultMacroUse, render_results
+from labwright.record.reducers.run_state import AblationState, RunState
+from labwright.record.result_macros import ResultMacroUse, escape_tex, render_results
 from labwright.record.schema.nodes import Node
-from labwright.record.schema.repository import PartResult, format_command_line
+from labwright.record.schema.repository import (
+    MetricDirection,
+    MutationOutcome,
+    PartClassification,
+    PartResult,
+    format_command_line,
+)
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND
-from labwright.stages.repository.ablation_stats import WHOLE_TRAINING
+
+# What is particular to ablations: gates of mutations, the floor, joint effects, and the verdicts of the report. An
+# effect is positive if the part helps, for either direction of the metric. A failed run gives no pair; it is never
+# counted as zero. Intervals and tests are those of `record.claims`. Source: AblateCell for the importance metrics;
+# `docs/repositories.md` lists the others.
+
+CRITICAL_SHARE = 0.05
+"""Minimum share of the baseline for a critical effect, as published."""
+FLOOR_SHARE = 0.9
+"""Share of the loss that results from zeroing the whole model. An ablation that loses this share has broken the model,
+regardless of the component's value.
+"""
+WHOLE_TRAINING = "the whole training"
+"""Name of what the run without optimizer steps removes."""
+NO_OPTIMIZER = "not applicable: no optimizer step was found"
+"""Reason why the run without optimizer steps gives no floor if it removes nothing."""
+MIN_TWIN_ERRORS = 3.0
+"""Minimum standard errors between a joint effect and the sum of the single effects."""
+
+UNRANKED_GATES: tuple[Literal["breaks the program", "changes what is scored"], ...] = (
+    "breaks the program",
+    "changes what is scored",
+)
+"""Outcomes that are reported but do not measure importance."""
+
+MAX_STEPS_OF_UNIT = 10**6
+"""A metric whose steps are not smaller than this part of 1 counts as coarse."""
+MIN_RANKED_PARTS = 5
+"""Minimum number of components that both the proxy and the full command must have ranked for their agreement to be
+reported.
+"""
+
+
+class PairedEffect(NamedTuple):
+    """Effects by seed. `n`: pairs with a value. `relative`: the mean effect divided by the size of the baseline's
+    mean."""
+
+    effects: tuple[float | None, ...]
+    n: int
+    mean: float | None
+    relative: float | None
+
+
+def compute_effect(
+    direction: MetricDirection, baseline: Sequence[float | None], ablated: Sequence[float | None]
+) -> PairedEffect:
+    """Compute the effects of paired runs; both sequences are in the same order of seeds."""
+    sign = 1.0 if direction == "max" else -1.0
+    effects = tuple(
+        None if one is None or other is None else sign * _subtract(one, other)
+        for one, other in zip(baseline, ablated, strict=True)
+    )
+    found = [one for one in effects if one is not None]
+    mean = fmean(found) if found else None
+    return PairedEffect(
+        effects, len(found), mean, _compute_relative(mean, [one for one in baseline if one is not None])
+    )
+
+
+def _subtract(one: float, other: float) -> float:
+    """Subtract without floating-point noise: .80 - .60 equals .82 - .62, so rounding does not look like spread between
+    seeds."""
+    size = max(abs(one), abs(other))
+    return round(one - other, 12 - math.ceil(math.log10(size))) if size else 0.0
+
+
+def _compute_relative(mean: float | None, baseline: Sequence[float]) -> float | None:
+    level = abs(fmean(baseline)) if baseline else 0.0
+    return mean / level if level and mean is not None else None
+
+
+def reaches_share(effect: float, baseline_mean: float, share: float = CRITICAL_SHARE) -> bool:
+    """Return whether the size of an effect reaches a share of the baseline."""
+    threshold = share * abs(baseline_mean)
+    return abs(effect) >= threshold or math.isclose(abs(effect), threshold, rel_tol=1e-9)
+
+
+def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool:
+    """Return whether the effect of components that were ablated together exceeds the sum of their single effects beyond
+    chance. `sigma`: standard deviation of one effect.
+    """
+    return joint > MIN_TWIN_ERRORS * sigma and joint - sum(singles) > MIN_TWIN_ERRORS * sigma
+
+
+def compute_rank_agreement(cheap: Mapping[str, float], full: Mapping[str, float]) -> float | None:
+    """Return the rank agreement between the effect sizes of a cheap command and the full one: Kendall's tau-b, from -1
+    to 1.
+
+    Uses the components that both measured; None for fewer than `MIN_RANKED_PARTS`, or if one of the commands ranks
+    nothing.
+    """
+    names = [name for name in cheap if name in full]
+    pairs = [
+        (_compare_order(cheap, one, other), _compare_order(full, one, other)) for one, other in combinations(names, 2)
+    ]
+    ranked = sum(a * a for a, _ in pairs) * sum(b * b for _, b in pairs)
+    return sum(a * b for a, b in pairs) / math.sqrt(ranked) if len(names) >= MIN_RANKED_PARTS and ranked else None
+
+
+def _compare_order(effects: Mapping[str, float], one: str, other: str) -> int:
+    a, b = abs(effects[one]), abs(effects[other])
+    return (a > b) - (a < b)
+
+
+class FloorRanking(NamedTuple):
+    """`at_floor`: one entry per mutation. `ranked`: the mutation whose effect represents the component."""
+
+    gap: float
+    at_floor: tuple[bool, ...]
+    ranked: str | None
+    effect: float | None
+    flag: str
+
+
+def apply_floor_rule(
+    direction: MetricDirection,
+    baseline: float,
+    floor: float,
+    effects: Sequence[tuple[str, float]],
+    share: float = FLOOR_SHARE,
+) -> FloorRanking:
+    """Select the mutation of a component to report; `effects` are in the order of trial.
+
+    `floor`: the metric with the whole model's output zeroed. The first mutation above the floor is selected. If all are
+    at the floor, the one with the smallest loss is selected and flagged: either the component is indispensable, or
+    every mutation breaks the program.
+    """
+    gap = (baseline - floor) * (1 if direction == "max" else -1)
+    at_floor = tuple(is_at_floor(effect, gap, share) for _, effect in effects)
+    free = [one for one, low in zip(effects, at_floor, strict=True) if not low]
+    name, effect = free[0] if free else min(effects, key=lambda one: one[1], default=(None, None))
+    return FloorRanking(gap, at_floor, name, effect, "at the floor" if effects and not free else "")
+
+
+def explain_no_floor(direction: MetricDirection, baseline: float | None, value: float | None) -> str:
+    """Return why the value of a run without the whole model or training is no floor; empty if it is one.
+
+    Equal digits mean that nothing was removed; a better value, that something else was.
+    """
+    if baseline is None or value is None:
+        return "it has no value"
+    if value == baseline:
+        return NO_OPTIMIZER
+    is_worse = value < baseline if direction == "max" else value > baseline
+    return "" if is_worse else "it is better than the baseline"
+
+
+def is_at_floor(effect: float, gap: float, share: float = FLOOR_SHARE) -> bool:
+    """Return whether an effect is so large that the model may no longer work; False without a positive gap."""
+    return gap > 0 and effect >= share * gap
+
+
+def classify_patch_run(
+    baseline: float, ablated: float, *, reached: bool | None, repeatable: bool = True
+) -> MutationOutcome:
+    """Classify a patched run against an unpatched run of the same seed: whether the patch ran, and whether any digit
+    changed.
+
+    `reached`: whether changed lines ran, None if unknown; `repeatable`: whether the unpatched program gives the same
+    digits twice; otherwise, different digits mean nothing.
+    """
+    if reached is False and (baseline == ablated or not repeatable):
+        return "not reached"
+    return "no effect" if baseline == ablated else "moved"
+
+
+def is_coarse_metric(arms: Iterable[Sequence[float]]) -> bool:
+    """Return whether a metric takes few values, so that an equal value at one seed may be chance; given are the values
+    of each arm by seed.
+
+    It does if two seeds of an arm gave the same value, or if every value is a multiple of one part in
+    `MAX_STEPS_OF_UNIT` or less: a share of few examples, or a number printed with few digits.
+    """
+    found = [list(values) for values in arms]
+    values = [value for values in found for value in values]
+    is_stepped = all(
+        abs(float(Fraction(value).limit_denominator(MAX_STEPS_OF_UNIT)) - value) <= 4 * math.ulp(value)
+        for value in values
+    )
+    return is_stepped or any(len(set(values)) < len(values) for values in found)
+
+
+class MeasuredPart(NamedTuple):
+    """A part, or a set of parts that were ablated together, with its effect; without one, no mutation worked."""
+
+    part: str
+    mutation: str = ""
+    location: str = ""
+    gate: MutationOutcome = "moved"
+    node: str = ""
+    effect: PartEffect | None = None
+    flag: str = ""
+
+    @property
+    def n(self) -> int:
+        """Number of pairs of runs."""
+        return len(self.effect.effect.values) if self.effect is not None else 0
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether its effect is over fresh seeds, enough of them for a verdict."""
+        return self.effect is not None and self.effect.is_fresh and self.n >= MIN_REPLICATES
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether it is in the family of tests."""
+        return (
+            self.is_confirmed
+            and self.gate not in UNRANKED_GATES
+            and self.effect is not None
+            and self.effect.p is not None
+        )
+
+
+def build_results(measured: Sequence[MeasuredPart], *, is_coarse: bool) -> tuple[PartResult, ...]:
+    """Build the rows of the report in the given order; p is Holm-corrected over all tested parts.
+
+    A part with too few fresh seeds, or with equal effects at all of them, is not tested. `is_coarse`: whether equal
+    values at one seed may be chance.
+    """
+    tested = [one for one in measured if one.is_tested]
+    p_values = adjust_p_values([one.effect.p if one.effect is not None else None for one in tested])
+    corrected = {one.part: p for one, p in zip(tested, p_values, strict=True)}
+    return tuple(_build_row(one, corrected.get(one.part), max(1, len(tested)), is_coarse) for one in measured)
+
+
+def _build_row(one: MeasuredPart, p: float | None, compared: int, is_coarse: bool) -> PartResult:
+    found = one.effect.effect if one.effect is not None else None
+    fresh = found if one.is_confirmed else None
+    flag = one.flag or ("at the floor" if one.gate == "at the floor" else "")
+    if not flag and fresh is not None and fresh.sd is None and fresh.mean:
+        flag = "the same at every seed, so it cannot be tested"
+    return PartResult(
+        part=one.part,
+        node=one.node,
+        key=found.key if found is not None else "",
+        mutation=one.mutation,
+        where=one.location,
+        n=one.n,
+        fresh=one.is_confirmed,
+        mean=found.mean if found is not None else None,
+        relative=one.effect.relative if one.effect is not None else None,
+        low=fresh.low if fresh is not None else None,
+        high=fresh.high if fresh is not None else None,
+        p=p,
+        called=decide_verdict(one, p, is_coarse=is_coarse),
+        detectable=None if fresh is None or fresh.sd is None else compute_detectable_effect(one.n, fresh.sd, compared),
+        flag=flag,
+    )
+
+
+def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> PartClassification:
+    """Return the verdict on a part; `p` is corrected. With fewer than `MIN_REPLICATES` fresh pairs there is none.
+
+    No effect: no digit changed at any of the fresh seeds. One seed shows it only if the metric is not coarse.
+    """
+    if one.gate == "not reached" or one.gate in UNRANKED_GATES:
+        return one.gate
+    if one.effect is None:
+        return "not measured"
+    found = one.effect.effect
+    if not any(found.values) and (one.is_confirmed or (one.gate == "no effect" and not is_coarse)):
+        return "no effect"
+    if not one.is_confirmed or p is None:
+        return "unknown"
+    if p > SIGNIFICANCE_LEVEL:
+        return "no measurable difference"
+    if found.mean < 0:
+        return "harmful"
+    return "critical" if reaches_share(found.mean, one.effect.baseline.mean) else "helps"
+
 
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"
 

@@ -27,7 +27,7 @@ from statistics import fmean
 
 from labwright.record.claims.part_effects import FIRST_FRESH_SEED, PartEffect, compare_arms
 from labwright.record.events.repository_events import AblationsConcluded, MutationTried, PartsFound
-from labwright.record.reducers.repository_state import AblationState
+from labwright.record.reducers.run_state import AblationState
 from labwright.record.schema.nodes import CellRun
 from labwright.record.schema.repository import (
     MutationOutcome,
@@ -36,7 +36,7 @@ from labwright.record.schema.repository import (
     RepositoryPart,
     UnexaminedPart,
 )
-from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.trace import CallTrace, build_no_training_variables, read_trace
 from labwright.search.ablation_bandit import (
@@ -52,7 +52,7 @@ from labwright.search.ablation_bandit import (
     run_group_test,
     split_budget,
 )
-from labwright.stages.repository.ablation_stats import (
+from labwright.stages.repository.ablation_report import (
     MIN_RANKED_PARTS,
     NO_OPTIMIZER,
     UNRANKED_GATES,

@@ -14,20 +14,21 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
 from labwright.models.errors import BudgetSpent
+from labwright.record.events.repository_events import EnvironmentBuilt, RepositoryImported
 from labwright.record.events.search_events import AttemptExecuted, CellsRequired, DecisionMade, NodeJudged, NodeProposed
-from labwright.record.repository_source import ArmCode, RepositoryProgram, build_program
 from labwright.record.run_folder import create_draft_folder, hash_texts, seal_source, write_file
-from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import Attempt, CellRun, Failure, Node, NodeKind, StageName, format_node_id
+from labwright.record.schema.nodes import Attempt, Cell, CellRun, Failure, Node, NodeKind, StageName, format_node_id
 from labwright.record.schema.repository import RepositoryCommand
+from labwright.record.source_tree import ArmCode, RepositoryProgram, build_program
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
-from labwright.search.run_control import NodeKilled
-from labwright.search.scheduler import list_all_results
+from labwright.sandbox.repository.predictions import read_truth, write_labels
+from labwright.search.scheduler import NodeKilled, list_all_results
 from labwright.stages.measuring import TooLate, measure_job
 from labwright.stages.nodes.node_cells import NodeCells, compute_cell_keys, hash_arm_code, read_recorded_source
 from labwright.stages.run_context import (
@@ -304,3 +305,55 @@ class ArmRuns:
 def read_value(found: Node | CellRun | None, metric: str) -> float | None:
     """Return the metric of a run; None if it has none."""
     return next((one.value for one in found.measurements if one.name == metric), None) if found is not None else None
+
+
+# The first step of an ablation or a question: record the repository and the environment of its commands.
+
+LARGE_REPOSITORY_GB = 2.0
+"""Checkouts larger than this (GB) get a warning: large files are linked instead of copied for each run."""
+
+
+async def prepare_repository(context: RunContext) -> None:
+    """Record the imported repository and its environment, and store the labels of its predictions out of its reach."""
+    code, repository, known = context.code, context.repository, context.state.repository
+    assert code.repository is not None and repository is not None and repository.environment is not None
+    if code.truth is not None:
+        truth = read_truth(code.truth).without_splits
+        facts = DatasetFacts(
+            name=next(iter(context.sources)),
+            source=str(code.truth),
+            features=0,
+            classes=0,
+            sizes={},
+            fingerprint="",
+            seed=0,
+        )
+        write_labels(truth, truth.add_facts(facts), context.folder.labels)
+    if known.imported is None:
+        taken = repository.mirror.describe_import(code.commit, code.tree)
+        size = taken.bytes / 1e9
+        large = f"the checkout has {size:.1f} GB: its large files are linked, not copied"
+        context.recorder.append(
+            RepositoryImported(
+                repository=str(code.repository),
+                commit=taken.commit,
+                tree=taken.tree,
+                snapshot=taken.is_snapshot,
+                files=taken.files,
+                bytes=taken.bytes,
+                faults=(*taken.faults, *([large] if size > LARGE_REPOSITORY_GB else [])),
+            )
+        )
+    if known.environment is None:
+        found = repository.environment
+        context.recorder.append(
+            EnvironmentBuilt(
+                how=found.how,
+                python=found.version,
+                packages=dict(found.packages),
+                folders=found.command_environment.import_folders,
+                deviations=found.deviations,
+                mounts=dict(found.mounts),
+                device=context.sandbox.device,
+            )
+        )

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from labwright.models.author import Author, AuthorLimits, AuthorWork
 from labwright.models.client import ModelClient
-from labwright.models.roles.coder import CoderInputs, HandIn
+from labwright.models.roles.experiment_code import CoderInputs, HandIn
 from labwright.models.roles.repository import PartsInputs, PartWay, ProposedPart, ProposedParts
 from labwright.record.baseline_check import ExpectedError, parse_expected
 from labwright.record.schema.decisions import RunTask
@@ -31,16 +31,21 @@ from labwright.record.schema.repository import (
     UnexaminedPart,
     build_edit,
 )
-from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.interpreter import inspect_interpreter, list_distributions
+from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.scratch_tree import MAX_COMMAND_SECONDS, open_scratch_tree
 from labwright.sandbox.repository.trace import CallTrace
 from labwright.stages.repository.arm_runs import CommandSetup
-from labwright.stages.repository.code_index import CodeIndex, index_code, list_calls_of_result
 from labwright.stages.repository.command_discovery import list_imports
-from labwright.stages.repository.patch_scope import find_tampering, list_changed_symbols
+from labwright.stages.repository.patch_scope import (
+    CodeIndex,
+    find_tampering,
+    index_code,
+    list_calls_of_result,
+    list_changed_symbols,
+)
 from labwright.stages.repository.program_facts import (
     find_metric_places,
     list_functions,

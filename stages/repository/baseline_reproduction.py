@@ -17,7 +17,7 @@ from typing import Literal
 from labwright.models.author import WorkStopped
 from labwright.models.errors import CatalogueError
 from labwright.models.prompt_filters import cut_line
-from labwright.models.roles.coder import CoderFact
+from labwright.models.roles.experiment_code import CoderFact
 from labwright.models.roles.repository import PreparedCommand, PrepareInputs
 from labwright.record.baseline_check import check_baseline, parse_expected
 from labwright.record.errors import UsageError
@@ -30,7 +30,7 @@ from labwright.record.schema.repository import (
     SameSeed,
     format_command_line,
 )
-from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.environment import add_import_folder, add_packages
 from labwright.sandbox.repository.metric import parse_metric
 from labwright.stages.repository.arm_runs import (
@@ -48,10 +48,9 @@ from labwright.stages.repository.authors import (
     format_machine,
     let_author_work,
 )
-from labwright.stages.repository.code_index import index_code
 from labwright.stages.repository.command_discovery import find_script, find_seed_args, list_candidates
-from labwright.stages.repository.known_fixes import compute_signature, propose_fixes
-from labwright.stages.repository.program_facts import list_command_facts
+from labwright.stages.repository.patch_scope import index_code
+from labwright.stages.repository.program_facts import compute_signature, list_command_facts, propose_fixes
 from labwright.stages.run_context import RunContext
 
 MAX_REPAIRS, MAX_REPAIRS_PER_SIGNATURE = 8, 3

@@ -14,11 +14,10 @@ from typing import cast
 
 import yaml
 
-from labwright.record.schema.command_space import CommandSpace
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.frozen_model import Scalar
-from labwright.stages.repository.code_index import CodeIndex, read_last_name
-from labwright.stages.repository.config_options import (
+from labwright.record.schema.repository import CommandSpace
+from labwright.stages.repository.command_discovery import (
     ConfigKey,
     ParserOption,
     find_hydra_config,
@@ -26,6 +25,7 @@ from labwright.stages.repository.config_options import (
     find_options,
     list_override_names,
 )
+from labwright.stages.repository.patch_scope import CodeIndex, read_last_name
 from labwright.stages.repository.repository_context import list_reached_files
 
 _OPEN_PARSERS = {

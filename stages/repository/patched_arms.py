@@ -16,26 +16,31 @@ from pathlib import PurePosixPath
 from labwright.models.client import ModelClient
 from labwright.models.errors import ModelOutputInvalid
 from labwright.models.roles.experiment_code import AuthorInputs, Program
-from labwright.models.roles.repository import ShownFile
-from labwright.models.roles.repository_patches import (
+from labwright.models.roles.repository import (
     ArmPatch,
     Patches,
     PatchingInputs,
     ShownArm,
+    ShownFile,
     ShownRepository,
     check_patches,
 )
 from labwright.record.estimands import list_main_arms
 from labwright.record.events.repository_events import BaselineChecked
 from labwright.record.events.search_events import DecisionMade
-from labwright.record.repository_source import ArmCode, RepositoryProgram, build_program, parse_arm_code
 from labwright.record.run_folder import read_source
 from labwright.record.schema.data_plan import ArmRole, DataPlan
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.repository import format_command_line
-from labwright.record.source_edits import replace_text
-from labwright.record.source_tree import SourceTreeError
-from labwright.sandbox.errors import RepositoryError
+from labwright.record.source_tree import (
+    ArmCode,
+    RepositoryProgram,
+    SourceTreeError,
+    build_program,
+    parse_arm_code,
+    replace_text,
+)
+from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.metric import parse_metric
 from labwright.stages.nodes.node_cells import list_arms
 from labwright.stages.prompt_inputs import build_code_inputs

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -20,8 +21,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from labwright.models.author import WorkStopped
-from labwright.models.roles.code_audit import CodeReaderInputs
-from labwright.models.roles.coder import CoderFact
+from labwright.models.roles.experiment_code import CoderFact
+from labwright.models.roles.node_assessment import CodeReaderInputs
 from labwright.models.roles.questions import (
     QUESTION_CONCLUSION,
     QUESTION_DESIGN,
@@ -36,6 +37,7 @@ from labwright.models.roles.questions import (
 from labwright.models.roles.role import Role
 from labwright.record.claims.question_results import (
     EXPERIMENT_ARM,
+    KEY_PATTERN,
     UNMODIFIED_ARM,
     QuestionResults,
     find_deciding_node,
@@ -46,7 +48,14 @@ from labwright.record.claims.question_results import (
 )
 from labwright.record.events.repository_events import QuestionAnswered, QuestionDesigned
 from labwright.record.reducers.run_state import RunState
-from labwright.record.repository_source import (
+from labwright.record.result_macros import strip_form, to_plain_text
+from labwright.record.run_folder import RunFolder, hash_texts, read_source
+from labwright.record.schema.data_plan import Arm, MetricSpec
+from labwright.record.schema.decisions import RunTask
+from labwright.record.schema.idea import ExperimentDesign, ResearchQuestion
+from labwright.record.schema.nodes import CodeDoubt, Node
+from labwright.record.schema.repository import RepositoryCommand, format_command_line
+from labwright.record.source_tree import (
     OUTPUT_FOLDER,
     ArmCode,
     RepositoryProgram,
@@ -55,25 +64,75 @@ from labwright.record.repository_source import (
     parse_arm_code,
     parse_program,
 )
-from labwright.record.result_macros import to_plain_text
-from labwright.record.run_folder import RunFolder, hash_texts, read_source
-from labwright.record.schema.code_reading import CodeDoubt
-from labwright.record.schema.data_plan import Arm, MetricSpec
-from labwright.record.schema.decisions import RunTask
-from labwright.record.schema.nodes import Node
-from labwright.record.schema.repository import RepositoryCommand, format_command_line
-from labwright.record.schema.research_question import ExperimentDesign, ResearchQuestion
+from labwright.review.evidence.number_words import CountedThings, find_number_words, find_ratio_words
 from labwright.review.honesty.code_reading import number_lines, read_code, strip_comments
 from labwright.sandbox.repository.git_mirror import open_mirror
-from labwright.stages.evidence.code_audit import build_reading
+from labwright.stages.evidence.sanity_probes import build_reading
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
 from labwright.stages.repository.authors import format_machine, let_author_work
-from labwright.stages.repository.code_index import index_code
+from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.repository.program_facts import list_files_fact
-from labwright.stages.repository.question_conclusion import find_conclusion_faults, summarize_results
 from labwright.stages.repository.repository_context import build_context, order_by_distance, read_requested
 from labwright.stages.run_context import RunContext, decision_number, wait_to_start
+
+# Check the conclusion of a question: a model writes it, and the program prints every number in it by its key. A digit
+# that the model types must occur in the question or in a name of the design. A direction is stated as the interval of
+# the difference shows it, as in a paper (`review.claims.rules`); with one run of each arm, as the two values do.
+
+_LEVEL = re.compile(r"95\s*%(?=\s+(?:confidence\s+)?intervals?\b)")
+_NUMBER = re.compile(r"(?<![\w.])[-+−]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?\s*%?")
+
+
+def find_conclusion_faults(
+    answer: ConclusionAnswer, results: QuestionResults, question: ResearchQuestion
+) -> Iterator[str]:
+    """Yield the statements of a conclusion that the record does not support."""
+    text, design = answer.conclusion, results.design
+    keys = dict.fromkeys(map(str.strip, KEY_PATTERN.findall(text)))
+    yield from (f"{{{one}}} is not a listed key" for one in keys if one not in results.printed)
+    bare = _LEVEL.sub(" ", KEY_PATTERN.sub(" ", text))
+    for name in sorted((one.name for one in (*design.arms, *design.metrics)), key=len, reverse=True):
+        bare = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w])", " ", bare)
+    asked = {
+        _strip(one)
+        for part in (question.question, question.method, question.instructions)
+        for one in _NUMBER.findall(part)
+    }
+    for number in dict.fromkeys(_NUMBER.findall(bare)):
+        if _strip(number) not in asked:
+            yield f"{number.strip()} is typed, and the question does not have it: print a listed value by its key"
+    counts = CountedThings(re.compile("[a-z]+"), frozenset((results.seeds, len(design.arms), len(design.metrics))))
+    for one in (*find_ratio_words(bare), *find_number_words(bare, (counts,))):
+        yield f"{one.words!r} is a number in words: print a listed value by its key"
+    known = {(one.difference.name, one.difference.condition, one.difference.other): one for one in results.comparisons}
+    listed = {(one.metric, frozenset((one.arm, one.against))) for one in answer.directions}
+    for one in results.pairs:
+        found, used = one.difference, any(strip_form(key) == one.difference.key for key in keys)
+        if used and (found.name, frozenset((found.condition, found.other))) not in listed:
+            yield f"`directions` lacks the difference that it prints: {one}"
+    for stated in answer.directions:
+        found = known.get((stated.metric, stated.arm, stated.against))
+        if found is None:
+            what = f"{stated.metric} of {stated.arm} against {stated.against}"
+            yield f"{what} was not compared: use the names of the design"
+        elif found.shows != stated.is_:
+            yield f"the results do not show {stated.is_!r}, but: {found}"
+
+
+def summarize_results(results: QuestionResults) -> str:
+    """Return a conclusion by the program, with keys: the difference of every two arms on every metric."""
+    lines = [
+        f"{one}; the difference is {{{one.difference.key}.mean}}"
+        + (f", 95 % interval {{{one.difference.key}.ci}}" if one.difference.sd is not None else "")
+        for one in results.pairs
+    ]
+    return "Measured: " + "; ".join(lines) + "."
+
+
+def _strip(number: str) -> str:
+    return re.sub(r"[\s,+]", "", number.replace("−", "-"))
+
 
 A = TypeVar("A", bound=BaseModel)
 T = TypeVar("T")

@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from labwright.models.roles.repository import ShownFile
-from labwright.record.whole_numbers import parse_whole_number
-from labwright.stages.repository.code_index import CodeIndex, FunctionNode, find_module_name, index_code, read_last_name
-from labwright.stages.repository.command_discovery import find_script
-from labwright.stages.repository.config_options import find_options
+from labwright.record.float_compare import parse_whole_number
+from labwright.stages.repository.command_discovery import find_options, find_script
+from labwright.stages.repository.patch_scope import (
+    CodeIndex,
+    FunctionNode,
+    find_module_name,
+    index_code,
+    read_last_name,
+)
 
 MAX_MAP_CHARS, MAX_SHOWN_CHARS, MAX_REQUESTED_CHARS = 14_000, 48_000, 24_000
 """Maximum characters of the map, of the files shown without a request, and of one request."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from labwright.models.roles.study_plan import PlanningInputs, RepositoryPlanInputs
 from labwright.record.events.repository_events import BaselineChecked
-from labwright.record.schema.command_space import apply_space
 from labwright.record.schema.data_plan import DataPlan
-from labwright.record.schema.repository import RepositoryCommand
+from labwright.record.schema.repository import RepositoryCommand, apply_space
 from labwright.stages.repository.cli_args import find_plan_faults, list_options, takes_overrides
-from labwright.stages.repository.code_index import CodeIndex, index_code
-from labwright.stages.repository.config_options import find_keys, list_variants
+from labwright.stages.repository.command_discovery import find_keys, list_variants
+from labwright.stages.repository.patch_scope import CodeIndex, index_code
 from labwright.stages.repository.patched_arms import show_repository
 from labwright.stages.repository.repository_context import find_documents
 from labwright.stages.run_context import StudiedRepository

@@ -20,13 +20,12 @@ from typing import Any
 
 from labwright.agent.settings import settings_from_assignments
 from labwright.record.campaign import SLOTS_FOLDER
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_state
 from labwright.record.events.run_events import CallAnswered, CostReserved, ProcessEnded, RunResumed, RunStarted
-from labwright.record.log_reader import read_state
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.decisions import CallKey, Cost, TokenUsage
 from labwright.record.schema.idea import read_idea
-from labwright.sandbox.slots import Slots
+from labwright.sandbox.gpus import Slots
 
 CALLS_PER_RUN = 6
 WRITES, RUNS_FOR = 1.0, 0.5

@@ -17,17 +17,16 @@ import pytest
 from labwright.agent import run, run_process
 from labwright.agent.cli import main
 from labwright.models.backend import ModelRequest
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_state
 from labwright.record.events import Event
-from labwright.record.log_reader import read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import hash_file
 from labwright.record.schema.data_plan import Measurement
 from labwright.review.evidence import check_draft
 from labwright.sandbox.job import Job, JobOutcome
-from labwright.search.run_control import RunControl
+from labwright.search.scheduler import RunControl
 from labwright.stages.paper import draft_versions
 from labwright.stages.paper.latex_sources import PaperParts
 from labwright.stages.paper.template import PaperTemplate

@@ -15,10 +15,10 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.record.claims.part_effects import FIRST_FRESH_SEED
+from labwright.record.event_log import read_state
 from labwright.record.lock import describe_process
-from labwright.record.log_reader import read_state
-from labwright.record.repository_source import parse_program
 from labwright.record.run_folder import RunFolder, read_source
+from labwright.record.source_tree import parse_program
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.agent.test_authored_ablation import record, use
 from tests.command_line import run_scientist

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.log_reader import read_events, read_state
+from labwright.record.event_log import read_events, read_state
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.repositories import FILES, make_repository
 

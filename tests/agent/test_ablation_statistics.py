@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.command_line import run_scientist
 from tests.repositories import make_repository

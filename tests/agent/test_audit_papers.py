@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.audit import AuditReport, audit_run
-from labwright.agent.cli.audit import format_run_audit
+from labwright.agent.cli.trace import format_run_audit
 from labwright.record.events.paper_events import PaperReleased
 from tests.inspector.sample_run import make_ended
 from tests.inspector.test_logs import written

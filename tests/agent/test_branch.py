@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from labwright.agent.cli import main
 from labwright.record.branching import BranchPointError, LogPrefix, cut_log, find_false_ancestry, hash_events
-from labwright.record.event_log import EventLog, MemoryLog
+from labwright.record.event_log import EventLog, MemoryLog, read_events, read_rows
 from labwright.record.events import Event
 from labwright.record.events.run_events import (
     CallAnswered,
@@ -27,10 +27,8 @@ from labwright.record.events.run_events import (
 )
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodeProposed
 from labwright.record.line_store import LogRow, write_rows
-from labwright.record.log_reader import read_events, read_rows
-from labwright.record.reducers.call_state import sum_usage
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.run_state import RunState, sum_usage
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
     CallKey,

@@ -19,16 +19,15 @@ from labwright.agent.branch import BranchChanges, create_branch, read_origin
 from labwright.agent.cli import main
 from labwright.agent.settings import override_settings
 from labwright.models.backend import ModelRequest, Reply
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
 from labwright.record import control_files
 from labwright.record.branching import BranchPointError
 from labwright.record.claims.estimates import find_winner
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, RecordError, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import StageWinnerChosen
 from labwright.record.lock import acquire_lock
-from labwright.record.log_reader import RecordError, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.stages.paper.appendix import BRANCH_NOTE
 from tests.stages.small_study import IDEA, experiment_code, make_small_model, plots_code

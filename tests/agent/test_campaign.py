@@ -37,12 +37,10 @@ from labwright.record.campaign import (
     select_studies,
 )
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_state
 from labwright.record.events.run_events import RunStarted
 from labwright.record.llm_calls import LLMCallStore
-from labwright.record.log_reader import read_state
-from labwright.record.schema.decisions import Cost
-from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
+from labwright.record.schema.decisions import Cost, LLMExchange, LLMQuestion
 from tests.agent.test_cli_bad_input import refused
 from tests.models.examples import IDEA
 

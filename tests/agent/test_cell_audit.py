@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from labwright.agent.audit import audit_run
-from labwright.agent.cell_audit import find_disagreements
+from labwright.agent.audit import audit_run, find_disagreements
 from labwright.record.events import Event
 from labwright.record.events.search_events import AttemptExecuted, CellExecuted, CellsRequired
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.schema.cell import CellOutcomeLine
-from labwright.record.schema.nodes import Attempt
+from labwright.record.schema.nodes import Attempt, CellOutcomeLine
 from tests.inspector.cell_run import make_cell, make_cell_run, make_execution, make_key, make_value
 from tests.inspector.test_logs import written
 from tests.inspector.tuning_run import make_tuning_run

@@ -16,11 +16,10 @@ from typer.core import TyperGroup
 from labwright.agent.cli import main
 from labwright.agent.cli import run as run_command
 from labwright.agent.cli.commands import app
+from labwright.agent.cli.errors import print_result
 from labwright.agent.cli.options import CliCommand
-from labwright.agent.cli.output import print_result
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_state
 from labwright.record.lock import acquire_lock
-from labwright.record.log_reader import read_state
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.idea import Idea
 from tests.inspector.sample_run import EventStory, make_ended, make_sample

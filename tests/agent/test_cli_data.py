@@ -18,10 +18,10 @@ from labwright.agent.data import (
     survey_own_data,
 )
 from labwright.agent.settings import Settings, SettingsError, compose_settings, override_settings
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from labwright.record.schema.idea import Idea
-from labwright.sandbox.errors import DatasetError
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
+from labwright.sandbox.job import DatasetError
 from tests.agent.test_cli import written
 from tests.agent.test_cli_bad_input import refused
 from tests.inspector.sample_run import make_sample

@@ -13,8 +13,8 @@ import pytest
 
 from labwright.models import command_line_agent
 from labwright.models.backend import ModelRequest, Reply
-from labwright.models.failover import open_backend
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
+from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings
 from labwright.record.events.run_events import ProviderOutage, ProviderRecovered
 from tests.agent.scripted_runs import RunWorld

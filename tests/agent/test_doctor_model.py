@@ -18,9 +18,8 @@ from pydantic_ai import models as pydantic_ai_models
 
 from labwright.agent.cli import main
 from labwright.agent.doctor import DoctorFinding, machine, model
-from labwright.literature.catalogue_client import CatalogueClient
-from labwright.literature.settings import CatalogueCredentials, LiteratureSettings
-from labwright.models.failover import open_backend
+from labwright.literature.catalogue_client import CatalogueClient, CatalogueCredentials, LiteratureSettings
+from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings, RoleModel
 from tests.models.openai_server import (
     Exchange,

@@ -15,7 +15,7 @@ from labwright.agent.doctor import DoctorFinding, fixes
 from labwright.agent.settings import EFFORTS, Settings, compose_settings, list_differences, override_settings
 from labwright.inspector.status import RunStatus, build_status
 from labwright.inspector.summary import format_ending
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from labwright.sandbox.isolation.interpreter import InterpreterInfo
 from labwright.stages.data_planning import limit_trials
 from tests.agent.test_cli import written

@@ -14,10 +14,18 @@ from labwright.agent.settings import compose_settings
 from labwright.models import prices
 from labwright.models.roles import ROLES
 from labwright.models.settings import ModelSettings
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
+from labwright.record.schema.data_plan import (
+    Arm,
+    DataPlan,
+    DatasetFacts,
+    DatasetUse,
+    Hyperparameter,
+    Level,
+    MetricSpec,
+    TuningPlan,
+)
 from labwright.record.schema.decisions import TokenUsage
 from labwright.record.schema.nodes import STAGES
-from labwright.record.schema.tuning import Hyperparameter, TuningPlan
 
 DEMO: dict[str, Any] = {
     "num_workers": 2,

@@ -13,7 +13,7 @@ from labwright.inspector.status import format_user_pause
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.run_folder import RunFolder
-from labwright.search.run_control import RunControl
+from labwright.search.scheduler import RunControl
 from tests.agent.scripted_runs import Killed, RunWorld
 from tests.agent.test_cli import written
 from tests.inspector.sample_run import make_sample

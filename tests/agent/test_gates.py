@@ -12,9 +12,9 @@ from labwright.agent.cli import main
 from labwright.agent.environment import paper_notice
 from labwright.inspector.event_text import describe_event
 from labwright.record.control_files import find_refusal, send_command
+from labwright.record.event_log import read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived, GateReached
-from labwright.record.log_reader import read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.nodes import GateName

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.log_reader import RecordError, read_events, read_state
+from labwright.record.event_log import RecordError, read_events, read_state
 
 ROOT = Path(__file__).parents[2]
 RUN = [

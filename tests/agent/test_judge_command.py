@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 from pydantic_ai import models as pydantic_ai_models
 
-from labwright.agent import budget
+from labwright.agent import forecast
 from labwright.agent.cli import main
-from labwright.models.roles.injection_reader import Influence, InfluenceInputs, NamedPassage
-from labwright.models.roles.judge import build_answer_type
-from labwright.models.scripted_model import ScriptedModel
-from labwright.record.event_log import EventLog
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.judge import Influence, InfluenceInputs, NamedPassage, build_answer_type
+from labwright.record.event_log import EventLog, read_state
 from labwright.record.events.paper_events import PaperJudged
 from labwright.record.events.run_events import ProcessEnded
 from labwright.record.lock import acquire_lock
-from labwright.record.log_reader import read_state
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.paper import Judgement
 from tests.agent.test_cli_bad_input import refused
@@ -71,7 +69,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[ScriptedModel], Scripted
     """Puts a scripted model in place, whatever --model says."""
 
     def put(one: ScriptedModel) -> ScriptedModel:
-        monkeypatch.setattr(budget, "open_backend", lambda settings: one)  # pyright: ignore
+        monkeypatch.setattr(forecast, "open_backend", lambda settings: one)  # pyright: ignore
         return one
 
     return put

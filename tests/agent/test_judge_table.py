@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from labwright.agent.cli.judge_output import format_audit, format_judgement, format_removed
+from labwright.agent.cli.judge import format_audit, format_judgement, format_removed
 from labwright.record.schema.paper import (
     AuditFacts,
     DimensionScore,

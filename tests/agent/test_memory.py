@@ -10,11 +10,11 @@ import pytest
 from labwright.agent.environment import paper_notice
 from labwright.inspector.status import read_status
 from labwright.record.branching import hash_events
+from labwright.record.claims.open_questions import read_memory
+from labwright.record.event_log import read_events, read_rows
 from labwright.record.events.run_events import StudiesRecalled
-from labwright.record.log_reader import read_events, read_rows
 from labwright.record.schema.earlier_study import RecalledStudy
 from labwright.record.schema.nodes import Failure
-from labwright.record.study_memory import read_memory
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.stages.paper.appendix import list_disclosures, render_incidents
 from tests.agent.scripted_runs import Killed, RunWorld, last_prompt

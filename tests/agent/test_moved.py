@@ -12,8 +12,8 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.agent.settings import adapt
+from labwright.record.event_log import read_rows, read_state
 from labwright.record.line_store import write_rows
-from labwright.record.log_reader import read_rows, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from tests.recorded_run import recorded_run

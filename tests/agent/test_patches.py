@@ -13,16 +13,16 @@ from labwright.agent.settings import Settings, compose_settings
 from labwright.models.backend import ModelRequest
 from labwright.models.conversation import ToolCall
 from labwright.models.offline.researcher import ANSWER_FUNCTIONS
-from labwright.models.roles.repository_patches import ArmPatch, Patches, PatchingInputs
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.repository import ArmPatch, Patches, PatchingInputs
 from labwright.models.settings import ModelSettings
+from labwright.record.event_log import read_state
 from labwright.record.events import Event
-from labwright.record.log_reader import read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
-from labwright.record.source_edits import SourceEdit
+from labwright.record.source_tree import SourceEdit
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.stages.nodes import node_cells
 from tests.inspector.web_server import running_server

@@ -19,7 +19,7 @@ from labwright.record.events.search_events import ConfirmationLocked
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.hypotheses import Effect
-from labwright.search.run_control import RunControl
+from labwright.search.scheduler import RunControl
 from tests.hypotheses import make_hypotheses
 from tests.search.scripted_search import PLAN, new_log
 

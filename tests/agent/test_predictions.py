@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from labwright.agent.cli import main
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.agent.test_repository_study import IDEA
 from tests.repositories import run_git

@@ -16,11 +16,12 @@ import pytest
 
 from labwright.agent import repository_setup, run
 from labwright.agent.cli import main
-from labwright.agent.question_file import read_question
+from labwright.agent.plan_files import read_question
 from labwright.inspector.status import read_status
 from labwright.models.backend import ModelRequest
 from labwright.models.conversation import ToolCall
-from labwright.models.roles.code_audit import CodeReaderInputs, CodeReading
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.node_assessment import CodeReaderInputs, CodeReading
 from labwright.models.roles.questions import (
     ConclusionAnswer,
     DesignAnswer,
@@ -29,19 +30,18 @@ from labwright.models.roles.questions import (
     QuestionInputs,
     StatedDirection,
 )
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.control_files import send_command
 from labwright.record.errors import UsageError
+from labwright.record.event_log import read_events, read_state
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.line_store import read_stored_rows
 from labwright.record.lock import acquire_lock, describe_process
-from labwright.record.log_reader import read_events, read_state
-from labwright.record.repository_source import ScriptResults
-from labwright.record.schema.code_reading import CodeDoubt
-from labwright.record.schema.research_question import DesignedArm, DesignedMetric, ExperimentDesign, ExperimentVariable
-from labwright.sandbox.errors import RepositoryError
-from labwright.sandbox.repository import git
+from labwright.record.schema.idea import DesignedArm, DesignedMetric, ExperimentDesign, ExperimentVariable
+from labwright.record.schema.nodes import CodeDoubt
+from labwright.record.source_tree import ScriptResults
+from labwright.sandbox.job import RepositoryError
+from labwright.sandbox.repository import git_mirror
 from labwright.sandbox.repository.command_cells import read_script_results
 from labwright.sandbox.repository.environment import build_environment
 from labwright.stages import measuring
@@ -304,9 +304,9 @@ def test_what_fails_on_a_full_disk_is_no_failure_of_the_experiment(
     assert "free disk space, then resume; n0005/1 is repeated" in capsys.readouterr().err
     assert not read_state(tmp_path / "runs" / "q").cells
     assert asked() == 0 and len(read_state(tmp_path / "runs" / "q").cells) == 3
-    monkeypatch.setattr(git, "is_disk_full", is_full)
+    monkeypatch.setattr(git_mirror, "is_disk_full", is_full)
     with pytest.raises(OSError, match="No space left"):
-        git.run_git(tmp_path, ["checkout-index", "--nonsense"])
+        git_mirror.run_git(tmp_path, ["checkout-index", "--nonsense"])
 
 
 def test_code_that_a_power_failure_emptied_is_not_run(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.cli import main
+from labwright.record.event_log import EventLogTail
 from labwright.record.line_store import EVENTS_FILE, FORMAT_VERSION, RecordVersionError
-from labwright.record.log_reader import EventLogTail
 from tests.agent.test_cli import written
 from tests.inspector.sample_run import make_ended
 

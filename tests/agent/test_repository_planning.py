@@ -17,20 +17,17 @@ from labwright.agent.settings import Settings, compose_settings
 from labwright.models.backend import ModelRequest
 from labwright.models.client import Models
 from labwright.models.offline.researcher import ANSWER_FUNCTIONS
-from labwright.models.roles.protocol import ProtocolReview, ProtocolReviewInputs
-from labwright.models.roles.study_plan import RepositoryPlan, RepositoryPlanInputs
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.study_plan import ProtocolReview, ProtocolReviewInputs, RepositoryPlan, RepositoryPlanInputs
 from labwright.models.settings import ModelSettings
-from labwright.record.event_log import Recorder
+from labwright.record.event_log import Recorder, read_state
 from labwright.record.events import Event
 from labwright.record.events.search_events import PlanPrepared, StageWinnerChosen
-from labwright.record.log_reader import read_state
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.command_space import CommandSpace
-from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.data_plan import DataPlan, Hyperparameter
+from labwright.record.schema.hypotheses import FindingAnswer, ProtocolFinding
 from labwright.record.schema.idea import read_idea
-from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding
-from labwright.record.schema.tuning import Hyperparameter
+from labwright.record.schema.repository import CommandSpace
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.agent.test_repository_study import IDEA, PLAN
 from tests.plan_revisions import make_revision

@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from labwright.agent.cli import main
+from labwright.record.event_log import read_events, read_state
 from labwright.record.events.run_events import CallAnswered
 from labwright.record.events.search_events import DecisionMade
-from labwright.record.log_reader import read_events, read_state
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import Node

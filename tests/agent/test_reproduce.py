@@ -16,7 +16,7 @@ from labwright.agent.cli import main
 from labwright.agent.cli.reproduce import find_machine_differences
 from labwright.agent.environment import describe_machine
 from labwright.agent.settings import Settings, compose_settings
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import RunStarted
 from labwright.record.events.search_events import (
@@ -28,7 +28,6 @@ from labwright.record.events.search_events import (
     SealedTestScored,
     StageWinnerChosen,
 )
-from labwright.record.log_reader import read_state
 from labwright.record.machine import Machine, describe_differences
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
@@ -42,8 +41,7 @@ from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.settings import SandboxSettings
-from labwright.stages.evidence.reproduction import copy_datasets
-from labwright.stages.evidence.reproduction_match import compute_tolerance
+from labwright.stages.evidence.reproduction import compute_tolerance, copy_datasets
 from tests.jobs import run_job
 
 CODE = """\

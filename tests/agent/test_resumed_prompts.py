@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.inspector.web.model_calls import KEPT_NOTE, open_call
+from labwright.inspector.web.node_panel import KEPT_NOTE, open_call
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.events import Event
 from labwright.record.reducers.run_state import RunState

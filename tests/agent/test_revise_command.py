@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.cli import main
-from labwright.agent.cli.revise import MAX_REVIEW_CHARACTERS, read_reviews
+from labwright.agent.cli.branch import MAX_REVIEW_CHARACTERS, read_reviews
 from labwright.agent.run import compute_revision_limits
 from labwright.agent.settings import Settings, override_settings
-from labwright.models.roles.revision import MAX_REVIEWS
+from labwright.models.roles.paper_revision import MAX_REVIEWS
+from labwright.record.event_log import read_events, read_state
 from labwright.record.events.paper_events import PaperJudged
-from labwright.record.log_reader import read_events, read_state
 from tests.context.papers import write_pdf
 from tests.stages.finished_run import write_run
 

@@ -14,21 +14,20 @@ import pytest
 from labwright.agent.cli import control, main
 from labwright.agent.run_commands import MAX_PROBLEMS_LISTED, CommandHandler
 from labwright.models.backend import ModelRequest, Reply
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import Program
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record import control_files
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_events, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandIgnored, CommandReceived
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.lock import acquire_lock
-from labwright.record.log_reader import read_events, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Node, format_node_id
-from labwright.search.run_control import RunControl
+from labwright.search.scheduler import RunControl
 from tests.agent.test_cli import written
 from tests.faults.http_study import make_study_script
 from tests.faults.run_killer import KilledRun

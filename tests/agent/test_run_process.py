@@ -15,14 +15,12 @@ import pytest
 from labwright.agent import run_commands
 from labwright.agent.run_process import RunProcess
 from labwright.record.control_files import send_command
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, RecordError
 from labwright.record.events.run_events import CommandReceived, RunStarted
 from labwright.record.llm_calls import LLMCallStore
-from labwright.record.log_reader import RecordError
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.decisions import Cost
-from labwright.record.schema.llm_exchanges import LLMQuestion
-from labwright.search.run_control import RunControl
+from labwright.record.schema.decisions import Cost, LLMQuestion
+from labwright.search.scheduler import RunControl
 from tests.models.examples import IDEA
 
 

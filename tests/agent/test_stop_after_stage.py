@@ -17,7 +17,7 @@ from labwright.record.campaign import (
     count_campaign_peers,
 )
 from labwright.record.claims.formatting import format_setups
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from tests.agent.scripted_runs import FLAGS, RunWorld
 from tests.stages.small_study import IDEA
 

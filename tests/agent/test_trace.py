@@ -14,13 +14,11 @@ from labwright.inspector.provenance import find_assignments, find_submitting_lin
 from labwright.record.claims.estimates import Claim, compute_paper_claims, find_replicates, find_winner
 from labwright.record.claims.formatting import format_claims
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_state
 from labwright.record.events.search_events import CellExecuted, CellsRequired
-from labwright.record.log_reader import read_state
 from labwright.record.result_macros import to_plain_text
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.nodes import CellRun
+from labwright.record.schema.nodes import Cell, CellRun
 from tests.recorded_run import recorded_run
 from tests.stages import finished_run
 

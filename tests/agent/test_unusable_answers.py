@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.errors import ModelOutputInvalid
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
 from labwright.record.events import Event
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import STAGES

@@ -23,7 +23,7 @@ from benchmarks.claim_reader import (
 )
 from benchmarks.sets import read_set
 from labwright.models.client import Models
-from labwright.models.failover import open_backend
+from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_t_quantile
 from labwright.record.estimands import evaluate_estimand, find_effect_metric, find_hypothesis_faults

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.hours import POLICIES, FormerRun, OracleRun, build_report, carry_out, carry_out_at_boundary
 from benchmarks.study_world import STRATA, draw_study, drive
-from labwright.record.claims.looks import build_look_sizes
+from labwright.record.schema.decisions import build_look_sizes
 
 CLEAR = replace(
     draw_study(0), claim="at least", effect=3.0, sd=0.3, examples=0.0, gap=0.0, failing=0.0, hours=200.0, slots=2

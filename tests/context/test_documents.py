@@ -12,23 +12,25 @@ import pytest
 from labwright.models.client import Models
 from labwright.models.offline.ideation import answer_digest
 from labwright.models.prompt_renderer import render
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles import ROLES
 from labwright.models.roles.ideation import DIGEST, DigestAnswer, DigestInputs
 from labwright.models.roles.paper_revision import Reflection
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.paper_events import ContextRead
 from labwright.record.ideation import DocumentDigest, DocumentStatement
-from labwright.stages.document_summaries import MAX_CONTEXT_CHARS, digest_documents, format_statements
 from labwright.stages.user_documents import (
+    MAX_CONTEXT_CHARS,
     MAX_DOCUMENTS,
     MAX_NOTE_BYTES,
     MAX_READ_CHARS,
     ContextError,
     check_folder,
     copy_documents,
+    digest_documents,
     find_documents,
+    format_statements,
     read_copies,
     read_document,
 )

@@ -7,13 +7,13 @@ import hashlib
 from pathlib import Path
 from typing import cast
 
-from labwright.agent.budget import build_cost_table
+from labwright.agent.forecast import build_cost_table
 from labwright.agent.settings import Settings, compose_settings
 from labwright.models.client import Models
 from labwright.models.offline.ideation import answer_digest
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles import DIGEST
 from labwright.models.roles.ideation import DigestInputs
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
@@ -24,10 +24,9 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.decisions import CONTEXT_TASK
 from labwright.sandbox.job import Executor
 from labwright.search.settings import SearchSettings
-from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
-from labwright.stages.user_documents import copy_documents
+from labwright.stages.user_documents import copy_documents, format_statements, read_context
 
 NOTE = "We found that seeds matter. The notes ask for at least five seeds in every comparison.\n"
 

@@ -17,13 +17,12 @@ from typing import Any
 
 import pytest
 
-from labwright.agent import budget
+from labwright.agent import forecast
 from labwright.agent.cli import main
 from labwright.evals.ablationbench import data
 from labwright.evals.ablationbench.agreement import PlanLabels
 from labwright.evals.ablationbench.command import LOG_FILE
 from labwright.evals.ablationbench.data import TASKS, Task, read_labels, read_papers
-from labwright.evals.ablationbench.entries import read_plan
 from labwright.evals.ablationbench.judge_eval import (
     MAJORITY,
     JudgeEval,
@@ -34,22 +33,24 @@ from labwright.evals.ablationbench.judge_eval import (
     vote_majority,
 )
 from labwright.evals.ablationbench.missing_ablations import read_title_and_abstract
-from labwright.evals.ablationbench.papers import MethodEndUnclear, read_visible_paper
-from labwright.evals.ablationbench.plan_judge import ask_author_matches, blind_lists
+from labwright.evals.ablationbench.output import AblationBenchTable, build_table
+from labwright.evals.ablationbench.papers import MethodEndUnclear, read_plan, read_visible_paper
+from labwright.evals.ablationbench.plan_judge import (
+    JudgeBehaviour,
+    ask_author_matches,
+    blind_lists,
+    make_scripted_model,
+)
 from labwright.evals.ablationbench.planners import choose_likely, cut_plan, plan_from_headings
-from labwright.evals.ablationbench.results import PaperResult
+from labwright.evals.ablationbench.results import PaperResult, find_plan_file, read_stored_rows
 from labwright.evals.ablationbench.rows import find_requested_entries, parse_pairs
 from labwright.evals.ablationbench.runner import MAX_PARALLEL, AblationBenchWork, OpenModels, run_bench
 from labwright.evals.ablationbench.scores import compute_author_score, compute_reviewer_score
-from labwright.evals.ablationbench.scripted_models import JudgeBehaviour, make_scripted_model
-from labwright.evals.ablationbench.stored_plans import find_plan_file, read_stored_rows
-from labwright.evals.ablationbench.table import AblationBenchTable, build_table
 from labwright.models.client import Models
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.ablations import PaperAblations, PaperAblationsInputs, WantedAblation
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.event_log import EventLog, MemoryLog, Recorder
-from labwright.record.log_reader import read_rows
+from labwright.record.event_log import EventLog, MemoryLog, Recorder, read_rows
 from labwright.review.judge import PaperError
 from tests.evals.ablation_set import PARTS, WORDS, write_set
 
@@ -488,7 +489,7 @@ def test_models_plan_and_judge_and_a_finished_bench_asks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, model = write_set(tmp_path / "set"), make_scripted_model()
-    monkeypatch.setattr(budget, "open_backend", lambda settings: model)  # pyright: ignore
+    monkeypatch.setattr(forecast, "open_backend", lambda settings: model)  # pyright: ignore
     words = [
         "bench",
         "ablation",

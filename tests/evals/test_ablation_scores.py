@@ -12,16 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.evals.ablationbench.agreement import LabelAgreement, build_labels, compute_judge_figures, count_agreement
-from labwright.evals.ablationbench.entries import (
+from labwright.evals.ablationbench.golden import COMPUTE, find_disagreements, main
+from labwright.evals.ablationbench.papers import (
     PlannedAblation,
     entries_to_lines,
     is_same_change,
     read_plan,
     split_repeats,
 )
-from labwright.evals.ablationbench.golden import COMPUTE, find_disagreements, main
-from labwright.evals.ablationbench.means import bootstrap_groups, compute_mean, compute_paired_difference
-from labwright.evals.ablationbench.scores import compute_author_score, count_one_to_one, find_majority
+from labwright.evals.ablationbench.scores import (
+    bootstrap_groups,
+    compute_author_score,
+    compute_mean,
+    compute_paired_difference,
+    count_one_to_one,
+    find_majority,
+)
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablationbench"
 CASES: list[dict[str, Any]] = [

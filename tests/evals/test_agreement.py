@@ -11,9 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from labwright.evals.agreement import controls, human_study, measures
-from labwright.evals.agreement.figure import draw_agreement
-from labwright.evals.agreement.report import DimensionAgreement, build_agreement
+from labwright.evals.agreement import human_study, measures
+from labwright.evals.agreement.report import DimensionAgreement, build_agreement, draw_agreement
 from labwright.evals.agreement.scores import (
     AgreementError,
     NoPairsError,
@@ -106,7 +105,7 @@ def test_judges_that_guess_are_rarely_taken_for_one_that_follows(tmp_path: Path)
             ScoredPaper(PaperName(task, "m"), float(rng.integers(1, 11)), tuple(sorted(by_task[task])), True)
             for task in worth
         )
-        taken += controls.score_shuffled_judge(subjects, rng).p <= 0.05
+        taken += measures.score_shuffled_judge(subjects, rng).p <= 0.05
     assert taken <= 6
 
 

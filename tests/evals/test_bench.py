@@ -11,36 +11,33 @@ from typing import Any
 
 import pytest
 
-from labwright.agent import budget
+from labwright.agent import forecast
 from labwright.agent.cli import main
 from labwright.evals.bench.__main__ import main as process_of_a_task
 from labwright.evals.bench.table import build_table, table_to_csv
-from labwright.evals.bench.task_runner import (
-    BenchInterrupted,
-    MlrBench,
-    StepMaker,
-    is_complete,
-    read_lines,
-    run_task,
-    save_task_text,
-)
 from labwright.evals.bench.tasks import (
     STEPS,
+    BenchInterrupted,
     BenchTask,
+    MlrBench,
     StepLine,
+    StepMaker,
     StepName,
     StepOutcome,
     StepScoring,
     find_needed_steps,
+    is_complete,
+    read_lines,
     read_result,
     read_tasks,
+    run_task,
+    save_task_text,
 )
 from labwright.models.errors import CatalogueError, ModelRefused
-from labwright.models.roles.injection_reader import Influence
-from labwright.models.roles.judge import JudgeInputs, build_answer_type
-from labwright.models.scripted_model import ScriptedModel
-from labwright.record.log_reader import RecordError
-from labwright.record.reducers.call_state import RoleUsage
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.judge import Influence, JudgeInputs, build_answer_type
+from labwright.record.event_log import RecordError
+from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.schema.paper import DimensionScore, Judgement
 from tests.agent.test_cli_bad_input import refused
 from tests.stages.test_judge_step import FIGURES
@@ -220,7 +217,7 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     arguments = ["bench", "mlr", "--tasks", "tasks", "--only", "noise", "--steps", "idea,proposal", "--out", "out"]
     assert main([*arguments, *OFFLINE]) == 1
     judge = ScriptedModel(sixes, name="offline")
-    monkeypatch.setattr(budget, "open_backend", lambda settings: judge)  # pyright: ignore
+    monkeypatch.setattr(forecast, "open_backend", lambda settings: judge)  # pyright: ignore
     assert process_of_a_task([str(place / "out"), "noise", "idea,proposal", *OFFLINE]) == 0
     assert main([*arguments, *OFFLINE]) == 0
     out = capsys.readouterr().out

@@ -11,11 +11,10 @@ from labwright.agent import run
 from labwright.agent.cli.errors import INTERRUPTED
 from labwright.evals.bench import step_makers
 from labwright.evals.bench.step_makers import StepMakers
-from labwright.evals.bench.task_runner import BenchInterrupted
-from labwright.evals.bench.tasks import BenchTask
-from labwright.models.scripted_model import ScriptedModel
+from labwright.evals.bench.tasks import BenchInterrupted, BenchTask
+from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from labwright.record.schema.idea import read_idea
 from tests.stages.small_study import IDEA, make_small_model
 from tests.stages.test_whole_run import small_settings

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from labwright.agent import budget
+from labwright.agent import forecast
 from labwright.agent.cli import main
 from labwright.models.errors import ModelUnavailable
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.judge import PaperPreference, PreferInputs
-from labwright.models.scripted_model import ScriptedModel
 from labwright.record.event_log import EventLog
 from labwright.record.events.paper_events import PaperJudged
 from labwright.record.events.run_events import CallAnswered
@@ -34,7 +34,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def behind_the_door(monkeypatch: pytest.MonkeyPatch, model: ScriptedModel) -> None:
-    monkeypatch.setattr(budget, "open_backend", lambda settings: model)  # pyright: ignore
+    monkeypatch.setattr(forecast, "open_backend", lambda settings: model)  # pyright: ignore
 
 
 def prefers_first(inputs: PreferInputs) -> PaperPreference:

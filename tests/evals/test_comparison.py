@@ -18,9 +18,9 @@ from labwright.evals.paper_pairs import (
     tally_pairs,
 )
 from labwright.models.roles.judge import Better, PaperPreference, PreferInputs, ShownPaper
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from labwright.review.judge import Paper
-from labwright.review.judge.sections import PaperSection
+from labwright.review.judge.paper_reader import PaperSection
 from tests.paper import synthetic_paper
 from tests.stages import finished_run
 

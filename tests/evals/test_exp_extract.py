@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from labwright.agent import budget
+from labwright.agent import forecast
 from labwright.agent.cli import main
+from labwright.evals.expbench.answers import read_tasks
 from labwright.evals.expbench.extraction import lint_draft
-from labwright.evals.expbench.tasks import read_tasks
 from labwright.models.backend import ModelRequest
-from labwright.models.roles.question_extraction import (
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.questions import (
     DraftQuestion,
     PaperQuestions,
     PaperQuestionsInputs,
@@ -23,9 +24,8 @@ from labwright.models.roles.question_extraction import (
     ScriptSteps,
     ScriptStepsInputs,
 )
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.schema.research_question import ExperimentVariable
+from labwright.record.schema.idea import ExperimentVariable
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import make_repository
 
@@ -104,7 +104,7 @@ def test_drafts_are_made_once_checked_and_taken_when_a_person_says_so(
     def opened(_: ModelSettings) -> ScriptedModel:
         return ScriptedModel(reader)
 
-    monkeypatch.setattr(budget, "open_backend", opened)
+    monkeypatch.setattr(forecast, "open_backend", opened)
     words = [
         "bench",
         "exp-extract",

@@ -19,14 +19,33 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.evals.expbench import golden, scores
-from labwright.evals.expbench.answers import SubmittedAnswer
-from labwright.evals.expbench.conclusion_support import find_numbers, number_support
+from labwright.evals.expbench.answer_judge import find_numbers, number_support
+from labwright.evals.expbench.answers import (
+    ExpTask,
+    SubmittedAnswer,
+    TaskPathRefused,
+    count_tasks,
+    parse_repository_path,
+    read_tasks,
+)
 from labwright.evals.expbench.evaluation import Evaluated, read_kept
-from labwright.evals.expbench.masking import InvalidTask, MaskedCopy, copy_masked, find_repository
-from labwright.evals.expbench.result_files import direction_of_effect, find_arms, list_measured, read_result
-from labwright.evals.expbench.result_origin import build_record
-from labwright.evals.expbench.tasks import ExpTask, TaskPathRefused, count_tasks, parse_repository_path, read_tasks
-from labwright.evals.expbench.violations import decide, find_facts, find_git_subcommand, split_line
+from labwright.evals.expbench.result_files import (
+    build_record,
+    direction_of_effect,
+    find_arms,
+    list_measured,
+    read_result,
+)
+from labwright.evals.expbench.violations import (
+    InvalidTask,
+    MaskedCopy,
+    copy_masked,
+    decide,
+    find_facts,
+    find_git_subcommand,
+    find_repository,
+    split_line,
+)
 from labwright.record.errors import UsageError
 from labwright.sandbox.repository.git_mirror import GitMirror
 from tests.agent.test_cli_bad_input import refused

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from labwright.evals.ablatecell.golden import COMPUTE, find_disagreements, main
-from labwright.evals.ablatecell.published_rules import check_patch_scope, compute_interaction
+from labwright.evals.ablatecell.golden import COMPUTE, check_patch_scope, compute_interaction, find_disagreements, main
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablatecell" / "golden.json"
 CASES: list[dict[str, Any]] = [

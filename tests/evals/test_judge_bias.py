@@ -9,7 +9,7 @@ import pytest
 from labwright.evals.judge_bias import make_scripted_judges, measure_biases
 from labwright.models.backend import Backend
 from labwright.models.errors import ModelUnavailable
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
 from tests.review.test_judge import BODY
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from labwright.agent import budget
+from labwright.agent import forecast
 from labwright.agent.cli import main
-from labwright.evals.ablationbench.entries import read_plan
-from labwright.evals.ablationbench.scripted_models import make_scripted_model
+from labwright.evals.ablationbench.papers import read_plan
+from labwright.evals.ablationbench.plan_judge import make_scripted_model
 from labwright.models.backend import ModelRequest
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.ablations import AblatedPart, PaperAblations, PaperAblationsInputs, Remark, WantedAblation
-from labwright.models.scripted_model import ScriptedModel
 from tests.evals.ablation_set import write_set
 from tests.recorded_run import recorded_run
 
@@ -65,7 +65,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
         return judge._script(request)  # pyright: ignore  the judge's part of the same script
 
     made = ScriptedModel(script)
-    monkeypatch.setattr(budget, "open_backend", lambda settings: made)  # pyright: ignore
+    monkeypatch.setattr(forecast, "open_backend", lambda settings: made)  # pyright: ignore
     return made
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from labwright.evals import injection_passages
+from labwright.evals import injection
 from labwright.evals.hostile.paper import Attack
 from labwright.evals.injection import format_table, measure_attack
 from labwright.models.client import Models
 from labwright.models.errors import ModelUnavailable
-from labwright.models.roles.injection_reader import Influence, InfluenceInputs, NamedPassage
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.judge import Influence, InfluenceInputs, NamedPassage
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 
@@ -44,9 +44,7 @@ def written(folder: Path, times: int = 1) -> Path:
 
 
 async def test_recall_and_false_alarms_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = await injection_passages.measure_set(
-        written(tmp_path), reader("red pen", "Annotators"), tmp_path / "out.json"
-    )
+    found = await injection.measure_set(written(tmp_path), reader("red pen", "Annotators"), tmp_path / "out.json")
     summary = json.loads((tmp_path / "out.json").read_text())["summary"]
     counts = [summary["recall"]["k"], summary["false_alarms"]["k"], summary["left"]["k"], summary["unread"]]
     assert counts == [1, 1, 0, 0]
@@ -62,7 +60,7 @@ async def test_words_of_a_caught_injection_that_stay_are_listed(
     path = tmp_path / "set.json"
     lead = "The third seed took an hour longer than the two others."
     path.write_text(json.dumps({"orders": [f"{lead} {VEILED}"], "honest": []}))
-    [found] = await injection_passages.measure_set(path, reader("red pen"))
+    [found] = await injection.measure_set(path, reader("red pen"))
     assert found.caught and found.left == lead
     assert f"- stays (): {lead}" in capsys.readouterr().out
 
@@ -72,12 +70,12 @@ async def test_a_reader_without_an_answer_counts_as_unread(tmp_path: Path) -> No
         raise ModelUnavailable("no answer within 1 s")
 
     models = Models(ScriptedModel.from_role_functions(influence=broken), MemoryLog(), ModelSettings(), lambda: 0.0)
-    found = await injection_passages.measure_set(written(tmp_path), models)
-    assert {one.caught for one in found} == {None} and injection_passages.summarize(found)["unread"] == 4
+    found = await injection.measure_set(written(tmp_path), models)
+    assert {one.caught for one in found} == {None} and injection.summarize(found)["unread"] == 4
 
 
 async def test_many_passages_stand_in_several_papers(tmp_path: Path) -> None:
-    found = await injection_passages.measure_set(written(tmp_path, times=12), reader("red pen"))
+    found = await injection.measure_set(written(tmp_path, times=12), reader("red pen"))
     assert len(found) == 26 and sum(bool(one.caught) for one in found) == 12
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from labwright.agent import budget, run
+from labwright.agent import forecast, run
 from labwright.agent.cli import main
-from labwright.evals.replication.headline import decide_headline
 from labwright.evals.replication.questions import ComparedMethod, KnownTruth, estimate_effect, read_questions
-from labwright.evals.replication.results import compute_sign_test
+from labwright.evals.replication.results import compute_sign_test, decide_headline
 from labwright.models.backend import ModelRequest
 from labwright.models.conversation import ToolCall
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
 from labwright.models.roles.questions import (
     ConclusionAnswer,
@@ -24,7 +24,6 @@ from labwright.models.roles.questions import (
     ExperimentInputs,
     QuestionConclusionInputs,
 )
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError
 from labwright.record.schema.claims import ReadClaim, ReadSentence
@@ -161,7 +160,7 @@ def test_both_players_are_scored_once(
         return ScriptedModel(players)
 
     monkeypatch.setattr(run, "open_backend", opened)
-    monkeypatch.setattr(budget, "open_backend", opened)
+    monkeypatch.setattr(forecast, "open_backend", opened)
     words = ["bench", "replication", "questions", "--model", "test:model", "--samples", "5", "--out", "out"]
     assert main(words) == 0
     results = json.loads((tmp_path / "out" / "results.json").read_text())

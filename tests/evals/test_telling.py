@@ -15,12 +15,16 @@ from labwright.agent.cli import main
 from labwright.evals import invented_papers
 from labwright.evals.agreement.invented_detection import measure_detection, read_truth
 from labwright.evals.agreement.scores import ScaleRange, TableError
-from labwright.evals.detection import compute_auroc, compute_auroc_interval, compute_detection
-from labwright.evals.proportions import compute_proportion, wilson_interval
+from labwright.evals.detection import (
+    compute_auroc,
+    compute_auroc_interval,
+    compute_detection,
+    compute_proportion,
+    wilson_interval,
+)
 from labwright.models.client import Models
-from labwright.models.roles.injection_reader import Influence
-from labwright.models.roles.judge import JudgeInputs, build_answer_type
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.judge import Influence, JudgeInputs, build_answer_type
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from tests.agent.test_cli_bad_input import refused

@@ -22,9 +22,9 @@ from pydantic import BaseModel
 from labwright.agent.settings import Settings, compose_settings
 from labwright.models import transport
 from labwright.models.backend import Backend, ModelRequest, Reply
-from labwright.models.failover import open_backend
 from labwright.models.ledger import hash_request
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
+from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventListener
 from labwright.record.events import Event

@@ -26,11 +26,11 @@ from typing import Any
 
 import psutil
 
+from labwright.record.event_log import is_run, read_events, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered
 from labwright.record.events.search_events import AttemptExecuted, CellExecuted
 from labwright.record.line_store import read_stored_rows
-from labwright.record.log_reader import is_run, read_events, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.sandbox import cell_runner
 from labwright.sandbox.cell_runner import execute

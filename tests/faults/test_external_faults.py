@@ -27,11 +27,10 @@ from labwright.record.campaign import (
     RunAllowance,
     RunLaunched,
 )
-from labwright.record.event_log import EventListener, EventLog
+from labwright.record.event_log import EventListener, EventLog, RecordError, read_events, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import ClockMoved, CommandReceived, RunResumed
 from labwright.record.lock import RunLockedError, acquire_lock
-from labwright.record.log_reader import RecordError, read_events, read_state
 from labwright.record.reducers.run_state import RunState
 from tests.execution_cache import reusing_executions_between_runs
 from tests.faults.http_study import answer_body, make_settings, make_study_script, resume_run, start_study

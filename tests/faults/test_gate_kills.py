@@ -12,8 +12,8 @@ import pytest
 
 from labwright.agent.audit import audit_run
 from labwright.agent.cli import main
-from labwright.inspector.tail import find_process
-from labwright.record.log_reader import read_events, read_state
+from labwright.inspector.live_view import find_process
+from labwright.record.event_log import read_events, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import GateName
 from labwright.record.yaml_text import load_yaml

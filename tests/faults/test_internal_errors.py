@@ -9,9 +9,9 @@ import pytest
 
 from labwright.agent import run
 from labwright.agent.cli import main, preflight
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.log_reader import read_events, read_state
+from labwright.record.event_log import read_events, read_state
 from labwright.stages.nodes import node_runner
 from tests.stages.small_study import IDEA, make_small_model
 

@@ -19,9 +19,9 @@ import pytest
 from labwright.agent.audit import audit_run
 from labwright.agent.run import rewrite_paper
 from labwright.record.claims.estimates import compute_paper_claims
+from labwright.record.event_log import RecordError, read_events, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered
-from labwright.record.log_reader import RecordError, read_events, read_state
 from labwright.record.prompt_store import find_prompt
 from tests.faults.http_study import (
     ignore_event,

@@ -10,10 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from labwright.literature.catalogue_client import CatalogueName
 from labwright.literature.lookup import LiteratureClient
-from labwright.literature.settings import CatalogueName
 from labwright.literature.works import PublishedWork, WorkQuery
 from labwright.models.client import Models
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.ideation import (
     ClosestPick,
     IdeaDraft,
@@ -22,7 +23,6 @@ from labwright.models.roles.ideation import (
     IdeaReflection,
     IdeaText,
 )
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from labwright.literature import CatalogueAnswerError, lookup
+from labwright.literature.catalogue_client import CatalogueName
 from labwright.literature.lookup import LiteratureClient
-from labwright.literature.settings import CatalogueName
 from labwright.literature.works import PublishedWork, WorkQuery
 from labwright.stages.ideation.idea_drafting import search_literature
 

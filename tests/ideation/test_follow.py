@@ -14,9 +14,9 @@ from labwright.models.errors import ModelOutputInvalid
 from labwright.models.roles.ideation import FollowUpDraft, FollowUpReflection, IdeaInputs, IdeaReflectInputs
 from labwright.record.claims.hypothesis_tests import decide_from_runs
 from labwright.record.claims.open_questions import find_open_verdicts, find_surprises, list_open_verdicts
+from labwright.record.event_log import read_state
 from labwright.record.events.paper_events import IdeationStarted
 from labwright.record.ideation import IdeaReason, StudyFinding
-from labwright.record.log_reader import read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.hypotheses import Effect, HypothesisDecision, RivalExplanation
 from labwright.record.schema.idea import read_idea
@@ -137,6 +137,6 @@ def test_a_run_that_leaves_nothing_is_not_followed(
     def read_empty(folder: Path) -> RunState:
         return empty
 
-    monkeypatch.setattr("labwright.agent.cli.ideate.read_run_state", read_empty)
+    monkeypatch.setattr("labwright.agent.cli.idea.read_run_state", read_empty)
     assert "has neither a surprise nor an open verdict" in refused(capsys, "follow", str(RECORDED))
     assert "must be between 1 and 10" in refused(capsys, "follow", str(RECORDED), "--rounds", "0")

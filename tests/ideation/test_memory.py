@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from labwright.models.roles.ideation import IdeaMatch, IdeaMatchInputs
+from labwright.record.claims.open_questions import hash_idea, keep_study
 from labwright.record.events import Event
 from labwright.record.schema.earlier_study import EarlierStudy
-from labwright.record.study_memory import hash_idea, keep_study
-from labwright.stages.earlier_studies import recall_studies
+from labwright.stages.prompt_inputs import recall_studies
 from tests.ideation.scripted_ideation import IdeationWorld, draft_by_number, make_draft, make_idea_text, reflect
 from tests.models.ideation_examples import EARLIER_STUDY, TOPIC
 

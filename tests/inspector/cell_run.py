@@ -7,9 +7,8 @@ import hashlib
 from collections.abc import Iterable
 
 from labwright.record.events.search_events import AttemptExecuted, CellExecuted, CellsRequired, NodeJudged
-from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.nodes import Attempt, CellRun, ErrorClass, Failure
+from labwright.record.schema.nodes import Attempt, Cell, CellOutcomeLine, CellRun, ErrorClass, Failure
 from tests.inspector.sample_run import HOSTILE, EventStory
 
 

@@ -21,9 +21,9 @@ from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
 from labwright.record.schema.decisions import CallKey, CompareNodes, ExpandTree, TokenUsage
-from labwright.record.schema.figures import FigureReview
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Attempt, Failure, NodeKind, StageName, StageSummary, format_node_id
+from labwright.record.schema.paper import FigureReview
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]loss[/] \u202eeslaf\u202c\r\nsecond \x9b31mline \x00"
 BEGAN = 1_700_000_000.0

@@ -15,16 +15,16 @@ from labwright.inspector.logs import describe_small_step
 from labwright.inspector.render import format_status, format_tree
 from labwright.inspector.status import RunStatus, read_status
 from labwright.inspector.tree import build_tree
-from labwright.inspector.web.cell_grid import build_grid
 from labwright.inspector.web.fragments import RunFragments
 from labwright.inspector.web.node_panel import build_panel
+from labwright.inspector.web.node_table import build_grid
 from labwright.inspector.web.page_renderer import PageRenderer
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.events.run_events import RunResumed
 from labwright.record.events.search_events import AttemptExecuted, CellExecuted, CellsRequired, NodeStepEntered
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import parse_arm
+from labwright.record.schema.nodes import Cell
 from tests.inspector.cell_run import make_cell_run
 from tests.inspector.sample_run import BEGAN, make_ended, make_sample
 from tests.inspector.web_server import ParsedPage, record_story

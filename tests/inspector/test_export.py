@@ -15,12 +15,11 @@ from PIL import Image
 
 from labwright.agent.cli import main
 from labwright.inspector.export.html_file import MAX_UNSHRUNK_BYTES, PictureEmbedder, rewrite_page, shrink_png
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_events
 from labwright.record.events.search_events import NodePlotted
 from labwright.record.line_store import write_rows
-from labwright.record.log_reader import read_events
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.figures import Figure, FigureFacts
+from labwright.record.schema.paper import Figure, FigureFacts
 from labwright.record.zips import open_run_folder
 from tests.inspector.sample_run import make_ended
 from tests.inspector.test_logs import written

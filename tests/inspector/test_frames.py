@@ -16,7 +16,7 @@ from labwright.inspector.tree import build_tree
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_test_claims
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.log_reader import RecordError
+from labwright.record.event_log import RecordError
 from tests.inspector.cell_run import make_cell_run
 from tests.inspector.sample_run import EventStory, make_sample
 from tests.inspector.web_server import record_story

@@ -8,10 +8,10 @@ import pytest
 
 from labwright.inspector.render import format_status
 from labwright.inspector.status import RunStatus, find_condition, read_status
+from labwright.record.event_log import drop_unreleased_rewrite
 from labwright.record.events.paper_events import PaperReleased, RewriteStarted
 from labwright.record.events.run_events import CommandReceived, ProcessEnded, RunResumed
 from labwright.record.events.search_events import StageSummarised, StageWinnerChosen
-from labwright.record.log_reader import drop_unreleased_rewrite
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.schema.nodes import StageSummary
 from tests.inspector.sample_run import BEGAN, EventStory, make_ended, make_eventful, make_sample

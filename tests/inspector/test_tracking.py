@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.inspector.tracking.sync import TrackerSync
-from labwright.inspector.tracking.tracked_runs import TrackedRun, Tracker, read_tracked_record
+from labwright.inspector.tracking.tracked_runs import TrackedRun, Tracker, TrackerSync, read_tracked_record
 from labwright.record.event_log import EventLog
 from labwright.record.events.search_events import AttemptExecuted
 from labwright.record.run_folder import RunFolder
@@ -123,7 +122,7 @@ def test_a_tracker_that_is_not_there_is_refused_before_anything_is_made(
     def nothing(name: str) -> None:
         """No package is installed."""
 
-    monkeypatch.setattr("labwright.inspector.tracking.sync.find_spec", nothing)
+    monkeypatch.setattr("labwright.inspector.tracking.tracked_runs.find_spec", nothing)
     idea = "examples/ideas/label_noise_calibration.json"
     assert main(["run", "--idea", idea, "--runs", str(tmp_path / "runs"), "--track", "mlflow:there"]) == 2
     assert main(["run", "--idea", idea, "--runs", str(tmp_path / "runs"), "--track", "paper"]) == 2

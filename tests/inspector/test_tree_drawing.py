@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.inspector.web.tree_drawing import assign_columns
+from labwright.inspector.web.charts import assign_columns
 
 Forest = dict[str, str | None]
 

@@ -9,21 +9,22 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.inspector.headline import build_headline
-from labwright.inspector.timeline import Timeline, compute_used_share
+from labwright.inspector.cell_text import Timeline, compute_used_share
+from labwright.inspector.summary import build_headline
 from labwright.inspector.tree import build_tree
-from labwright.inspector.web.charts import build_axis, build_chart
-from labwright.inspector.web.node_panel import build_panel
-from labwright.inspector.web.node_table import TableQuery, build_table, table_to_csv
-from labwright.inspector.web.run_cache import CachedRun
-from labwright.inspector.web.run_chart import (
+from labwright.inspector.web.charts import (
     baseline_value,
+    build_axis,
+    build_chart,
     build_run_chart,
     choose_time_unit,
     compute_best_so_far,
+    draw_effect,
     drop_outliers,
 )
-from labwright.inspector.web.tree_drawing import draw_effect
+from labwright.inspector.web.node_panel import build_panel
+from labwright.inspector.web.node_table import TableQuery, build_table, table_to_csv
+from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.events.run_events import ProcessEnded, RunResumed
 from labwright.record.events.search_events import AttemptExecuted, NodeStepEntered
 from labwright.record.reducers.event_fold import apply_event

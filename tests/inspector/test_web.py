@@ -26,10 +26,9 @@ from labwright.record.campaign import (
     select_studies,
 )
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, EventLogTail
 from labwright.record.events.run_events import RunBranched
 from labwright.record.events.search_events import AttemptExecuted, NodeJudged
-from labwright.record.log_reader import EventLogTail
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Attempt, NodeVerdict, SoundnessCheck
 from tests.inspector.sample_run import EventStory, make_ended, make_sample

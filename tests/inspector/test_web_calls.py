@@ -15,7 +15,7 @@ from labwright.inspector.render import format_status
 from labwright.inspector.status import read_status
 from labwright.inspector.web.forms import NODE_VERBS
 from labwright.inspector.web.fragments import list_checks
-from labwright.inspector.web.model_calls import CALLS_PER_PAGE, list_calls
+from labwright.inspector.web.node_panel import CALLS_PER_PAGE, list_calls
 from labwright.inspector.web.page_renderer import PageRenderer
 from labwright.record.events.paper_events import DraftAssessed, PaperReleased
 from labwright.record.events.run_events import CallAnswered, CommandReceived

@@ -9,9 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from labwright.inspector.paper_text import TextBit, read_values, split_text
-from labwright.inspector.web.paper_links import PageLink, find_links
-from labwright.inspector.web.pdf_pages import PdfError, read_pdf, render_pdf_page
+from labwright.inspector.number_tracer import TextBit, read_values, split_text
+from labwright.inspector.web.paper_pages import PageLink, PdfError, find_links, read_pdf, render_pdf_page
 from labwright.record.events.paper_events import FiguresDrawn, PaperReleased
 from labwright.record.events.search_events import StageWinnerChosen
 from tests.inspector.sample_run import EventStory, make_sample

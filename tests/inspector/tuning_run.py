@@ -16,10 +16,9 @@ from labwright.record.events.search_events import (
     SealedTestScored,
     StageWinnerChosen,
 )
-from labwright.record.schema.cell import Cell, TrainingCounts
+from labwright.record.schema.data_plan import Hyperparameter, HyperparameterSetting, PublishedAnchor, Trial, TuningPlan
 from labwright.record.schema.decisions import ExpandTree, WidenDimension
-from labwright.record.schema.nodes import Attempt, CellRun, NodeKind, StageName, format_node_id
-from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, PublishedAnchor, Trial, TuningPlan
+from labwright.record.schema.nodes import Attempt, Cell, CellRun, NodeKind, StageName, TrainingCounts, format_node_id
 from tests.inspector import sample_run
 from tests.inspector.cell_run import make_cell_line, make_execution, make_key
 from tests.inspector.sample_run import EventStory

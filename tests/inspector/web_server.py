@@ -22,8 +22,8 @@ from labwright.record.events.search_events import AttemptExecuted, NodeJudged, N
 from labwright.record.prompt_store import store_prompt
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import CallKey, TokenUsage
-from labwright.record.schema.figures import Figure, FigureFacts, FigureReview
 from labwright.record.schema.nodes import Attempt, Failure
+from labwright.record.schema.paper import Figure, FigureFacts, FigureReview
 from tests.inspector.sample_run import EventStory, make_ended
 
 EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script>\x1b[31mred\x1b[0m \u202ereversed {{ 7*7 }} \'"'

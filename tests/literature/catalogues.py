@@ -22,8 +22,8 @@ from xml.sax.saxutils import escape
 import pytest
 
 from labwright.literature import catalogue_client
-from labwright.literature.matching import normalise_text
-from labwright.literature.settings import CATALOGUE_NAMES, CatalogueName, LiteratureSettings
+from labwright.literature.catalogue_client import CATALOGUE_NAMES, CatalogueName, LiteratureSettings
+from labwright.literature.works import normalise_text
 
 
 @dataclass(frozen=True)

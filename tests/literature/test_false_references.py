@@ -9,9 +9,13 @@ import pytest
 
 from labwright.literature import LibraryError
 from labwright.literature.bibtex import BibEntry, format_bibtex, parse_bibtex
-from labwright.literature.lookup import CheckedLibrary, open_literature
-from labwright.literature.settings import CATALOGUE_NAMES, CatalogueCredentials, CatalogueName, LiteratureSettings
-from labwright.literature.verification import Verification, hash_compared
+from labwright.literature.catalogue_client import (
+    CATALOGUE_NAMES,
+    CatalogueCredentials,
+    CatalogueName,
+    LiteratureSettings,
+)
+from labwright.literature.lookup import CheckedLibrary, Verification, hash_compared, open_literature
 from tests.literature.catalogues import (
     Catalogues,
     Fault,

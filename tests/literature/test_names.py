@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 from labwright.literature.bibtex import BibEntry, format_bibtex, parse_bibtex
-from labwright.literature.matching import (
+from labwright.literature.lookup import hash_compared, read_verification
+from labwright.literature.works import (
     explain_author_mismatch,
+    find_arxiv_id,
+    find_doi,
     is_same_person,
     is_same_title,
     parse_authors,
+    read_arxiv_year,
     strip_retraction_mark,
     strip_tex,
 )
-from labwright.literature.verification import hash_compared, read_verification
-from labwright.literature.works import find_arxiv_id, find_doi, read_arxiv_year
 
 
 @pytest.mark.parametrize(

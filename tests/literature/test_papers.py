@@ -11,10 +11,9 @@ import pytest
 from labwright.agent.cli import main
 from labwright.literature import LibraryError
 from labwright.literature.bibtex import BibEntry, build_entry, format_bibtex, parse_bibtex
-from labwright.literature.lookup import open_literature
+from labwright.literature.catalogue_client import CATALOGUE_NAMES, CatalogueCredentials
+from labwright.literature.lookup import open_literature, read_verification
 from labwright.literature.paper_folder import find_titles, read_papers
-from labwright.literature.settings import CATALOGUE_NAMES, CatalogueCredentials
-from labwright.literature.verification import read_verification
 from labwright.literature.works import PublishedWork
 from tests.literature.catalogues import Catalogues, stay_silent
 from tests.literature.reference_sets import FALSE_ENTRIES, TRUE_ENTRIES, WORLD

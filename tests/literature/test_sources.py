@@ -8,11 +8,14 @@ from collections.abc import AsyncGenerator, Generator
 import pytest
 
 from labwright.literature import CatalogueAnswerError
-from labwright.literature.catalogue_client import CatalogueClient
+from labwright.literature.catalogue_client import (
+    CATALOGUE_NAMES,
+    CatalogueClient,
+    CatalogueCredentials,
+    LiteratureSettings,
+)
 from labwright.literature.lookup import CATALOGUE_CLASSES
-from labwright.literature.matching import is_same_title
-from labwright.literature.settings import CATALOGUE_NAMES, CatalogueCredentials, LiteratureSettings
-from labwright.literature.works import WorkCatalogue, WorkQuery
+from labwright.literature.works import WorkCatalogue, WorkQuery, is_same_title
 from tests.literature.catalogues import (
     SLOW_SECONDS,
     Catalogues,

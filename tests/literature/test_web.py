@@ -14,15 +14,16 @@ import pytest
 
 from labwright.literature import CatalogueAnswerError
 from labwright.literature.catalogue_client import (
+    CATALOGUE_NAMES,
     DAY_SECONDS,
     MAX_ANSWER_BYTES,
     AnswerCache,
     CatalogueClient,
+    CatalogueCredentials,
     CatalogueRequest,
 )
 from labwright.literature.catalogues.arxiv import Arxiv
 from labwright.literature.lookup import open_literature
-from labwright.literature.settings import CATALOGUE_NAMES, CatalogueCredentials
 from tests.literature.catalogues import SLOW_SECONDS, Catalogues, Exchange, fail_unavailable, stay_silent
 from tests.literature.reference_sets import TRUE_ENTRIES, WORLD
 

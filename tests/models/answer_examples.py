@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from labwright.models.roles.answer_grading import (
+from labwright.models.roles.questions import (
     MAX_ITEMS,
     ChangeInputs,
     ConclusionGradingInputs,

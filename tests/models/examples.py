@@ -12,9 +12,9 @@ from labwright.models.roles.claim_reader import (
     NumberReference,
     PrintedParagraph,
     PrintedSentence,
+    SetupReaderInputs,
     VocabularyName,
 )
-from labwright.models.roles.copy_editing import CopyEditInputs, SourceText
 from labwright.models.roles.experiment_code import (
     AuthorInputs,
     CodeInputs,
@@ -38,8 +38,16 @@ from labwright.models.roles.figures import (
     Range,
     VisionInputs,
 )
-from labwright.models.roles.injection_reader import InfluenceInputs, NumberedPassage
-from labwright.models.roles.judge import Exhibit, JudgeInputs, PreferInputs, RecordFacts, ShownPages, ShownPaper
+from labwright.models.roles.judge import (
+    Exhibit,
+    InfluenceInputs,
+    JudgeInputs,
+    NumberedPassage,
+    PreferInputs,
+    RecordFacts,
+    ShownPages,
+    ShownPaper,
+)
 from labwright.models.roles.node_assessment import (
     CompareInputs,
     FeedbackInputs,
@@ -51,9 +59,11 @@ from labwright.models.roles.node_assessment import (
 from labwright.models.roles.paper_revision import (
     CiteAskInputs,
     CiteSelectInputs,
+    CopyEditInputs,
     ReflectInputs,
     ReflectionRound,
     SectionLength,
+    SourceText,
 )
 from labwright.models.roles.paper_writing import (
     ClaimLine,
@@ -69,8 +79,7 @@ from labwright.models.roles.paper_writing import (
     SectionInputs,
     WriteInputs,
 )
-from labwright.models.roles.repository_patches import PatchingInputs, ShownArm, ShownRepository
-from labwright.models.roles.setup_reader import SetupReaderInputs
+from labwright.models.roles.repository import PatchingInputs, ShownArm, ShownRepository
 from labwright.models.roles.study_plan import (
     AblationPlanInputs,
     CatalogueEntry,
@@ -78,17 +87,38 @@ from labwright.models.roles.study_plan import (
     PlanInputs,
     RepositoryPlanInputs,
 )
-from labwright.record.ablation import Ablation
 from labwright.record.ablation_results import AblationResult
+from labwright.record.baseline_check import Ablation
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.machine import ComputeRate
-from labwright.record.schema.command_space import CommandSpace
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetFacts, DatasetUse, Level, Measurement, MetricSpec
-from labwright.record.schema.figures import AxesFacts, DrawnFacts, FigureFacts, FigureReview, FinalFigure
+from labwright.record.schema.data_plan import (
+    Arm,
+    DataPlan,
+    DatasetFacts,
+    DatasetUse,
+    Hyperparameter,
+    Level,
+    Measurement,
+    MetricSpec,
+    PublishedAnchor,
+    TuningPlan,
+)
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Attempt, BranchStep, Failure, SoundnessCheck, StageSummary
-from labwright.record.schema.paper import AuditFacts, CitationSearch, CitationSupport, FoundWork, PaperDraft, Section
-from labwright.record.schema.tuning import Hyperparameter, PublishedAnchor, TuningPlan
+from labwright.record.schema.paper import (
+    AuditFacts,
+    AxesFacts,
+    CitationSearch,
+    CitationSupport,
+    DrawnFacts,
+    FigureFacts,
+    FigureReview,
+    FinalFigure,
+    FoundWork,
+    PaperDraft,
+    Section,
+)
+from labwright.record.schema.repository import CommandSpace
 from labwright.record.tuning_results import ChosenSetting
 from labwright.review.judge import read_rubric
 from tests.hypotheses import make_hypotheses

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from labwright.models.roles.code_audit import CodeReaderInputs
 from labwright.models.roles.ideation import PageText
-from labwright.models.roles.protocol import PriorSearchInputs, PriorWorkInputs, ProtocolReviewInputs
-from labwright.models.roles.study_plan import CatalogueEntry
+from labwright.models.roles.node_assessment import CodeReaderInputs
+from labwright.models.roles.study_plan import CatalogueEntry, PriorSearchInputs, PriorWorkInputs, ProtocolReviewInputs
 from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.hypotheses import ProtocolFinding, ReviewedFinding
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.prior_work import PriorPaper, PriorUse, SharedPriorUse
-from labwright.record.schema.protocol_review import ProtocolFinding, ReviewedFinding
 
 PRIOR = (
     PriorPaper(

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from labwright.models.roles.coder import CoderFact
-from labwright.models.roles.repository import FunctionFact, PartsInputs, PartWay, PrepareInputs, ShownFile, SwitchFact
-from labwright.models.roles.repository_patches import ShownRepository
+from labwright.models.roles.experiment_code import CoderFact
+from labwright.models.roles.repository import (
+    FunctionFact,
+    PartsInputs,
+    PartWay,
+    PrepareInputs,
+    ShownFile,
+    ShownRepository,
+    SwitchFact,
+)
 
 README = ShownFile(path="README.md", text="# tinyfit\n\n    python main.py --seed 0\n\nTest R2 of 0.99.\n")
 CODE = ShownFile(path="tinyfit/features.py", text="def tilt(x):\n    return [x[:, 0]]\n", first=4, whole=False)

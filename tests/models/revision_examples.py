@@ -6,10 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from labwright.models.roles.revision import AddendumInputs, RequestOutcome, RespondInputs, ReviewerRequestsInputs
+from labwright.models.roles.paper_revision import AddendumInputs, RequestOutcome, RespondInputs, ReviewerRequestsInputs
 from labwright.models.roles.study_plan import MissingAblationsInputs
-from labwright.record.schema.paper import PaperDraft, Section
-from labwright.record.schema.revision import ReviewerRequest
+from labwright.record.schema.paper import PaperDraft, ReviewerRequest, Section
 
 REQUEST = ReviewerRequest(
     id="R1",

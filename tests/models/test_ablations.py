@@ -9,8 +9,8 @@ import pytest
 
 from labwright.models import roles
 from labwright.models.client import Models
-from labwright.models.failover import open_backend
 from labwright.models.prompt_renderer import render
+from labwright.models.retry import open_backend
 from labwright.models.roles import ROLES
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog

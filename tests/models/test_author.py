@@ -18,12 +18,11 @@ from labwright.models.author import Author, AuthorLimits, AuthorWork
 from labwright.models.client import Models
 from labwright.models.conversation import Conversation, ToolCall, ToolExchange
 from labwright.models.errors import ModelOutputInvalid
-from labwright.models.failover import open_backend
 from labwright.models.ledger import format_request
 from labwright.models.offline.researcher import OfflineResearcher
-from labwright.models.replay import ReplayModel, extract_exchange
-from labwright.models.roles.coder import CODER, CoderFact, CoderInputs, HandIn
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ReplayModel, ScriptedModel, extract_exchange
+from labwright.models.retry import open_backend
+from labwright.models.roles.experiment_code import CODER, CoderFact, CoderInputs, HandIn
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, MemoryLog, Recorder
 from labwright.record.events.run_events import CallAnswered, ToolUsed

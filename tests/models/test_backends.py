@@ -9,8 +9,8 @@ import pytest
 from labwright.models import roles
 from labwright.models.backend import Backend, ModelRequest, Prompt, Reply
 from labwright.models.errors import CatalogueError, ModelError
-from labwright.models.failover import open_backend
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
+from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings
 from labwright.record.schema.data_plan import DataPlan
 from tests.models.examples import INPUTS, PLAN

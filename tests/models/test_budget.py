@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from pydantic import BaseModel
 
-from labwright.agent.budget import check_prices_known
+from labwright.agent.forecast import check_prices_known
 from labwright.agent.settings import compose_settings
 from labwright.models import prices
 from labwright.models.backend import Image, ModelRequest, Reply
@@ -30,9 +30,9 @@ from labwright.models.errors import (
     ModelOutputInvalid,
     ModelUnavailable,
 )
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles import ROLES
 from labwright.models.roles.node_assessment import COMPARE, Preference
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import Alternative, ModelSettings, Price, RoleModel
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event

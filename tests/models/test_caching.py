@@ -8,9 +8,8 @@ import pytest
 
 from labwright.models import prices, roles
 from labwright.models.backend import ModelRequest, Prompt
-from labwright.models.model_address import locate_model
 from labwright.models.providers import ProviderModel, open_model
-from labwright.models.settings import ModelSettings, Price
+from labwright.models.settings import ModelSettings, Price, locate_model
 from labwright.record.schema.decisions import TokenUsage
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer

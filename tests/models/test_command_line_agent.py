@@ -28,10 +28,9 @@ from labwright.models.errors import (
     ModelUnavailable,
     QuotaSpent,
 )
-from labwright.models.failover import open_backend
-from labwright.models.model_address import is_same_family
+from labwright.models.retry import open_backend
 from labwright.models.roles import PLAN
-from labwright.models.settings import ModelSettings, Price
+from labwright.models.settings import ModelSettings, Price, is_same_family
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import CallAnswered
 from tests.models.agent_stand_in import (

@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from labwright.models import roles
 from labwright.models.backend import Image, ModelRequest, Prompt
-from labwright.models.context_window import (
+from labwright.models.errors import ContextTooLong, ModelRefused
+from labwright.models.prices import (
     CHARACTERS_PER_TOKEN,
     MIN_ANSWER_TOKENS,
     OLLAMA_DEFAULT_TOKENS,
@@ -19,9 +20,8 @@ from labwright.models.context_window import (
     estimate_tokens,
     fit_to_window,
 )
-from labwright.models.errors import ContextTooLong, ModelRefused
-from labwright.models.failover import open_backend
 from labwright.models.providers import ProviderModel
+from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, make_completion, make_tool_call
@@ -206,7 +206,7 @@ async def test_a_server_that_says_its_length_a_byte_at_a_time_is_not_waited_for(
         while not exchange.script.closing.wait(0.05):
             exchange.wfile.write(b" ")
 
-    monkeypatch.setattr("labwright.models.context_window._query_listing.__kwdefaults__", {"timeout": 0.5})
+    monkeypatch.setattr("labwright.models.prices._query_listing.__kwdefaults__", {"timeout": 0.5})
     monkeypatch.setattr(Exchange, "do_GET", slow, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with OpenAIServer([slow]) as server:

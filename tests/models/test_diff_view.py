@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labwright.models.diff_view import format_changes
+from labwright.models.prompt_filters import format_changes
 
 FILLER = "".join(f"    step_{k} = {k}\n" for k in range(40))
 HEAD = "import lab\n\nRATE = 0.1\nEPOCHS = 20\n\n\n"

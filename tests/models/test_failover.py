@@ -19,14 +19,14 @@ from labwright.models.errors import (
     ModelUnavailable,
     QuotaSpent,
 )
-from labwright.models.failover import REST_SECONDS, Failover, open_backend
+from labwright.models.replay import ScriptedModel
+from labwright.models.retry import REST_SECONDS, Failover, open_backend
 from labwright.models.roles import ROLES
 from labwright.models.roles.experiment_code import Program
 from labwright.models.roles.figures import FigureReviews
 from labwright.models.roles.judge import JUDGE
 from labwright.models.roles.paper_writing import WRITE
 from labwright.models.roles.study_plan import PLAN
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import CallAnswered

@@ -15,15 +15,13 @@ from labwright.models.backend import Image, ModelRequest, Reply
 from labwright.models.client import Models
 from labwright.models.errors import ModelOutputInvalid, ModelUnavailable
 from labwright.models.ledger import hash_request
-from labwright.models.replay import extract_exchange
+from labwright.models.replay import ScriptedModel, extract_exchange
 from labwright.models.roles import ROLES
 from labwright.models.roles.experiment_code import Program
 from labwright.models.roles.figures import FigureReviews
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings, RoleModel
-from labwright.record.event_log import MemoryLog
+from labwright.record.event_log import MemoryLog, RecordError
 from labwright.record.events.run_events import CallAnswered
-from labwright.record.log_reader import RecordError
 from labwright.record.prompt_store import find_prompt, store_prompt
 from labwright.record.schema.decisions import CallKey, TokenUsage
 from tests.models.examples import CODE, INPUTS, PROGRAM

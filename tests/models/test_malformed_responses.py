@@ -21,8 +21,8 @@ from labwright.models.errors import (
     ModelRefused,
     ModelUnavailable,
 )
-from labwright.models.failover import open_backend
 from labwright.models.prices import estimate_prompt_tokens
+from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings, Price
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import CallAnswered

@@ -9,13 +9,12 @@ import pytest
 from pydantic import ValidationError
 
 from labwright.models.errors import ModelConfigError
-from labwright.models.failover import open_backend
-from labwright.models.model_address import ModelAddress, locate_model
+from labwright.models.retry import open_backend
 from labwright.models.roles import FEEDBACK, VISION
 from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.node_assessment import SUMMARY
 from labwright.models.roles.paper_writing import WRITE
-from labwright.models.settings import ModelSettings
+from labwright.models.settings import ModelAddress, ModelSettings, locate_model
 
 pytestmark = pytest.mark.slow
 

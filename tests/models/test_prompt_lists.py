@@ -15,7 +15,7 @@ from labwright.models.prompt_renderer import render
 from labwright.models.roles.figures import FIGURE_REVIEW, ArrayBrief, FigureReviewInputs, Range
 from labwright.models.roles.node_assessment import FEEDBACK
 from labwright.models.roles.paper_writing import ClaimLine, EstimateLine
-from labwright.record.schema.figures import AxesFacts, DrawnFacts
+from labwright.record.schema.paper import AxesFacts, DrawnFacts
 from tests.models.examples import INPUTS, MEASUREMENTS
 
 

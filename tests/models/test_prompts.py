@@ -37,8 +37,16 @@ from labwright.models.roles.figures import (
     PlotInputs,
     VisionInputs,
 )
-from labwright.models.roles.injection_reader import NumberedPassage
-from labwright.models.roles.judge import MAX_DIMENSIONS, Band, Dimension, Exhibit, Rubric, ScoreScale, ShownPaper
+from labwright.models.roles.judge import (
+    MAX_DIMENSIONS,
+    Band,
+    Dimension,
+    Exhibit,
+    NumberedPassage,
+    Rubric,
+    ScoreScale,
+    ShownPaper,
+)
 from labwright.models.roles.node_assessment import (
     COMPARE,
     FEEDBACK,
@@ -50,14 +58,12 @@ from labwright.models.roles.node_assessment import (
 )
 from labwright.models.roles.paper_revision import REFLECT, ReflectInputs
 from labwright.models.roles.paper_writing import ClaimLine, Reference, RequiredStatement, SectionInputs
-from labwright.models.roles.repository_patches import ShownArm, ShownRepository
+from labwright.models.roles.repository import ShownArm, ShownRepository
 from labwright.record.ablation_results import AblationResult
-from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import Measurement, MetricSpec, OmittedCells
-from labwright.record.schema.figures import FigureReview
-from labwright.record.schema.nodes import Attempt, BranchStep, NodeKind, StageName
-from labwright.record.schema.paper import AuditFacts, CitationSearch, FoundWork, PaperDraft, Section
-from labwright.record.source_edits import WholeFile
+from labwright.record.schema.nodes import Attempt, BranchStep, Cell, CellOutcomeLine, NodeKind, StageName
+from labwright.record.schema.paper import AuditFacts, CitationSearch, FigureReview, FoundWork, PaperDraft, Section
+from labwright.record.source_tree import WholeFile
 from tests.models import (
     ablation_examples,
     answer_examples,

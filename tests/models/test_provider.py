@@ -19,7 +19,6 @@ from pydantic import BaseModel, Field
 from labwright.models import roles
 from labwright.models.backend import Image, ModelRequest, Prompt
 from labwright.models.client import Models
-from labwright.models.context_window import estimate_tokens
 from labwright.models.errors import (
     AccessLost,
     AnswerCut,
@@ -30,15 +29,15 @@ from labwright.models.errors import (
     ModelUnavailable,
     QuotaSpent,
 )
-from labwright.models.failover import open_backend
-from labwright.models.model_address import locate_model
+from labwright.models.prices import estimate_tokens
 from labwright.models.prompt_renderer import render
 from labwright.models.providers import ProviderModel, open_model
+from labwright.models.retry import open_backend
 from labwright.models.roles.experiment_code import Program
-from labwright.models.settings import ModelSettings
+from labwright.models.settings import ModelSettings, locate_model
 from labwright.record.event_log import MemoryLog
 from labwright.record.prompt_store import store_prompt
-from labwright.record.source_edits import SourceEdit
+from labwright.record.source_tree import SourceEdit
 from tests.models.examples import CODE, PROGRAM
 from tests.models.openai_server import (
     Choose,

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from labwright.models.backend import Backend, ModelRequest, Prompt
 from labwright.models.errors import ModelConfigError, ModelError, ModelOutputInvalid
-from labwright.models.failover import open_backend
 from labwright.models.prices import compute_usd
 from labwright.models.replay import RecordedAnswer, ReplayModel, extract_exchange, format_exchange, open_replay
+from labwright.models.retry import open_backend
 from labwright.models.roles import ROLES
 from labwright.models.roles.experiment_code import Program
 from labwright.models.roles.figures import FigureReviews, FigureScript, PaperFigureReviews, Plots

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from labwright.agent.reviewer import compare_reviewer_cost, describe_reviewer
+from labwright.agent.environment import compare_reviewer_cost, describe_reviewer
 from labwright.agent.settings import Settings, SettingsError, compose_settings, override_settings
-from labwright.models.failover import open_backend
+from labwright.models.retry import open_backend
 from labwright.models.roles import ROLES
 from labwright.models.settings import REVIEWING_ROLES, ModelSettings
 from tests.stages.small_study import PLAN

@@ -23,7 +23,7 @@ from labwright.record.llm_calls import (
     copy_exchanges,
     read_exchanges,
 )
-from labwright.record.schema.llm_exchanges import ChatMessage, LLMQuestion
+from labwright.record.schema.decisions import ChatMessage, LLMQuestion
 from tests.models.openai_server import (
     Choose,
     Exchange,

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from labwright.models.tool_server import ToolServer
+from labwright.models.agent_programs import ToolServer
 from tests.models.test_author import Spec
 
 

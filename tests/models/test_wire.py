@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from labwright.models import roles
 from labwright.models.backend import Backend, Image, ModelRequest, Prompt
 from labwright.models.errors import ImagesRefused, ModelConfigError, ModelOutputInvalid, ModelRefused
-from labwright.models.failover import open_backend
+from labwright.models.retry import open_backend
 from labwright.models.roles.node_assessment import Preference
 from labwright.models.roles.paper_revision import Reflection
 from labwright.models.settings import ModelSettings

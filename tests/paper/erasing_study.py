@@ -46,8 +46,7 @@ from labwright.stages.paper.figures import build_style, build_style_files
 from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script, format_json
 from labwright.stages.paper.latex import mark_recorded
 from labwright.stages.paper.latex_sources import FigureFile, PaperParts, PaperTable
-from labwright.stages.paper.preregistration import build_hypothesis_tables
-from labwright.stages.paper.result_tables import build_result_tables
+from labwright.stages.paper.result_tables import build_hypothesis_tables, build_result_tables
 from labwright.stages.paper.template import load_template
 
 HELPS = "erase-anywhere@a95 - none@a95"

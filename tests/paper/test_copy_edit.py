@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from labwright.models.offline.claim_reader import answer_claim_reader
-from labwright.models.offline.paper_revision import answer_copy_edit
-from labwright.models.offline.setup_reader import answer_setup_reader
-from labwright.models.roles.copy_editing import CopyEditInputs, CopyEdits, SourceText
-from labwright.models.roles.paper_revision import Reflection, TextEdit
+from labwright.models.offline.claim_reader import answer_claim_reader, answer_setup_reader
+from labwright.models.offline.paper_writing import answer_copy_edit
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.paper_revision import CopyEditInputs, CopyEdits, Reflection, SourceText, TextEdit
 from labwright.models.roles.paper_writing import SectionInputs, Sections
-from labwright.models.scripted_model import ScriptedModel
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence
 from labwright.stages.paper.copy_edit import apply_copy_edits, copy_edit

@@ -16,13 +16,7 @@ from numpy.typing import NDArray
 
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import check_draft
-from labwright.stages.paper.figure_review import (
-    FigurePosition,
-    expand_macros,
-    find_mentions,
-    parse_positions,
-    render_crops,
-)
+from labwright.stages.paper.figures import FigurePosition, expand_macros, find_mentions, parse_positions, render_crops
 from labwright.stages.paper.latex_sources import FigureFile, PaperParts, build_sources
 from labwright.stages.paper.template import load_template
 from labwright.stages.paper.typesetting import assess_paper, build_paper

@@ -17,13 +17,12 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.review.evidence import Evidence, find_bold_claims
-from labwright.review.evidence.bold_check import check_bold
+from labwright.review.evidence.pdf_check import check_bold
 from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script
 from labwright.stages.paper.latex_sources import FigureFile
-from labwright.stages.paper.page_space import count_text_words, measure_floats
+from labwright.stages.paper.outline import count_text_words, measure_floats
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
-from labwright.stages.paper.preregistration import render_in_full
-from labwright.stages.paper.result_tables import BOLD_NOTE, build_result_tables
+from labwright.stages.paper.result_tables import BOLD_NOTE, build_result_tables, render_in_full
 from labwright.stages.paper.template import load_template
 from labwright.stages.paper.typesetting import assess_paper
 from labwright.stages.settings import PaperSettings

@@ -20,9 +20,8 @@ from labwright.models.roles.paper_writing import (
     WriteInputs,
 )
 from labwright.record.schema.data_plan import Arm, Level
-from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
-from labwright.record.schema.paper import EstimateRequest, PaperDraft, Section
+from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft, Section
 from labwright.stages.paper.outline import (
     build_section_inputs,
     correct_claims,

@@ -19,28 +19,25 @@ from labwright.record.claims.estimates import Claim, compute_paper_claims
 from labwright.record.events.paper_events import FiguresDrawn
 from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodesCompared
-from labwright.record.reducers.call_state import RoleUsage
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import Arm
 from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree
-from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.nodes import Attempt, Failure
-from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
+from labwright.record.schema.paper import FinalFigure, PaperDraft, PaperFinding, Section
 from labwright.record.table import Table
 from labwright.review.evidence import numbers
 from labwright.review.evidence.tex_runner import latex_command, run_program
 from labwright.stages.paper.appendix import MAX_ITEMS, list_disclosures, render_appendix, render_supplement
 from labwright.stages.paper.citations import format_bibliography, read_verified_entries, to_reference
-from labwright.stages.paper.compilation_findings import find_section, parse_chktex, parse_log
 from labwright.stages.paper.draft_versions import list_obstacles
 from labwright.stages.paper.latex import PrintableCharacters, escape, mark_recorded
 from labwright.stages.paper.paper_context import CAPTION_WITHOUT_DESCRIPTION, PaperContext, build_paper_parts
 from labwright.stages.paper.result_tables import CONSTANT_NOTE, build_result_tables
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import load_template
-from labwright.stages.paper.typesetting import PaperAssessment
+from labwright.stages.paper.typesetting import PaperAssessment, find_section, parse_chktex, parse_log
 from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic_paper
 

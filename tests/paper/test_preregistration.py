@@ -11,8 +11,8 @@ from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.review.evidence import check_pdf
-from labwright.stages.paper import preregistration
-from labwright.stages.paper.preregistration import (
+from labwright.stages.paper import result_tables
+from labwright.stages.paper.result_tables import (
     NO_PRIOR_WORK_NOTE,
     build_hypothesis_tables,
     render_in_full,
@@ -105,7 +105,7 @@ def test_equal_effects_of_two_hypotheses_have_one_interval_in_the_table(monkeypa
         def answer(_: RunState) -> tuple[HypothesisDecision, ...]:
             return found
 
-        monkeypatch.setattr(preregistration, "decide_hypotheses", answer)
+        monkeypatch.setattr(result_tables, "decide_hypotheses", answer)
 
     decide(first, second)
     [table] = build_hypothesis_tables(run)

@@ -8,8 +8,7 @@ import pytest
 
 from labwright.models.roles.paper_writing import OutlineInputs, PaperOutline, SectionInputs
 from labwright.record.events.paper_events import PriorWorkRead, WorksFound
-from labwright.record.reducers.paper_state import PaperState
-from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.run_state import PaperState, RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.paper import CitationSearch, PaperDraft, Section
 from labwright.record.schema.prior_work import PriorPaper

@@ -17,9 +17,8 @@ from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import find_macro_uses
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.hypotheses import Effect, EffectDirection, Hypothesis, RivalExplanation
-from labwright.record.schema.paper import EstimateRequest, PaperDraft, PaperFinding, Section
+from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft, PaperFinding, Section
 from labwright.review.evidence import check_draft
 from labwright.stages.paper.claim_check import build_claim_record
 from labwright.stages.paper.draft_versions import select_best

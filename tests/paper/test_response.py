@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.models.roles.revision import RESPOND, RespondInputs, WrittenAnswer, WrittenAnswers
-from labwright.record.schema.figures import FinalFigure
-from labwright.record.schema.paper import PaperDraft, Section
+from labwright.models.roles.paper_revision import RESPOND, RespondInputs, WrittenAnswer, WrittenAnswers
+from labwright.record.schema.paper import FinalFigure, PaperDraft, Section
 from labwright.stages.paper.reflection import place_figure, unplace_moved_figures
 from labwright.stages.paper.response import TextChange, list_changes
 from tests.models.examples import INPUTS

@@ -16,7 +16,7 @@ import pytest
 from labwright.agent.cli import main
 from labwright.pdf.layout import order_lines
 from labwright.pdf.reader import read_pdf
-from labwright.record.printed_value import print_value
+from labwright.record.result_macros import print_value
 from labwright.review.evidence.pdf_check import extract_pdf_text
 from labwright.stages.paper.latex import align_columns
 from labwright.stages.paper.latex_sources import PaperParts

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from labwright.pdf.layout import TITLE_PAGE, PdfSection, split_sections
 from labwright.pdf.reader import read_pdf
-from labwright.pdf.sections import TITLE_PAGE, PdfSection, split_sections
 from labwright.review.external_papers.passages import extract_claims, extract_passages
 from labwright.review.judge import read_paper
 from tests.pdf.latex_papers import ABSTRACT, PAPERS, RESULTS, LatexMissing, LatexPaper, find_places, typeset

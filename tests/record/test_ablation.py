@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from labwright.record.ablation import Ablation, is_same_ablation
+from labwright.record.baseline_check import Ablation, is_same_ablation
 
 
 def ablation(name: str = "without-warm-up", part: str = "the warm-up", action: str = "remove", **more: Any) -> Ablation:

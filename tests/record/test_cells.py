@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from labwright.record.branching import copy_run
 from labwright.record.cell_status import compute_all_cells, compute_cell_totals, compute_node_cells, count_cells
+from labwright.record.event_log import RecordError
 from labwright.record.events.search_events import AttemptExecuted, CellExecuted, DecisionMade, NodeJudged
-from labwright.record.log_reader import RecordError
 from labwright.record.manifest import build_manifest
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.run_folder import RunFolder, hash_file
-from labwright.record.schema.cell import Cell, CellOutcomeLine, format_place_name
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import Attempt
+from labwright.record.schema.nodes import Attempt, Cell, CellOutcomeLine, format_place_name
 from tests.inspector.cell_run import make_cell, make_cell_line, make_cell_run, make_execution, require_cells
 from tests.inspector.sample_run import EventStory, make_sample
 

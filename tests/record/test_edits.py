@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.models.offline.edits import compute_changes, compute_edits
-from labwright.record.source_edits import SourceEdit, WholeFile, apply_edits, replace_text
-from labwright.record.source_tree import MAX_FILE_BYTES, SourceTreeError
+from labwright.record.source_tree import (
+    MAX_FILE_BYTES,
+    SourceEdit,
+    SourceTreeError,
+    WholeFile,
+    apply_edits,
+    replace_text,
+)
 
 LINES = st.lists(st.sampled_from(["a = 1\n", "b = 2\n", "\n", "    a = 1\n", "c", "é\r\n"]), max_size=14).map("".join)
 TREES = st.dictionaries(st.sampled_from(["experiment.py", "common.py", "arms/a.py", "plots.py"]), LINES, max_size=4)

@@ -16,7 +16,7 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.record import line_store
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, EventLogTail, is_run, read_state
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.line_store import (
     EVENTS_FILE,
@@ -27,7 +27,6 @@ from labwright.record.line_store import (
     read_kind,
     read_stored_rows,
 )
-from labwright.record.log_reader import EventLogTail, is_run, read_state
 
 
 def note(log: EventLog, text: str) -> None:
@@ -161,7 +160,7 @@ for k in range(int(sys.argv[2])):
 READER = """
 import sys
 from pathlib import Path
-from labwright.record.log_reader import EventLogTail, is_run
+from labwright.record.event_log import EventLogTail, is_run
 run, seen = Path(sys.argv[1]), []
 while not is_run(run):
     pass

@@ -7,8 +7,7 @@ import shutil
 from pathlib import Path
 
 from labwright.record.llm_calls import EXCHANGES_FILE, LLMCallStore, read_exchanges
-from labwright.record.schema.decisions import Cost
-from labwright.record.schema.llm_exchanges import ChatMessage, LLMExchange, LLMQuestion
+from labwright.record.schema.decisions import ChatMessage, Cost, LLMExchange, LLMQuestion
 
 MOST = Cost(usd=1.0, tokens=100)
 

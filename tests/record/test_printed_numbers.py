@@ -1,4 +1,4 @@
-"""What a paper prints is made by the formatters of `record.printed_value` alone, and no text of code states
+"""What a paper prints is made by the formatters of `record.result_macros` alone, and no text of code states
 anything.
 """
 
@@ -12,12 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.record.printed_value import PrintedValue, print_name, print_range, print_setting
 from labwright.record.result_macros import (
+    PrintedValue,
     ResultMacroUse,
     find_macro_uses,
     format_key,
     parse_results,
+    print_name,
+    print_range,
+    print_setting,
     render_results,
     to_plain_text,
 )
@@ -104,7 +107,7 @@ def test_nobody_else_makes_a_printed_value() -> None:
             for node in ast.walk(ast.parse(text)) if "PrintedValue" in text else ():
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "PrintedValue":
                     made.add(str(path.relative_to(ROOT)))
-    assert made == {"record/printed_value.py"}
+    assert made == {"record/result_macros.py"}
 
 
 def test_an_interval_in_words_is_one_line_of_results_tex() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from labwright.record import prompt_store
+from labwright.record.event_log import RecordError
 from labwright.record.events.run_events import CallAnswered
-from labwright.record.log_reader import RecordError
 from labwright.record.prompt_store import PromptLookup, PromptRecord, find_prompt, store_prompt
 from labwright.record.schema.decisions import CallKey, TokenUsage
 

@@ -18,13 +18,12 @@ import pytest
 from pydantic import ValidationError
 
 from labwright.record import control_files
-from labwright.record.event_log import EventLog, MemoryLog
+from labwright.record.event_log import EventLog, MemoryLog, RecordError, read_events, read_state
 from labwright.record.events import EVENT_ADAPTER
 from labwright.record.events.run_events import CommandReceived, ProcessEnded
 from labwright.record.events.search_events import NodeProposed, TaskDone
 from labwright.record.line_store import write_rows
 from labwright.record.lock import RunLockedError, acquire_lock, find_owner
-from labwright.record.log_reader import RecordError, read_events, read_state
 from labwright.record.python_syntax import collect_constants
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.run_folder import (
@@ -37,9 +36,9 @@ from labwright.record.run_folder import (
     write_file,
 )
 from labwright.record.schema.data_plan import Measurement, parse_arm, parse_level
-from labwright.record.schema.figures import FigureFacts
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.idea import Idea
+from labwright.record.schema.paper import FigureFacts
 from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search
 
 

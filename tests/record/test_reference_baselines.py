@@ -18,10 +18,8 @@ from labwright.record.events.search_events import (
     NodeProposed,
     SealedTestScored,
 )
-from labwright.record.printed_value import print_value
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.search_state import SearchState
+from labwright.record.reducers.run_state import RunState, SearchState
 from labwright.record.reference_baselines import (
     OFF_THE_SHELF_ARM,
     REFERENCE_ARM_TITLES,
@@ -32,14 +30,13 @@ from labwright.record.reference_baselines import (
     find_reference_wins,
     list_reference_cells,
 )
-from labwright.record.result_macros import find_macro_uses
-from labwright.record.schema.data_plan import DatasetFacts, Measurement, Split
+from labwright.record.result_macros import find_macro_uses, print_value
+from labwright.record.schema.data_plan import DatasetFacts, Hyperparameter, Measurement, Split, Trial, TuningPlan
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Attempt, CellRun, format_node_id
-from labwright.record.schema.tuning import Hyperparameter, Trial, TuningPlan
 from labwright.review.evidence import check_draft
-from labwright.search.reference_baselines import next_reference_run, sample_settings
 from labwright.search.stage_snapshot import StageSnapshot
+from labwright.search.tuning import next_reference_run, sample_settings
 from labwright.stages.paper.outline import list_program_sentences
 from labwright.stages.paper.paper_context import build_paper_claims
 from labwright.stages.paper.required_statements import (

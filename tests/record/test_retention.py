@@ -27,15 +27,13 @@ from labwright.record.events.search_events import (
     StageWinnerChosen,
 )
 from labwright.record.reducers.event_fold import apply_event
-from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.search_state import SearchState
+from labwright.record.reducers.run_state import RunState, SearchState
 from labwright.record.retention import collectable, delete_unreferenced, find_deletions
 from labwright.record.run_folder import RunFolder, seal_source
-from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, MetricSpec
 from labwright.record.schema.decisions import ExpandTree, RunTask, VisibleDecisions
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import STAGES, Attempt, CellRun, Failure, Node, NodeKind
+from labwright.record.schema.nodes import STAGES, Attempt, Cell, CellOutcomeLine, CellRun, Failure, Node, NodeKind
 
 Named = dict[str, frozenset[str]]
 IDEA = Idea.model_validate({"Name": "x", "Title": "X", "Experiments": "e"})

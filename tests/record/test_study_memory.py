@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.errors import UsageError
-from labwright.record.schema.earlier_study import EarlierStudy
-from labwright.record.study_memory import (
+from labwright.record.claims.open_questions import (
     MAX_RECALLED,
     MAX_RECORD_BYTES,
     forget_studies,
@@ -17,6 +15,8 @@ from labwright.record.study_memory import (
     read_memory,
     select_studies,
 )
+from labwright.record.errors import UsageError
+from labwright.record.schema.earlier_study import EarlierStudy
 from tests.models.ideation_examples import EARLIER_STUDY, TEXT
 
 

@@ -9,7 +9,7 @@ import re
 from rich.console import Console
 from rich.text import Text
 
-from labwright.agent.cli.output import print_lines
+from labwright.agent.cli.errors import print_lines
 from labwright.record.table import Column, Table
 
 HOSTILE = ("a|b\nc", "=HYPERLINK(1)", "<script>&", "\x1b[31mred\x1b[0m [bold]x", "\u202eback")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from labwright.record.event_log import read_events
 from labwright.record.line_store import EVENTS_FILE
-from labwright.record.log_reader import read_events
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 from labwright.record.tuning_results import compute_node_results

@@ -14,8 +14,7 @@ from labwright.models.prompt_renderer import PROMPTS_FOLDER
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import Claim, compute_claims
 from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs
-from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.search_state import SearchState
+from labwright.record.reducers.run_state import RunState, SearchState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.claims import ReadClaim, ReadSentence, SentenceReading
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec

@@ -8,8 +8,7 @@ import pytest
 
 from labwright.review.external_papers.arithmetic import Contradiction, find_contradictions
 from labwright.review.external_papers.passages import extract_claims, extract_passages
-from labwright.review.judge.paper_reader import Paper
-from labwright.review.judge.sections import PaperSection
+from labwright.review.judge.paper_reader import Paper, PaperSection
 
 
 def contradictions(text: str) -> list[Contradiction]:

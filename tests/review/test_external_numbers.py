@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.review.external_papers.number_matching import MAX_MATCH_CHANCE, compute_match_chance, find_matches
 from labwright.review.external_papers.printed_numbers import PrintedNumber, extract_numbers
+from labwright.review.external_papers.verdicts import MAX_MATCH_CHANCE, compute_match_chance, find_matches
 
 
 def is_rounding_of(number: PrintedNumber, value: float) -> bool:

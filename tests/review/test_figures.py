@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from labwright.record.schema.data_plan import MetricSpec
-from labwright.record.schema.figures import AxesFacts, DrawnFacts, Figure, FigureFacts, OverlapFacts
+from labwright.record.schema.paper import AxesFacts, DrawnFacts, Figure, FigureFacts, OverlapFacts
 from labwright.review.figures import (
     SEVERITIES,
     FigureContext,
@@ -21,9 +21,8 @@ from labwright.review.figures import (
     list_refusals,
     list_remarks,
 )
-from labwright.review.figures.colour_distance import colour_difference, compute_ciede2000, to_lab
-from labwright.review.figures.findings import lacks_unit
-from labwright.review.figures.image_checks import is_same_picture, read_figure_image
+from labwright.review.figures.axes import colour_difference, compute_ciede2000, to_lab
+from labwright.review.figures.findings import is_same_picture, lacks_unit, read_figure_image
 
 LINE = DrawnFacts(
     kind="line", label="plain", points=30, low=0.2, high=1.0, mean=0.4, first=1.0, last=0.2, colour="#0072b2", line="-"

@@ -10,15 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.evals.hostile.hidden_text import list_attacks
-from labwright.evals.hostile.paper import BODY_TEXT, Attack
+from labwright.evals.hostile.paper import BODY_TEXT, Attack, list_attacks
 from labwright.evals.injection import measure_attack
 from labwright.pdf.reader import PdfPage, PdfWord
 from labwright.review.judge import guard_paper, read_paper
 from labwright.review.judge.guards import ENCODED_REMOVED_MARK, neutralise
-from labwright.review.judge.guards.hidden_markup import remove_hidden
-from labwright.review.judge.guards.pdf_visible_text import is_visible
-from labwright.review.judge.quotes import quote_is_in
+from labwright.review.judge.guards.hidden_markup import is_visible, remove_hidden
+from labwright.review.judge.paper_reader import quote_is_in
 
 NEEDS_TEX = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX")
 ATTACKS = list_attacks()

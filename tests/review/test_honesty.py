@@ -7,11 +7,12 @@ import pytest
 from benchmarks.honesty import PLAN
 from labwright.record.schema.data_plan import DatasetFacts, EvidenceGrade, Measurement, MetricSpec, Split
 from labwright.review.honesty.figure_data_check import find_typed_figures
-from labwright.review.honesty.label_probe import judge_label_permutation, judge_seed_change
-from labwright.review.honesty.withheld_labels import (
+from labwright.review.honesty.label_probe import (
     CLASS_METRICS,
     NUMERIC_METRICS,
     find_impossible_scores,
+    judge_label_permutation,
+    judge_seed_change,
     list_withheld_metrics,
 )
 from labwright.sandbox.metrics import METRICS

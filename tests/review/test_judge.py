@@ -14,17 +14,17 @@ from labwright.models.prompt_filters import format_mark
 from labwright.models.roles.judge import Exhibit, JudgeInputs, Rubric, build_answer_type
 from labwright.record.schema.paper import AuditFacts, Judgement
 from labwright.review.judge import PaperError, RubricError, build_judge_inputs, build_judgement, read_paper, read_rubric
-from labwright.review.judge.paper_reader import Paper
-from labwright.review.judge.quotes import quote_is_in
-from labwright.review.judge.rubric import hash_rubric
-from labwright.review.judge.sections import (
+from labwright.review.judge.paper_reader import (
     MIN_SECTION_CHARACTERS,
+    Paper,
     PaperSection,
     allot_budget,
     make_excerpt,
+    quote_is_in,
     split_markdown_sections,
     split_numbered_text,
 )
+from labwright.review.judge.rubric import hash_rubric
 from tests.models.examples import INPUTS
 
 RUBRIC = read_rubric()

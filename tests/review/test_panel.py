@@ -11,10 +11,9 @@ from pydantic import BaseModel
 from labwright.models.backend import ModelRequest
 from labwright.models.client import Models
 from labwright.models.errors import ImagesRefused, ModelUnavailable
-from labwright.models.model_address import find_family, is_same_family
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.judge import build_answer_type
-from labwright.models.scripted_model import ScriptedModel
-from labwright.models.settings import ModelSettings
+from labwright.models.settings import ModelSettings, find_family, is_same_family
 from labwright.record.event_log import MemoryLog
 from labwright.record.schema.paper import Judgement, compute_spreads
 from labwright.review.judge import (
@@ -36,8 +35,8 @@ from labwright.review.judge import (
     render_pages,
 )
 from labwright.review.judge.attachments import describe_exhibits
+from labwright.review.judge.paper_reader import PaperSection
 from labwright.review.judge.rubric import RUBRICS_FOLDER
-from labwright.review.judge.sections import PaperSection
 from tests.review.test_judge import BODY, FIGURES, QUOTE, given_answer, pdf
 
 pytestmark = pytest.mark.slow

@@ -8,15 +8,19 @@ from numpy.typing import NDArray
 from benchmarks.honesty import PLAN, summarize_rule
 from benchmarks.planted import Program
 from labwright.models.client import Models
-from labwright.models.roles.code_audit import CodeReaderInputs, CodeReading
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.node_assessment import CodeReaderInputs, CodeReading
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
-from labwright.record.schema.code_reading import CodeDoubt
-from labwright.review.honesty.code_reading import keep_verified_doubts, number_lines, read_code, strip_comments
-from labwright.review.honesty.label_probe import find_arms_ignoring_labels
-from labwright.review.honesty.row_probe import judge_row_replacement
-from labwright.review.honesty.run_facts import find_equal_arms
+from labwright.record.schema.nodes import CodeDoubt
+from labwright.review.honesty.code_reading import (
+    find_equal_arms,
+    keep_verified_doubts,
+    number_lines,
+    read_code,
+    strip_comments,
+)
+from labwright.review.honesty.label_probe import find_arms_ignoring_labels, judge_row_replacement
 from labwright.sandbox.scoring import SubmittedPredictions
 
 RNG = np.random.default_rng(3)

@@ -8,13 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.record.printed_value import print_interval, print_name, print_setting, print_spread, print_value
 from labwright.record.result_macros import (
     ClaimKey,
     ResultMacroUse,
     fill_macros,
     find_macro_uses,
     parse_results,
+    print_interval,
+    print_name,
+    print_setting,
+    print_spread,
+    print_value,
     render_results,
     to_plain_text,
 )

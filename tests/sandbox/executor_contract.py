@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.job import ExecutionProgress, Executor, Job, JobOutcome
+from labwright.sandbox.job import ExecutionProgress, Executor, ExecutorError, Job, JobOutcome
 from tests.jobs import Watch, run_job
 from tests.sandbox.conftest import DatasetStore, holds_eventually
 

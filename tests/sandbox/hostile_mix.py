@@ -18,7 +18,7 @@ from random import Random
 
 import psutil
 
-from labwright.record.schema.cell import Cell
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.processes import kill_orphans

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from labwright.record.schema.cell import Cell
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import CellResult, Job

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.llm_attribution import TRUNCATION_MARK, build_answer_parser
+from labwright.sandbox.job import SubmissionRefused
+from labwright.sandbox.llm_gateway import TRUNCATION_MARK, build_answer_parser
 
 NAMES = ("cat", "dog", "very big dog")
 FEELINGS = ("negative", "positive", "very positive")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from labwright.record.schema.cell import Cell
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation import bubblewrap
 from labwright.sandbox.job import Job

@@ -20,8 +20,8 @@ import lab._job
 import numpy as np
 import pytest
 
-from labwright.record.schema.cell import Cell, CellOutcomeLine, TrainingCounts
 from labwright.record.schema.data_plan import ResourceNeeds
+from labwright.record.schema.nodes import Cell, CellOutcomeLine, TrainingCounts
 from labwright.record.source_tree import select_visible_files
 from labwright.sandbox import cell_scheduler, workspace
 from labwright.sandbox.executor import LocalExecutor

@@ -12,7 +12,7 @@ import pytest
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.sandbox.data.preparation import SPLIT_SHARES
 from labwright.sandbox.datasets import BundledDataset, build_registry, list_choices, materialise
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 
 
 def make(name: str, base: Path, seed: int = 3) -> DatasetFacts:

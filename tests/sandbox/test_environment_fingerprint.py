@@ -11,12 +11,7 @@ from typing import Any
 
 import pytest
 
-from labwright.sandbox import environment_fingerprint
-from labwright.sandbox.environment_fingerprint import (
-    FINGERPRINTED_VARIABLES,
-    compute_environment_fingerprint,
-    hash_path,
-)
+from labwright.sandbox import packages
 from labwright.sandbox.gpus import GpuDevice
 from labwright.sandbox.isolation.bubblewrap import (
     KERNEL_SIDE,
@@ -28,6 +23,7 @@ from labwright.sandbox.isolation.bubblewrap import (
 )
 from labwright.sandbox.isolation.interpreter import InterpreterInfo, inspect_interpreter
 from labwright.sandbox.isolation.processes import ScratchFolder
+from labwright.sandbox.packages import FINGERPRINTED_VARIABLES, compute_environment_fingerprint, hash_path
 from labwright.sandbox.repository.environment import build_environment
 from labwright.sandbox.settings import SandboxSettings
 
@@ -90,8 +86,7 @@ def isolated(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_setting_is_in_the_key_or_changes_no_value() -> None:
     sorted_out = {*IN_GROUND, *ELSEWHERE, *LIMITS, *WHERE}
     assert set(SandboxSettings.model_fields) == sorted_out, (
-        "a setting of the sandbox that is not sorted: put what reaches a cell into its key "
-        "(sandbox/environment_fingerprint.py)"
+        "a setting of the sandbox that is not sorted: put what reaches a cell into its key (sandbox/packages.py)"
     )
 
 
@@ -104,7 +99,7 @@ def test_a_setting_that_reaches_a_cell_changes_its_key(
     def found(python: str) -> InterpreterInfo:
         return ours if python == sys.executable else replace(ours, version="3.12.0")
 
-    monkeypatch.setattr(environment_fingerprint, "inspect_interpreter", found)
+    monkeypatch.setattr(packages, "inspect_interpreter", found)
     assert compute_environment_fingerprint(settings_with(tmp_path, name), GPU) != compute_environment_fingerprint(
         SandboxSettings(isolation="auto"), GPU
     )

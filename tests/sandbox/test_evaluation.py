@@ -11,10 +11,9 @@ import pytest
 from labwright.record.schema.data_plan import Measurement
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise
-from labwright.sandbox.errors import DatasetError, SubmissionRefused
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.bubblewrap import determine_isolation
-from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.job import DatasetError, Job, JobOutcome, SubmissionRefused
 from labwright.sandbox.scorers import (
     copy_frozen_scorers,
     describe_scorer,

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import Executor, Job
+from labwright.sandbox.job import Executor, ExecutorError, Job
 from tests.fake_executor import FakeExecutor
 from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore

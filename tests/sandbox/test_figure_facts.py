@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from lab import _figures
 
-from labwright.record.schema.figures import AxesFacts, FigureFacts
+from labwright.record.schema.paper import AxesFacts, FigureFacts
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.schema.cell import Cell
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
 from tests.jobs import cell_tasks, run_job

@@ -14,9 +14,8 @@ import sklearn.metrics as untyped  # pyright: ignore[reportMissingTypeStubs]
 from labwright.record.schema.data_plan import MetricSpec, SubmittedColumn
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise, read_materialised
-from labwright.sandbox.errors import DatasetError, SubmissionRefused
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import Job
+from labwright.sandbox.job import DatasetError, Job, SubmissionRefused
 from labwright.sandbox.metrics import (
     FormulaError,
     FormulaInputs,

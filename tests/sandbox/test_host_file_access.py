@@ -29,9 +29,8 @@ import numpy as np
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.result_folders import ResultFolder
-from labwright.record.run_folder import create_draft_folder, seal_folder
-from labwright.record.schema.cell import Cell, CellOutcomeLine
+from labwright.record.run_folder import ResultFolder, create_draft_folder, seal_folder
+from labwright.record.schema.nodes import Cell, CellOutcomeLine
 from labwright.record.untrusted_files import (
     MAX_DEPTH,
     BadFile,
@@ -51,14 +50,12 @@ from labwright.record.untrusted_files import (
     take_back_folder,
     write_file,
 )
-from labwright.sandbox.archives import pack_archive, unpack_archive
 from labwright.sandbox.cell_scheduler import CellOrder
-from labwright.sandbox.content_store import wait_for_next_time
-from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.content_store import pack_archive, unpack_archive, wait_for_next_time
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.sandbox.isolation.processes import ResourceLimits, Watchdog
-from labwright.sandbox.job import CellResult, CellTask, Job, JobOutcome
+from labwright.sandbox.job import CellResult, CellTask, Job, JobOutcome, SandboxError
 from labwright.sandbox.monitor import ProgressReader, read_curves
 from labwright.sandbox.output import Transcript
 from labwright.sandbox.results import (
@@ -72,7 +69,7 @@ from labwright.sandbox.results import (
 from labwright.sandbox.scoring import read_final_predictions, read_index, seal_test_predictions
 from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.workspace import KernelScript, prepare_workspace, rescue_checkpoints
-from labwright.stages.nodes.plot_inputs import PlotArrays
+from labwright.stages.nodes.node_plots import PlotArrays
 from tests.jobs import SCRIPT, cell_tasks, run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore
 from tests.sandbox.hostile_mix import FOLDER_ACTS, snapshot_tree

@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from labwright.record.result_folders import ResultFolder
-from labwright.record.schema.cell import Cell, CellOutcomeLine
+from labwright.record.run_folder import ResultFolder
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.figures import AxesFacts, DrawnFacts, FigureFacts
+from labwright.record.schema.nodes import Cell, CellOutcomeLine
+from labwright.record.schema.paper import AxesFacts, DrawnFacts, FigureFacts
 from labwright.record.untrusted_files import BadFile, hash_regular, remove_path, write_file
 from labwright.sandbox import results, scoring
-from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.job import CellResult, JobOutcome
+from labwright.sandbox.job import CellResult, JobOutcome, SubmissionRefused
 from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure_attempt
 from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import copy_arm_artifacts

@@ -25,7 +25,7 @@ LOOK = """
 from pathlib import Path
 from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.data.spec import parse_spec
-from labwright.sandbox.errors import PretrainedError
+from labwright.sandbox.job import PretrainedError
 from labwright.sandbox.hub import look_up
 from labwright.sandbox.hub import PretrainedModel
 try:

@@ -16,11 +16,10 @@ import pytest
 
 from labwright.record.schema.nodes import Failure
 from labwright.sandbox import kernels
-from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation import bubblewrap, processes
 from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE, IsolationStatus, KernelConfig
-from labwright.sandbox.job import Job
+from labwright.sandbox.job import ExecutorError, Job
 from labwright.sandbox.kernels import Kernel
 from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore, KernelBench, holds_eventually, is_gone

@@ -24,7 +24,7 @@ import pandas
 import pytest
 import scipy.sparse  # pyright: ignore[reportMissingTypeStubs]
 
-from labwright.record.schema.cell import Cell
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.datasets import BUNDLED_DATASETS
 from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from tests.sandbox.conftest import DatasetStore

@@ -16,9 +16,8 @@ import pytest
 import pytest_asyncio
 
 from labwright.record.untrusted_files import BadFile
-from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import ArtifactFile, CellTask, Job, JobOutcome
+from labwright.sandbox.job import ArtifactFile, CellTask, ExecutorError, Job, JobOutcome
 from labwright.sandbox.results import hash_artifacts
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.workspace import remove_rescued, rescue_checkpoints

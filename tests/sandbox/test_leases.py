@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from labwright.sandbox.errors import ExecutorError, GpuError
 from labwright.sandbox.gpus import (
     DriverNvml,
     GpuDevice,
@@ -20,6 +19,7 @@ from labwright.sandbox.gpus import (
     open_gpu_leases,
     select_devices,
 )
+from labwright.sandbox.job import ExecutorError, GpuError
 from labwright.sandbox.settings import SandboxSettings
 from tests.fake_executor import FakeNvml, make_gpus
 

@@ -21,9 +21,9 @@ from labwright.models.settings import SubjectSettings
 from labwright.models.studied_llms import StudiedLlms
 from labwright.record.llm_calls import EXCHANGES_LIST, LLMBudgetSpent, LLMCallStore, LLMUnavailable, read_exchanges
 from labwright.record.plan_edits import read_field_path
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
+from labwright.record.schema.decisions import LLMExchange, LLMQuestion
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise
 from labwright.sandbox.executor import LocalExecutor

@@ -25,10 +25,10 @@ from labwright.record.schema.data_plan import Measurement
 from labwright.record.untrusted_files import BadFile, load_array, make_harmless
 from labwright.review.figures import lint_figure_folder
 from labwright.sandbox.datasets import materialise
-from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.job import SubmissionRefused
 from labwright.sandbox.results import MAX_PIXELS, collect_figures, failure_from_error, hash_arrays, measure_attempt
 from labwright.sandbox.scoring import score_sealed, seal_test_predictions
-from labwright.stages.nodes.plot_inputs import PlotArrays
+from labwright.stages.nodes.node_plots import PlotArrays
 
 HEADERS = (
     "{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}",

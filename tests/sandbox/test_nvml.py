@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from labwright.sandbox.errors import GpuError
 from labwright.sandbox.gpus import DriverNvml, GpuDevice, describe_devices
+from labwright.sandbox.job import GpuError
 
 TOTAL = 80 * 10**9
 

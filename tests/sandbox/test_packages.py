@@ -19,10 +19,9 @@ from pydantic_ai.models import override_allow_model_requests
 from labwright.agent.cli import main
 from labwright.sandbox import packages as packages_module
 from labwright.sandbox.content_store import ContentStore
-from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
-from labwright.sandbox.errors import PackageError
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
+from labwright.sandbox.job import PackageError
 from labwright.sandbox.packages import (
     AllowedRequests,
     PackageLock,
@@ -30,6 +29,7 @@ from labwright.sandbox.packages import (
     PackageRequirement,
     RunPackages,
     Uv,
+    compute_environment_fingerprint,
     get_torch_backend_option,
     lock_packages,
     parse_allowed,

@@ -12,10 +12,9 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.sandbox import hub as hub_module
-from labwright.sandbox.errors import PretrainedError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.hub import PretrainedModel, parse_pretrained, provide_model
-from labwright.sandbox.job import Job
+from labwright.sandbox.job import Job, PretrainedError
 from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore
 

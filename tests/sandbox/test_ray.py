@@ -20,18 +20,26 @@ import pytest
 import pytest_asyncio
 
 from labwright.record.llm_calls import LLMBudgetSpent, LLMUnavailable
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import ResourceNeeds
-from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
+from labwright.record.schema.decisions import LLMExchange, LLMQuestion
+from labwright.record.schema.nodes import Cell
 from labwright.record.untrusted_files import BadFile
 from labwright.sandbox.cluster import executor as cluster_executor
-from labwright.sandbox.cluster.actor import MachineActor, RemoteWork, SentFolder, receive_folder, send_folder
+from labwright.sandbox.cluster.actor import (
+    MachineActor,
+    RemoteWork,
+    SentFolder,
+    check_address,
+    describe_conditions,
+    describe_machine,
+    list_machines,
+    receive_folder,
+    send_folder,
+)
 from labwright.sandbox.cluster.executor import RayExecutor, build_bundle
-from labwright.sandbox.cluster.machines import check_address, describe_conditions, describe_machine, list_machines
 from labwright.sandbox.content_store import compute_key
-from labwright.sandbox.errors import ClusterDown, ClusterError, ExecutorError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellResult, ExecutionProgress, Executor, Job
+from labwright.sandbox.job import CellResult, ClusterDown, ClusterError, ExecutionProgress, Executor, ExecutorError, Job
 from labwright.sandbox.repository.command import CommandEnvironment, CommandJob
 from labwright.sandbox.settings import SandboxSettings
 from tests.jobs import cell_tasks, run_job
@@ -408,7 +416,7 @@ def test_ray_is_started_here_without_an_address_and_ends_with_its_process() -> N
     """In a process of its own, since a process joins one cluster."""
     code = (
         "import time\n"
-        "from labwright.sandbox.cluster.machines import list_machines\n"
+        "from labwright.sandbox.cluster.actor import list_machines\n"
         "from labwright.sandbox.settings import SandboxSettings\n"
         "print(len(list_machines(SandboxSettings(executor='ray', isolation='none'))), flush=True)\n"
         "time.sleep(300)\n"

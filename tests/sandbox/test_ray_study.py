@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.log_reader import read_state
+from labwright.record.event_log import read_state
 from tests.faults.http_study import make_study_script
 from tests.faults.run_comparison import comparable_tree
 from tests.faults.run_killer import LIMIT_SECONDS, ROOT

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks.reference_baselines import PROGRAM, compare_dataset
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.record.schema.data_plan import HyperparameterSetting
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise
 from labwright.sandbox.executor import LocalExecutor

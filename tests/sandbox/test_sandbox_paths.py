@@ -8,7 +8,6 @@ from threading import Event
 
 import pytest
 
-from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.gpus import GpuDevice
 from labwright.sandbox.isolation import processes
 from labwright.sandbox.isolation.bubblewrap import (
@@ -20,6 +19,7 @@ from labwright.sandbox.isolation.bubblewrap import (
 )
 from labwright.sandbox.isolation.interpreter import select_exposable
 from labwright.sandbox.isolation.processes import ResourceUse, Watchdog, compute_limits, read_machine_memory
+from labwright.sandbox.job import ExecutorError
 from labwright.sandbox.settings import SandboxSettings
 
 

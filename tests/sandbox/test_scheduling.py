@@ -10,12 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import Measurement, ResourceNeeds
-from labwright.record.schema.nodes import Failure
+from labwright.record.schema.nodes import Cell, CellOutcomeLine, Failure
 from labwright.sandbox.cell_scheduler import MAX_KERNEL_DEATHS, CellRunResult, CellSchedule, summarize_failures
-from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.job import CellEnded, CellProgress, CellResult, CellStarted, Job, JobEnded, JobOutcome
+from labwright.sandbox.job import (
+    CellEnded,
+    CellProgress,
+    CellResult,
+    CellStarted,
+    ExecutorError,
+    Job,
+    JobEnded,
+    JobOutcome,
+)
 from tests.fake_executor import FakeExecutor
 from tests.jobs import cell_tasks, run_job
 from tests.search import virtual_time

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as reference  # pyright: ignore[reportMissingTypeStubs]
 
 from labwright.sandbox import metrics
-from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.job import SubmissionRefused
 from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.results import measure_attempt
 from labwright.sandbox.scoring import score_sealed, score_submissions, seal_test_predictions

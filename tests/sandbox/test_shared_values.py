@@ -17,7 +17,7 @@ import pytest
 from lab import _child, _job
 from lab._shared import NotComparable, compute_fingerprint
 
-from labwright.record.schema.cell import Cell
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from tests.jobs import cell_tasks, run_job

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.slots import Slots
+from labwright.sandbox.gpus import Slots
+from labwright.sandbox.job import ExecutorError
 from tests.search import virtual_time
 
 
@@ -87,7 +87,7 @@ def test_there_must_be_a_slot() -> None:
 WORKER = """
 import asyncio, os, sys, time
 from pathlib import Path
-from labwright.sandbox.slots import Slots
+from labwright.sandbox.gpus import Slots
 
 folder, jobs, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 

@@ -13,9 +13,8 @@ import pytest
 from labwright.agent.cli import main
 from labwright.record.run_folder import RunFolder
 from labwright.record.untrusted_files import BadFile
-from labwright.sandbox.archives import pack_archive, unpack_archive
-from labwright.sandbox.content_store import ContentStore, compute_key, share_run
-from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.content_store import ContentStore, compute_key, pack_archive, share_run, unpack_archive
+from labwright.sandbox.job import ExecutorError
 
 
 @pytest.fixture

@@ -12,10 +12,9 @@ import pytest
 import pytest_asyncio
 
 from labwright.sandbox import monitor
-from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.gpus import GpuLeases
-from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.job import ExecutorError, Job, JobOutcome
 from tests.fake_executor import FakeNvml, make_gpus
 from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually

@@ -25,14 +25,21 @@ from labwright.record.events.search_events import (
     TaskDone,
 )
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
+from labwright.record.schema.data_plan import (
+    Arm,
+    DataPlan,
+    DatasetUse,
+    Hyperparameter,
+    HyperparameterSetting,
+    Measurement,
+    MetricSpec,
+    TuningPlan,
+)
 from labwright.record.schema.decisions import LOOK_TASKS, CompareNodes, EndStage, ExpandTree, SearchAction
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import STAGES, Attempt, CellRun, Failure, StageName, format_node_id
-from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, TuningPlan
+from labwright.record.schema.nodes import STAGES, Attempt, Cell, CellRun, Failure, StageName, format_node_id
 from labwright.record.tuning_results import list_trial_cells
-from labwright.search.hours import check_time, count_affordable_seeds
+from labwright.search.hours import LimitHit, TimeLimits, check_time, count_affordable_seeds
 from labwright.search.policy import build_policy
 from labwright.search.replication import (
     build_lock,
@@ -43,7 +50,6 @@ from labwright.search.replication import (
 )
 from labwright.search.scheduler import ReleaseSlot, Scheduler
 from labwright.search.settings import SearchSettings, StageLimits
-from labwright.search.time_limits import LimitHit, TimeLimits
 from tests.search import virtual_time
 
 PLAN = DataPlan(

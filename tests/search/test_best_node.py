@@ -18,14 +18,19 @@ from labwright.record.events.search_events import (
     PlanPrepared,
     StageWinnerChosen,
 )
-from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import DataPlan, DatasetUse, Measurement, MetricSpec
 from labwright.record.schema.decisions import CompareNodes, EndStage, ExpandTree, VisibleDecisions, WaitForResult
-from labwright.record.schema.nodes import STAGES, Attempt, NodeKind, PanelEntry, StageName
+from labwright.record.schema.nodes import STAGES, Attempt, Cell, CellOutcomeLine, NodeKind, PanelEntry, StageName
 from labwright.search import stage_snapshot
-from labwright.search.node_ranking import collect_values, compute_gain, compute_ranked_values, get_panel
 from labwright.search.policy import BestFirstPolicy
-from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
+from labwright.search.stage_snapshot import (
+    StageSnapshot,
+    build_snapshot,
+    collect_values,
+    compute_gain,
+    compute_ranked_values,
+    get_panel,
+)
 from tests.search.scripted_search import PLAN, SearchWorld, make_settings, new_log, run_whole_search
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from labwright.record.estimands import find_hypothesis_faults
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, MetricSpec
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Hyperparameter, Level, MetricSpec, TuningPlan
 from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
-from labwright.record.schema.tuning import Hyperparameter, TuningPlan
 from labwright.search.design_forecast import (
     MIN_TRIALS,
     CellTimes,

@@ -8,15 +8,19 @@ from math import inf
 import pytest
 
 from labwright.record.estimands import list_main_arms
-from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
-from labwright.record.schema.nodes import Attempt
+from labwright.record.schema.nodes import Attempt, Cell, CellOutcomeLine
 from labwright.search.design_forecast import CONFIRMATION_SHARE
-from labwright.search.hours import SURPRISE_SHARE, estimate_first_ablation, explain_no_exploration, plan_hours
+from labwright.search.hours import (
+    SURPRISE_SHARE,
+    estimate_first_ablation,
+    estimate_seconds,
+    explain_no_exploration,
+    plan_hours,
+)
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
-from labwright.search.time_limits import estimate_seconds
 from tests.search import virtual_time
 from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search
 from tests.search.test_replication import DECIDED, Quiet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labwright.record.events.run_events import LimitReached
-from labwright.search.time_limits import TimeLimits
+from labwright.search.hours import TimeLimits
 from tests.search import virtual_time
 from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search
 

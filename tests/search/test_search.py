@@ -15,8 +15,7 @@ from labwright.record.events.search_events import DecisionMade, NodeJudged, Node
 from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.record.schema.nodes import SEARCH_KINDS, Failure
 from labwright.search.policy import BestFirstPolicy, build_policy
-from labwright.search.run_control import RunControl
-from labwright.search.scheduler import ReleaseSlot, Scheduler
+from labwright.search.scheduler import ReleaseSlot, RunControl, Scheduler
 from labwright.search.settings import StageLimits
 from labwright.search.stage_snapshot import build_snapshot
 from tests.search import virtual_time

@@ -13,12 +13,11 @@ from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import StageWinnerChosen
 from labwright.record.schema.decisions import EndStage, ExpandTree, VisibleDecisions
 from labwright.record.schema.nodes import STAGES
+from labwright.search.hours import TimeLimits
 from labwright.search.policy import BestFirstPolicy, build_policy
-from labwright.search.run_control import NodeKilled, RunControl
-from labwright.search.scheduler import Scheduler
+from labwright.search.scheduler import NodeKilled, RunControl, Scheduler
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import build_snapshot
-from labwright.search.time_limits import TimeLimits
 from tests.search import virtual_time
 from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search, run_whole_search
 

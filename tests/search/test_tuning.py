@@ -13,10 +13,9 @@ import pytest
 
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.search_events import DecisionMade
-from labwright.record.schema.data_plan import DataPlan, MetricSpec
+from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, MetricSpec, Trial
 from labwright.record.schema.decisions import ExpandTree, VisibleDecisions, WidenDimension
 from labwright.record.schema.nodes import TrialResult
-from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, Trial
 from labwright.record.tuning_results import (
     collect_trial_results,
     compute_efforts,

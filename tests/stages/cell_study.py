@@ -7,11 +7,10 @@ All arms have one hyperparameter in common, and one has another; both are tuned.
 
 from __future__ import annotations
 
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import FigureScript, FiguresInputs, PlotInputs, Plots
-from labwright.models.scripted_model import ScriptedModel
-from labwright.record.schema.data_plan import Arm, Level
-from labwright.record.schema.tuning import Hyperparameter, TuningPlan
+from labwright.record.schema.data_plan import Arm, Hyperparameter, Level, TuningPlan
 from tests.hypotheses import make_hypotheses
 from tests.programs import whole_files
 from tests.stages import small_study

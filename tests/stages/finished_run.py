@@ -12,8 +12,8 @@ from labwright.record.events.run_events import RunStarted
 from labwright.record.events.search_events import DecisionMade, StageSummarised, TaskDone
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.decisions import RunTask
-from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.nodes import STAGES, StageSummary
+from labwright.record.schema.paper import FinalFigure
 from tests.paper import synthetic_paper
 
 QUOTE = "We ask whether smoothing the targets helps when labels are noisy."

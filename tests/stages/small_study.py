@@ -12,11 +12,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from labwright.models.offline.claim_reader import answer_claim_reader
-from labwright.models.offline.code_audit import answer_code_reader
-from labwright.models.offline.protocol import answer_prior_search
-from labwright.models.offline.setup_reader import answer_setup_reader
-from labwright.models.roles.copy_editing import CopyEdits
+from labwright.models.offline.claim_reader import (
+    answer_claim_reader,
+    answer_code_reader,
+    answer_prior_search,
+    answer_setup_reader,
+)
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import (
     FigurePart,
@@ -29,10 +31,9 @@ from labwright.models.roles.figures import (
     Plots,
     VisionInputs,
 )
-from labwright.models.roles.injection_reader import Influence
-from labwright.models.roles.judge import JudgeAnswer, JudgeInputs, build_answer_type
+from labwright.models.roles.judge import Influence, JudgeAnswer, JudgeInputs, build_answer_type
 from labwright.models.roles.node_assessment import FeedbackInputs, StageReport, SummaryInputs
-from labwright.models.roles.paper_revision import CiteQueries, ReflectInputs, Reflection, TextEdit
+from labwright.models.roles.paper_revision import CiteQueries, CopyEdits, ReflectInputs, Reflection, TextEdit
 from labwright.models.roles.paper_writing import (
     ClaimLine,
     OutlineInputs,
@@ -42,22 +43,20 @@ from labwright.models.roles.paper_writing import (
     SectionInputs,
     Sections,
 )
-from labwright.models.roles.protocol import ProtocolReview
 from labwright.models.roles.study_plan import (
     AblationPlan,
     AblationPlanInputs,
     MissingAblationsAnswer,
     MissingAblationsInputs,
     PlanInputs,
+    ProtocolReview,
     RiskTested,
 )
-from labwright.models.scripted_model import ScriptedModel
-from labwright.record.ablation import Ablation
+from labwright.record.baseline_check import Ablation
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, MetricSpec
-from labwright.record.schema.figures import FigureAspectReview, FigureReview, PaperFigureReview
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import NodeVerdict
-from labwright.record.schema.paper import Section
+from labwright.record.schema.paper import FigureAspectReview, FigureReview, PaperFigureReview, Section
 from tests.hypotheses import make_hypotheses
 from tests.programs import program_files
 

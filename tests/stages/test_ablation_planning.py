@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labwright.agent.budget import build_cost_table
+from labwright.agent.forecast import build_cost_table
 from labwright.agent.settings import Settings, compose_settings
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.budget import Budget
 from labwright.models.client import Models
 from labwright.models.errors import ModelOutputInvalid
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CodeInputs
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection
 from labwright.models.roles.study_plan import (
@@ -29,9 +30,8 @@ from labwright.models.roles.study_plan import (
     MissingAblationsInputs,
     RiskTested,
 )
-from labwright.models.scripted_model import ScriptedModel
-from labwright.record.ablation import Surprise
 from labwright.record.ablation_results import collect_ablation_results
+from labwright.record.baseline_check import Surprise
 from labwright.record.claims.estimates import find_replicates, find_winner
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
@@ -51,9 +51,8 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import ExpandTree, RunTask
-from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts
 from labwright.record.schema.nodes import STAGES, Failure
-from labwright.record.schema.paper import PaperDraft, Section
+from labwright.record.schema.paper import AxesFacts, Figure, FigureFacts, PaperDraft, Section
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.stages.ablation_plan import filter_ablations, find_surprise_fault, match_risks
 from labwright.stages.evidence.scoring import nodes_to_score
@@ -257,8 +256,8 @@ def without_tex_and_labels() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("labwright.stages.missing_ablations.assess_new_draft", assessed)
         patch.setattr("labwright.stages.paper.reflection.assess_new_draft", assessed)
-        patch.setattr("labwright.stages.evidence.looks.score_sealed", scored)
-        patch.setattr("labwright.stages.evidence.looks.resample_effects", none)
+        patch.setattr("labwright.stages.evidence.resampling.score_sealed", scored)
+        patch.setattr("labwright.stages.evidence.resampling.resample_effects", none)
         patch.setattr("labwright.stages.evidence.scoring.resample_differences", none)
         yield
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from labwright.models.roles.revision import (
+from labwright.models.roles.paper_revision import (
     AddendumInputs,
     AddendumPlan,
     FoundRequest,
@@ -28,13 +28,12 @@ from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import AddendumRegistered, NodeProposed, SealedTestScored
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.paper import EstimateRequest
-from labwright.record.schema.revision import ReviewFile
+from labwright.record.schema.paper import EstimateRequest, ReviewFile
 from labwright.stages.addendum import run_addendum
 from labwright.stages.paper.appendix import list_ablation_rows
 from labwright.stages.paper.disclosure import format_disclosure
-from labwright.stages.paper.request_outcomes import describe_requests, list_outcomes
 from labwright.stages.paper.required_statements import list_addendum_statements
+from labwright.stages.paper.response import describe_requests, list_outcomes
 from tests.stages import test_ablation_planning as planning
 from tests.stages.small_study import make_ablation
 from tests.stages.test_ablation_planning import Model, World, at_draft, read_conditions
@@ -79,7 +78,7 @@ def scores_with_noise(without_tex_and_labels: None) -> Iterator[None]:
         )
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("labwright.stages.evidence.looks.score_sealed", scored)
+        patch.setattr("labwright.stages.evidence.resampling.score_sealed", scored)
         yield
 
 

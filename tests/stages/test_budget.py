@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from labwright.agent.budget import build_cost_table, check_budget
+from labwright.agent.forecast import build_cost_table, check_budget
 from labwright.agent.next_steps import estimate_remaining
 from labwright.agent.settings import Settings, compose_settings, override_settings
 from labwright.inspector.render import format_status
@@ -22,15 +22,14 @@ from labwright.models.backend import ModelRequest, Reply
 from labwright.models.budget import Budget, compute_max_call_cost, estimate_prompt_tokens
 from labwright.models.client import Models
 from labwright.models.errors import ModelConfigError, ModelOutputInvalid
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles import CODE, OUTLINE
 from labwright.models.roles.experiment_code import CodeInputs, Program
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.event_log import MemoryLog
+from labwright.record.event_log import MemoryLog, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CostReserved, LimitReached, RunResumed, RunStarted
 from labwright.record.events.search_events import PlanPrepared
-from labwright.record.log_reader import read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.data_plan import Measurement
@@ -69,7 +68,7 @@ FLAGS: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def without_test_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scripted experiments submit no test predictions that a look could resample."""
-    monkeypatch.setattr("labwright.stages.evidence.looks.resample_effects", lambda *_: ())  # pyright: ignore
+    monkeypatch.setattr("labwright.stages.evidence.resampling.resample_effects", lambda *_: ())  # pyright: ignore
 
 
 def mended(_: ModelRequest) -> Program:
@@ -139,7 +138,7 @@ def code(rng: Random) -> Callable[[Job], tuple[float, JobOutcome]]:
 def drawn(job: Job) -> JobOutcome:
     from PIL import Image
 
-    from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts
+    from labwright.record.schema.paper import AxesFacts, Figure, FigureFacts
 
     (job.folder / "figures").mkdir(parents=True, exist_ok=True)
     facts = FigureFacts(axes=(AxesFacts(xlabel="arm", ylabel="loss", series=1),))

@@ -8,7 +8,7 @@ from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.events.search_events import CellExecuted, CellsRequired
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.cell import Cell
+from labwright.record.schema.nodes import Cell
 from labwright.stages.paper.appendix import list_disclosures, render_incidents, render_supplement
 from labwright.stages.paper.disclosure import format_disclosure
 from tests.inspector.cell_run import make_cell_run, make_execution, make_key

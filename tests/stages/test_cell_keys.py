@@ -19,7 +19,7 @@ from random import Random
 import pytest
 
 from labwright.record.python_syntax import collect_reads
-from labwright.record.schema.cell import Cell
+from labwright.record.schema.nodes import Cell
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, format_arm_path, select_visible_files
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor

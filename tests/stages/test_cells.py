@@ -13,24 +13,21 @@ from pydantic import BaseModel
 
 from benchmarks.cell_scheduling import GRID
 from benchmarks.scripted_study import PLAN, SlowModel, answer_role, draw_plots, make_late_context, make_measurements
-from labwright.agent.cell_audit import find_disagreements
+from labwright.agent.audit import find_disagreements
 from labwright.models.backend import ModelRequest
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.record.cell_status import compute_all_cells
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events.search_events import CellExecuted
 from labwright.record.retention import delete_unreferenced
-from labwright.record.schema.cell import Cell, CellOutcomeLine
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, OmittedCells
-from labwright.record.schema.nodes import Failure, Node, StageName, iterate_retries
-from labwright.record.schema.tuning import Hyperparameter, TuningPlan
-from labwright.record.source_edits import WholeFile
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Hyperparameter, Level, OmittedCells, TuningPlan
+from labwright.record.schema.nodes import Cell, CellOutcomeLine, Failure, Node, StageName, iterate_retries
+from labwright.record.source_tree import WholeFile
 from labwright.sandbox.job import CellResult, Job, JobOutcome, ResultStream
-from labwright.search.node_ranking import get_panel
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.scheduler import list_all_results
 from labwright.search.settings import SearchSettings, StageLimits
-from labwright.search.stage_snapshot import build_snapshot
+from labwright.search.stage_snapshot import build_snapshot, get_panel
 from labwright.stages.nodes import node_cells
 from labwright.stages.nodes.node_cells import (
     build_rerun_job,

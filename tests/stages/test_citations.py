@@ -12,10 +12,10 @@ from pydantic import BaseModel
 
 from labwright.literature import LibraryError
 from labwright.literature.bibtex import format_bibtex
-from labwright.literature.lookup import open_literature
-from labwright.literature.settings import CATALOGUE_NAMES, CatalogueCredentials, LiteratureSettings
-from labwright.literature.verification import read_verification
+from labwright.literature.catalogue_client import CATALOGUE_NAMES, CatalogueCredentials, LiteratureSettings
+from labwright.literature.lookup import open_literature, read_verification
 from labwright.models.client import Models
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.paper_revision import (
     ChosenWork,
     CiteAskInputs,
@@ -25,7 +25,6 @@ from labwright.models.roles.paper_revision import (
     CiteSelection,
     Reflection,
 )
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import find_winner
 from labwright.record.event_log import MemoryLog
@@ -36,9 +35,8 @@ from labwright.record.events.search_events import DecisionMade, StageSummarised,
 from labwright.record.manifest import list_recorded_files
 from labwright.record.run_folder import RunFolder, seal_source
 from labwright.record.schema.decisions import RunTask
-from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.nodes import STAGES, StageSummary
-from labwright.record.schema.paper import PaperDraft, Section
+from labwright.record.schema.paper import FinalFigure, PaperDraft, Section
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
 from labwright.stages.paper import citations

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from labwright.models.client import Models
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.node_assessment import StageReport
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record import control_files
-from labwright.record.ablation import Ablation
+from labwright.record.baseline_check import Ablation
 from labwright.record.claims.estimates import find_winner
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import CommandReceived, RunResumed
@@ -28,8 +28,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree
 from labwright.record.schema.nodes import STAGES, Failure, format_node_id
 from labwright.sandbox.job import JobOutcome
-from labwright.search.run_control import NodeKilled, RunControl
-from labwright.search.scheduler import ReleaseSlot
+from labwright.search.scheduler import NodeKilled, ReleaseSlot, RunControl
 from labwright.search.settings import SearchSettings
 from labwright.search.tuning import FINALIST_SEED_OFFSET
 from labwright.stages.run_context import RunContext

@@ -10,9 +10,9 @@ import pytest
 
 from labwright.agent.audit import audit_run
 from labwright.agent.settings import compose_settings
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import FigureScript, FiguresInputs, PlotInputs, Plots
-from labwright.models.scripted_model import ScriptedModel
 from labwright.record.claims.estimates import find_winner
 from labwright.record.estimands import CellRef, EstimandError, describe_estimand, evaluate_estimand
 from labwright.record.schema.data_plan import DataPlan, DatasetUse, Factor, Level, MetricSpec, OmittedCells

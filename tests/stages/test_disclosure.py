@@ -23,9 +23,8 @@ from labwright.record.events.search_events import (
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import CompareNodes, ExpandTree
-from labwright.record.schema.figures import FigureReview
 from labwright.record.schema.nodes import Attempt, Failure, HonestyFinding, NodeStatus
-from labwright.record.schema.paper import PaperFinding
+from labwright.record.schema.paper import FigureReview, PaperFinding
 from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.paper.disclosure import format_disclosure
 from tests.paper import synthetic_paper

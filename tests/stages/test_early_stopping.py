@@ -16,7 +16,7 @@ from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.record.schema.nodes import NodeKind, StageName
 from labwright.sandbox.job import ExecutionProgress, LoggedPoint
 from labwright.search.settings import SearchSettings
-from labwright.stages.nodes.early_stopping import build_watch
+from labwright.stages.nodes.node_runner import build_watch
 from labwright.stages.prompt_inputs import build_code_inputs
 from tests.stages.test_prompt_inputs import Story, cells
 

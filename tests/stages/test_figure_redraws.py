@@ -13,13 +13,12 @@ import pytest
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
 from labwright.models.errors import ImagesRefused
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.figures import FigureReviews, PlotInputs, Plots, VisionInputs
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts, FigureReview
+from labwright.record.schema.paper import AxesFacts, Figure, FigureFacts, FigureReview
 from labwright.sandbox.job import Job, JobOutcome
-from labwright.stages.nodes.node_plots import LINT_ONLY_NOTE, draw_plots
-from labwright.stages.nodes.plot_inputs import PlotArrays, build_figure_subject
+from labwright.stages.nodes.node_plots import LINT_ONLY_NOTE, PlotArrays, build_figure_subject, draw_plots
 from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.prompt_inputs import read_plots
 from labwright.stages.run_context import RunContext

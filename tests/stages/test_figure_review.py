@@ -13,15 +13,21 @@ import pytest
 
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.figures import FigureReviewInputs, PaperFigureReviews
 from labwright.models.roles.paper_revision import Reflection
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn
-from labwright.record.schema.figures import FigureAspectReview, FigureReview, FinalFigure, PaperFigureReview
-from labwright.record.schema.paper import PaperDraft, Section
+from labwright.record.schema.paper import (
+    FigureAspectReview,
+    FigureReview,
+    FinalFigure,
+    PaperDraft,
+    PaperFigureReview,
+    Section,
+)
 from labwright.stages.paper.draft_versions import assess_new_draft, build_paper_context
-from labwright.stages.paper.figure_review import NO_VISION_REASON, crop_figures, review_paper_figures
+from labwright.stages.paper.figures import NO_VISION_REASON, crop_figures, review_paper_figures
 from labwright.stages.run_context import RunContext
 from tests.stages.test_final_figures import finished
 from tests.stages.test_prompt_inputs import Story

@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from labwright.models.client import Models
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.figures import (
     FigurePart,
     FigureReviews,
@@ -22,7 +23,6 @@ from labwright.models.roles.figures import (
     FigureStyle,
     VisionInputs,
 )
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.pdf.reader import read_pdf
 from labwright.record.events.paper_events import FiguresDrawn, RewriteStarted
@@ -30,13 +30,13 @@ from labwright.record.events.search_events import StageWinnerChosen
 from labwright.record.manifest import list_recorded_files
 from labwright.record.run_folder import hash_file
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, DatasetUse
-from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts, FigureReview
 from labwright.record.schema.nodes import Failure
+from labwright.record.schema.paper import AxesFacts, Figure, FigureFacts, FigureReview
 from labwright.review.figures import FigureContext, lint_figure_folder, list_refusals
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.settings import SandboxSettings
-from labwright.stages.nodes.plot_inputs import PlotArrays
+from labwright.stages.nodes.node_plots import PlotArrays
 from labwright.stages.paper.figures import (
     MAX_FIGURES,
     MAX_FIGURES_IN_TEXT,

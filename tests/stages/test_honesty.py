@@ -14,27 +14,26 @@ from pydantic import BaseModel
 from benchmarks.scripted_study import make_measurements
 from labwright.models.backend import ModelRequest
 from labwright.models.client import Models
-from labwright.models.roles.code_audit import CodeReaderInputs, CodeReading
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import PlotInputs, Plots
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.roles.node_assessment import CodeReaderInputs, CodeReading
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import compute_paper_claims, find_trusted_replicates, find_winner
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import NodeProbed, PlanPrepared
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.code_reading import CodeDoubt
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import Node
+from labwright.record.schema.nodes import Cell, CodeDoubt, Node
 from labwright.review.honesty.label_probe import (
     PROBE_FILE,
+    ROW_PROBE_SCRIPT,
     build_probe_script,
     find_arms_ignoring_labels,
     judge_label_permutation,
+    judge_row_replacement,
 )
-from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, judge_row_replacement
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job, JobOutcome
@@ -44,8 +43,7 @@ from labwright.search.settings import SearchSettings
 from labwright.stages.cost_table import CostTable
 from labwright.stages.evidence.sanity_probes import probe_winners, select_cells
 from labwright.stages.evidence.scoring import nodes_to_score, score_tests
-from labwright.stages.nodes.node_plots import draw_plots
-from labwright.stages.nodes.plot_inputs import PlotArrays
+from labwright.stages.nodes.node_plots import PlotArrays, draw_plots
 from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings

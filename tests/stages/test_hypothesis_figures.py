@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.reducers.run_state import RunState
-from labwright.record.reducers.search_state import SearchState
+from labwright.record.reducers.run_state import RunState, SearchState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis

@@ -9,12 +9,11 @@ import pytest
 
 from benchmarks.scripted_study import draw_plots
 from labwright.models.errors import ModelUnavailable
+from labwright.record.event_log import RecordError, read_state
 from labwright.record.events.run_events import RunResumed
 from labwright.record.events.search_events import NodeJudged
-from labwright.record.log_reader import RecordError, read_state
 from labwright.record.schema.nodes import Failure
-from labwright.sandbox.errors import GpuError
-from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.job import GpuError, Job, JobOutcome
 from labwright.stages.run_context import RepeatedFaultError
 from labwright.stages.stage_runner import StageRunner
 from tests.stages.test_nodes import Script, agenda, search

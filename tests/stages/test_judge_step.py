@@ -15,14 +15,12 @@ from labwright.models.backend import Backend
 from labwright.models.client import Models
 from labwright.models.errors import ModelOutputInvalid, ModelRefused, ModelUnavailable
 from labwright.models.offline.researcher import OfflineResearcher
-from labwright.models.roles.injection_reader import Influence, InfluenceInputs
-from labwright.models.roles.judge import JudgeInputs, build_answer_type
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.judge import Influence, InfluenceInputs, JudgeInputs, build_answer_type
 from labwright.models.settings import ModelSettings
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_state
 from labwright.record.events.paper_events import PaperJudged
 from labwright.record.events.run_events import CallAnswered, LimitReached, ProcessEnded, RunResumed
-from labwright.record.log_reader import read_state
 from labwright.record.manifest import list_recorded_files
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
@@ -30,8 +28,8 @@ from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.paper import Judgement
 from labwright.review.judge import collect_record_facts
 from labwright.search.settings import SearchSettings
-from labwright.stages.judgement import judge_paper, write_judgement
 from labwright.stages.paper.appendix import render_appendix
+from labwright.stages.paper.paper_steps import judge_paper, write_judgement
 from labwright.stages.paper.supplement_data import build_supplement_tables
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
@@ -246,7 +244,7 @@ def test_a_resume_for_the_judge_changes_nothing_that_the_paper_says_of_its_origi
 
 
 def _events(run: Path) -> list[object]:
-    from labwright.record.log_reader import read_events
+    from labwright.record.event_log import read_events
 
     return [event for event, _ in read_events(run / "events.jsonl")]
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.scripted_study import PLAN, SlowModel, draw_plots, make_late_context
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.job import CellResult, Job
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits

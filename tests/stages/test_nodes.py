@@ -14,7 +14,7 @@ from labwright.models.errors import ContextTooLong, ModelOutputInvalid
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import PlotInputs, Plots
 from labwright.record.schema.nodes import ErrorClass, Failure, Node
-from labwright.record.source_edits import SourceEdit
+from labwright.record.source_tree import SourceEdit
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.run_context import RunContext

@@ -11,11 +11,10 @@ import pytest
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
 from labwright.models.errors import BudgetSpent
-from labwright.models.offline.claim_reader import answer_claim_reader
-from labwright.models.offline.setup_reader import answer_setup_reader
-from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
-from labwright.models.roles.copy_editing import CopyEdits
-from labwright.models.roles.paper_revision import ReflectInputs, Reflection, SectionEdit, TextEdit
+from labwright.models.offline.claim_reader import answer_claim_reader, answer_setup_reader
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.claim_reader import ClaimReaderInputs, ComparedSentences, ReadSentences, SetupReaderInputs
+from labwright.models.roles.paper_revision import CopyEdits, ReflectInputs, Reflection, SectionEdit, TextEdit
 from labwright.models.roles.paper_writing import (
     OutlineInputs,
     PaperOutline,
@@ -24,8 +23,6 @@ from labwright.models.roles.paper_writing import (
     SectionInputs,
     Sections,
 )
-from labwright.models.roles.setup_reader import ComparedSentences, SetupReaderInputs
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import find_winner
 from labwright.record.event_log import MemoryLog
@@ -33,8 +30,7 @@ from labwright.record.events import Event
 from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn
 from labwright.record.events.run_events import CallAnswered
 from labwright.record.run_folder import RunFolder, seal_source
-from labwright.record.schema.figures import FinalFigure
-from labwright.record.schema.paper import PaperDraft, Section
+from labwright.record.schema.paper import FinalFigure, PaperDraft, Section
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
 from labwright.stages.paper import reflection

@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, MetricSpec, OmittedCells
+from labwright.record.schema.data_plan import (
+    Arm,
+    DataPlan,
+    DatasetUse,
+    Hyperparameter,
+    MetricSpec,
+    OmittedCells,
+    PublishedAnchor,
+    TuningPlan,
+)
 from labwright.record.schema.idea import UserAnchor
-from labwright.record.schema.tuning import Hyperparameter, PublishedAnchor, TuningPlan
-from labwright.stages.tuning_validation import find_tuning_faults
+from labwright.stages.difference_tables import find_tuning_faults
 
 RATE: dict[str, Any] = {"name": "rate", "kind": "log", "low": 1e-4, "high": 0.1, "default": 0.003, "source": "Adam's"}
 OPTIMISER: dict[str, Any] = {

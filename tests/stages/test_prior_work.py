@@ -13,11 +13,14 @@ import pytest
 
 from labwright.inspector.status import build_status
 from labwright.inspector.web.fragments import list_checks
+from labwright.literature.catalogue_client import CATALOGUE_NAMES, CatalogueCredentials, LiteratureSettings
 from labwright.literature.lookup import open_literature
-from labwright.literature.settings import CATALOGUE_NAMES, CatalogueCredentials, LiteratureSettings
 from labwright.models.client import Models
 from labwright.models.offline.ideation import answer_digest
-from labwright.models.roles.protocol import (
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.study_plan import (
+    PlanInputs,
+    PlanRevision,
     PriorSearch,
     PriorSearchInputs,
     PriorWork,
@@ -25,8 +28,6 @@ from labwright.models.roles.protocol import (
     ProtocolReview,
     ProtocolReviewInputs,
 )
-from labwright.models.roles.study_plan import PlanInputs, PlanRevision
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
@@ -35,13 +36,12 @@ from labwright.record.events.search_events import PlanPrepared
 from labwright.record.manifest import build_manifest
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, DatasetUse
+from labwright.record.schema.hypotheses import FindingAnswer, ProtocolFinding, UnresolvedFinding
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.prior_work import OmittedPriorWork, PriorUse
-from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding, UnresolvedFinding
 from labwright.search.design_forecast import CellTimes
 from labwright.search.settings import SearchSettings
-from labwright.stages.data_planning import TOO_LARGE, add_metric_formulas, prepare
-from labwright.stages.design_reduction import fit_design
+from labwright.stages.data_planning import TOO_LARGE, add_metric_formulas, fit_design, prepare
 from labwright.stages.paper.appendix import list_disclosures, render_incidents
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
@@ -203,7 +203,7 @@ def test_full_texts_are_fetched_kept_and_not_asked_for_again(tmp_path: Path) -> 
 def test_without_a_network_prior_work_is_unread_and_the_run_goes_on(
     tmp_path: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labwright.stages.prior_work.FETCH_SECONDS", 1.0)
+    monkeypatch.setattr("labwright.stages.protocol_review.FETCH_SECONDS", 1.0)
     with Catalogues(faults=dict.fromkeys(CATALOGUE_NAMES, fault)) as catalogues:
         study = Study(tmp_path, PLAN, literature=catalogues.settings())
         assert study.prepared() == PLAN
@@ -253,7 +253,7 @@ def test_a_design_that_does_not_fit_once_measured_is_reduced_once_by_amendments(
     def read_times(_: object) -> CellTimes:
         return CellTimes({}, 60.0)
 
-    monkeypatch.setattr("labwright.stages.design_reduction.read_cell_times", read_times)
+    monkeypatch.setattr("labwright.stages.data_planning.read_cell_times", read_times)
     fit_design(replace(bench, search=bench.search.model_copy(update={"order": "ticket"})))
     assert study.log.state.search.amendments == [], "measured time decides nothing in ticket order"
     fit_design(bench)

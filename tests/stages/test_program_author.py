@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from benchmarks.scripted_study import SlowModel, answer_role, draw_plots, make_late_context, make_measurements
-from labwright.inspector.author_steps import list_author_steps
+from labwright.inspector.findings import list_author_steps
 from labwright.models.backend import ModelRequest
 from labwright.models.conversation import ToolCall
 from labwright.models.roles.experiment_code import CodeInputs, Program, ProgramInputs
@@ -20,9 +20,8 @@ from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered, ToolUsed
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.run_folder import RunFolder, read_source
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import Failure, Node
+from labwright.record.schema.nodes import Cell, Failure, Node
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from labwright.models.client import Models
 from labwright.models.errors import ModelOutputInvalid
 from labwright.models.prompt_renderer import render
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.node_assessment import COMPARE, CompareInputs, Preference
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import RunStarted

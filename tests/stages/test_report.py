@@ -11,6 +11,7 @@ from labwright.models.roles.node_assessment import SUMMARY, StageReport, Summary
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import LimitReached, RunStarted
 from labwright.record.events.search_events import DecisionMade, NodesCompared, PlanPrepared, StageWinnerChosen
+from labwright.record.schema.data_plan import Hyperparameter
 from labwright.record.schema.decisions import (
     CompareNodes,
     EndStage,
@@ -19,7 +20,6 @@ from labwright.record.schema.decisions import (
     build_summary_task,
 )
 from labwright.record.schema.nodes import Failure
-from labwright.record.schema.tuning import Hyperparameter
 from labwright.record.search_space import build_effective_plan
 from labwright.stages.stage_report import (
     build_selection,

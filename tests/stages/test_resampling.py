@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from labwright.models.client import Models
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_test_claims
 from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs, decide_hypotheses
-from labwright.record.claims.looks import build_look_sizes
 from labwright.record.estimands import CellRef
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import RunBranched
@@ -34,11 +33,10 @@ from labwright.record.events.search_events import (
     TaskDone,
 )
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.cell import Cell, CellOutcomeLine
 from labwright.record.schema.data_plan import DatasetFacts, Level, MetricSpec, ResampledInterval
-from labwright.record.schema.decisions import PROBE_TASK, ExpandTree, RunTask
+from labwright.record.schema.decisions import PROBE_TASK, ExpandTree, RunTask, build_look_sizes
 from labwright.record.schema.hypotheses import Effect, Hypothesis
-from labwright.record.schema.nodes import Attempt, Failure
+from labwright.record.schema.nodes import Attempt, Cell, CellOutcomeLine, Failure
 from labwright.sandbox.job import JobOutcome
 from labwright.sandbox.scoring import score_sealed, seal_test_predictions
 from labwright.search.settings import SearchSettings

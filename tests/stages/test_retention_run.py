@@ -15,16 +15,15 @@ from labwright.agent.audit import audit_run
 from labwright.agent.branch import BranchChanges, create_branch, read_origin
 from labwright.agent.cli import main
 from labwright.models.backend import ModelRequest, Reply
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CodeInputs, Program
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record import retention
 from labwright.record.claims.estimates import find_replicates, find_winner
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_events, read_rows, read_state
 from labwright.record.events.run_events import FoldersDeleted
 from labwright.record.events.search_events import NodeJudged
 from labwright.record.line_store import write_rows
-from labwright.record.log_reader import read_events, read_rows, read_state
 from labwright.record.python_syntax import collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_file, read_source

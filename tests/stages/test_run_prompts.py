@@ -16,7 +16,7 @@ from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import FigureReviews, PlotInputs, Plots, VisionInputs
 from labwright.models.roles.node_assessment import FeedbackInputs
 from labwright.models.roles.study_plan import AblationPlan, AblationPlanInputs
-from labwright.record.ablation import Ablation
+from labwright.record.baseline_check import Ablation
 from labwright.record.events.run_events import RunResumed
 from labwright.record.events.search_events import (
     AblationsPlanned,
@@ -29,8 +29,8 @@ from labwright.record.events.search_events import (
 from labwright.record.machine import ComputeRate
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec, Split
 from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, VisibleDecisions, build_summary_task
-from labwright.record.schema.figures import FigureReview
 from labwright.record.schema.nodes import Failure, NodeKind, NodeVerdict, SoundnessCheck, StageName, StageSummary
+from labwright.record.schema.paper import FigureReview
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.stages.ablation_plan import plan_ablations
 from labwright.stages.nodes.node_runner import expand

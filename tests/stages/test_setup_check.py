@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from labwright.models.client import Models
-from labwright.models.offline.setup_reader import answer_setup_reader
+from labwright.models.offline.claim_reader import answer_setup_reader
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.claim_reader import ComparedSentences, SetupReaderInputs
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection
-from labwright.models.roles.setup_reader import ComparedSentences, SetupReaderInputs
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.schema.claims import ComparedSentence, SentenceLabel, SentenceReading, SetupReading
@@ -21,8 +21,7 @@ from labwright.stages.paper.claim_check import CUT_NOTE
 from labwright.stages.paper.draft_versions import select_best
 from labwright.stages.paper.paper_steps import release_paper, write_draft
 from labwright.stages.paper.reflection import reflect
-from labwright.stages.paper.setup_check import check_setup, read_setup
-from labwright.stages.paper.study_facts import StudyFacts
+from labwright.stages.paper.setup_check import StudyFacts, check_setup, read_setup
 from tests.stages.test_claim_check import finish, written
 from tests.stages.test_paper_writing import UNTIED, Desk, answers_of, edit, scripted
 

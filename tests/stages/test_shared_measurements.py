@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.scripted_study import SlowModel, draw_plots, make_late_context, make_measurements
-from labwright.agent.cell_audit import find_disagreements
+from labwright.agent.audit import find_disagreements
 from labwright.record.cell_status import compute_all_cells
+from labwright.record.event_log import read_events
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import AttemptExecuted, NodeProposed
-from labwright.record.log_reader import read_events
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.decisions import CallKey
-from labwright.record.schema.nodes import Failure, Node
+from labwright.record.schema.nodes import Cell, Failure, Node
 from labwright.sandbox.job import CellResult, Job, JobOutcome
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.nodes import node_cells

@@ -27,11 +27,9 @@ from labwright.record.events.search_events import PlanPrepared
 from labwright.record.llm_calls import EXCHANGES_FILE, EXCHANGES_LIST, LLMCallStore, read_exchanges
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.run_folder import hash_file
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import EvidenceGrade
-from labwright.record.schema.decisions import Cost
-from labwright.record.schema.llm_exchanges import ChatMessage, LLMExchange, LLMQuestion
-from labwright.record.schema.nodes import Failure
+from labwright.record.schema.decisions import ChatMessage, Cost, LLMExchange, LLMQuestion
+from labwright.record.schema.nodes import Cell, Failure
 from labwright.sandbox.job import Job
 from labwright.stages.data_planning import build_subject_entries, find_plan_faults
 from labwright.stages.nodes.node_cells import compute_cell_keys, with_llm_access

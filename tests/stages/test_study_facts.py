@@ -8,7 +8,7 @@ from labwright.record.events.search_events import LookTaken
 from labwright.record.reducers.run_state import RunState
 from labwright.stages.paper.appendix import render_appendix
 from labwright.stages.paper.paper_context import build_paper_claims
-from labwright.stages.paper.study_facts import condense_code, list_components, list_study_facts
+from labwright.stages.paper.setup_check import condense_code, list_components, list_study_facts
 from tests.inspector.sample_run import make_sample
 from tests.inspector.tuning_run import make_tuning_run
 from tests.paper import synthetic_paper

@@ -18,12 +18,10 @@ from labwright.record.events.search_events import (
 )
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import seal_source
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.data_plan import Hyperparameter, HyperparameterSetting, Measurement, Trial
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import Attempt, Failure
+from labwright.record.schema.nodes import Attempt, Cell, Failure
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, Trial
 from labwright.sandbox.job import CellResult, Job
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits

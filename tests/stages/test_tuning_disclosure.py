@@ -13,15 +13,15 @@ import pytest
 
 from labwright.record.claims.estimates import Claim
 from labwright.record.claims.formatting import format_claims, format_setups
+from labwright.record.claims.setting_controls import build_tuning_report, compute_parity, find_disparities
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.tuning import PublishedAnchor
-from labwright.record.tuning_parity import build_tuning_report, compute_parity, find_disparities
+from labwright.record.schema.data_plan import PublishedAnchor
 from labwright.stages.paper.appendix import list_disclosures, render_supplement
 from labwright.stages.paper.disclosure import format_disclosure
 from labwright.stages.paper.paper_context import PaperClaims, build_paper_claims
 from labwright.stages.paper.result_tables import build_result_tables
+from labwright.stages.paper.supplement_data import draw_curves
 from labwright.stages.paper.template import load_template
-from labwright.stages.paper.tuning_effort import draw_curves
 from labwright.stages.paper.typesetting import assess_paper
 from tests.inspector.sample_run import make_sample
 from tests.inspector.tuning_run import make_tuning_run

@@ -13,7 +13,7 @@ from labwright.record.run_folder import RunFolder, hash_texts, read_source, seal
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.source_tree import MAX_FILE_BYTES
 from labwright.stages.ablation_plan import describe_user_nodes
-from labwright.stages.nodes.user_code import UserCodeError, UserProgram, build_first_choice, read_user_program
+from labwright.stages.nodes.repository_program import UserCodeError, UserProgram, build_first_choice, read_user_program
 from tests.search.scripted_search import finished_search, new_log
 
 CODE = "WIDTH = 3\nimport lab\nlab.seed_everything()\n"

@@ -15,11 +15,10 @@ from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
 from labwright.models.roles.experiment_code import CodeInputs
 from labwright.models.settings import ModelSettings
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_rows
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.line_store import write_rows
-from labwright.record.log_reader import read_rows
 from labwright.record.run_folder import RunFolder, partial_path
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Node

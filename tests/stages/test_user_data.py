@@ -15,22 +15,22 @@ import pytest
 from labwright.agent.audit import audit_run
 from labwright.agent.settings import Settings, compose_settings
 from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
+from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import Program
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection, TextEdit
 from labwright.models.roles.study_plan import PlanInputs
-from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record import control_files
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.estimates import compute_test_claims
+from labwright.record.event_log import read_events, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import NodeJudged
-from labwright.record.log_reader import read_events, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan, DatasetUse
 from labwright.record.schema.idea import Idea
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 from tests.stages.small_study import IDEA, make_small_model
 from tests.stages.test_whole_run import SMALL
 

@@ -14,7 +14,7 @@ from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.study_plan import PlanInputs
 from labwright.record.schema.data_plan import DataPlan, DatasetUse, MetricSpec
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 from tests.programs import program_files
 from tests.sandbox.test_evaluation import WALK
 from tests.stages.small_study import IDEA, make_small_model, plots_code

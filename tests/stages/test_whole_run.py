@@ -20,21 +20,21 @@ from labwright.agent.audit import audit_run
 from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.export.archive import pack_run
 from labwright.inspector.number_tracer import NumberTracer
-from labwright.models.offline.revision import answer_respond
-from labwright.models.roles.revision import AddendumPlan, FoundRequest, PlannedMeasure, ReviewerRequests
-from labwright.models.scripted_model import ScriptedModel
+from labwright.models.offline.paper_writing import answer_respond
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.paper_revision import AddendumPlan, FoundRequest, PlannedMeasure, ReviewerRequests
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import compute_test_claims, find_replicates, find_trusted_replicates, find_winner
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.event_log import read_rows, read_state
 from labwright.record.events import Event
 from labwright.record.line_store import write_rows
-from labwright.record.log_reader import read_rows, read_state
 from labwright.record.prompt_store import find_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
+from labwright.record.schema.data_plan import TuningPlan
 from labwright.record.schema.nodes import format_node_id
 from labwright.record.schema.paper import EstimateRequest
-from labwright.record.schema.tuning import TuningPlan
 from tests.execution_cache import reusing_executions_between_runs
 from tests.models.test_shared_prefixes import DRAWN, STUDY, common
 from tests.stages.small_study import IDEA, LABELLED, PLAN, make_ablation, make_small_model
@@ -169,7 +169,7 @@ def test_the_ladder_ran_beside_the_search_with_the_seeds_of_the_replicates(whole
 
 
 def test_the_test_set_is_scored_once_after_the_search(whole: Path) -> None:
-    from labwright.record.log_reader import read_events
+    from labwright.record.event_log import read_events
 
     events = [event for event, _ in read_events(whole / "events.jsonl")]
     kinds = [event.type for event in events]
@@ -294,7 +294,7 @@ def test_the_winner_runs_again_to_the_same_digits(whole: Path, capsys: pytest.Ca
 
 
 def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) -> None:
-    from labwright.record.log_reader import read_events
+    from labwright.record.event_log import read_events
 
     kinds = [event.type for event, _ in read_events(whole / "events.jsonl")]
     assert kinds[-7:] == ["work_done", "decided", "answered", "answered", "assessed", "work_done", "ended"], (

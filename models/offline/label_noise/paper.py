@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from labwright.models.offline.outline import Outline, read_outline, write_estimate
-from labwright.models.offline.scripts import render_template
+from labwright.models.offline.edits import render_template
+from labwright.models.offline.plain_study import Outline, read_outline, write_estimate
 from labwright.models.roles.paper_writing import DecidedHypothesis, PlannedExplanation, WriteInputs
 from labwright.record.claims.sentences import join_names
 from labwright.record.schema.data_plan import parse_arm
@@ -108,7 +108,7 @@ def build_label_noise_outline(inputs: WriteInputs) -> Outline:
 
 @dataclass(frozen=True)
 class _Findings:
-    """Sentences with marks of `models.offline.outline`; empty if there is nothing to say."""
+    """Sentences with marks of `models.offline.plain_study`; empty if there is nothing to say."""
 
     inputs: WriteInputs
 

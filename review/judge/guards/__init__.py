@@ -20,15 +20,14 @@ from pathlib import Path
 from labwright.models.prompt_filters import MARK_PREFIX, format_mark, strip_marks
 from labwright.pdf.reader import PdfError, read_pdf
 from labwright.record.schema.paper import RemovedKind, RemovedPassage
-from labwright.review.judge.guards.hidden_markup import remove_hidden
-from labwright.review.judge.guards.pdf_visible_text import (
+from labwright.review.judge.guards.hidden_markup import (
     MAX_RENDERED_PAGES,
     TIMEOUT_SECONDS,
     VisibleText,
+    remove_hidden,
     separate_hidden,
 )
-from labwright.review.judge.paper_reader import Paper, PaperError
-from labwright.review.judge.sections import PaperSection
+from labwright.review.judge.paper_reader import Paper, PaperError, PaperSection
 
 ENCODED_REMOVED_MARK = format_mark("encoded text was removed")
 MAX_HIDDEN_SHARE = 0.5

@@ -1,6 +1,6 @@
 """Extract facts about a matplotlib figure when it is saved, and write them next to the image as <file>.facts.json.
 
-The format is `record.schema.figures.FigureFacts`. The host treats it as untrusted, since code can write anything there.
+The format is `record.schema.paper.FigureFacts`. The host treats it as untrusted, since code can write anything there.
 This never makes a plot fail: errors are stored in the field `error`, and after `MAX_FIGURE_SECONDS` the remaining facts
 are left out (`cut`).
 
@@ -92,7 +92,7 @@ def count_series(series: list[PlottedSeries]) -> tuple[int, int]:
 
 
 def build_fields(series: PlottedSeries) -> dict[str, Any]:
-    """Build the fields of `record.schema.figures.DrawnFacts`."""
+    """Build the fields of `record.schema.paper.DrawnFacts`."""
     values = series.values.ravel()
     sample = values[:: max(1, len(values) // MAX_VALUES)]
     finite = sample[np.isfinite(sample)]

@@ -34,7 +34,7 @@ class TrainingCounters:
 
 
 def read_counters() -> dict[str, int | None]:
-    """Return the fields of `record.schema.cell.TrainingCounts`."""
+    """Return the fields of `record.schema.nodes.TrainingCounts`."""
     return {name: getattr(TrainingCounters, name) or None for name in ("steps", "rows", "parameters")}
 
 

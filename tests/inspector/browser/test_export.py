@@ -14,7 +14,7 @@ from PIL import Image
 
 from labwright.record.event_log import EventLog
 from labwright.record.events.search_events import NodePlotted
-from labwright.record.schema.figures import Figure, FigureFacts
+from labwright.record.schema.paper import Figure, FigureFacts
 from tests.inspector.browser.chromium import ROOT, START_SECONDS
 from tests.inspector.browser.conftest import watch_page
 from tests.inspector.test_web_paper import PAPER, SMOOTH, written

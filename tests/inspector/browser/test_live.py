@@ -11,11 +11,10 @@ import pytest
 
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.control_files import read_pending_commands
-from labwright.record.event_log import EventLog
+from labwright.record.event_log import EventLog, read_events, read_state
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import DecisionMade, NodeJudged
 from labwright.record.lock import acquire_lock
-from labwright.record.log_reader import read_events, read_state
 from tests.inspector.browser.chromium import running_module, running_viewer
 from tests.inspector.browser.conftest import TIMEOUT_MILLISECONDS, Look
 from tests.inspector.sample_run import make_sample

@@ -14,8 +14,8 @@ from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import AttemptExecuted, NodeJudged, NodePlotted, NodeProposed, PlotsReviewed
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.figures import Figure, FigureFacts, FigureReview
 from labwright.record.schema.nodes import Attempt, Failure
+from labwright.record.schema.paper import Figure, FigureFacts, FigureReview
 from tests.inspector.browser.chromium import Viewer, running_viewer
 from tests.inspector.browser.conftest import Look
 from tests.inspector.sample_run import EventStory, make_ended

@@ -9,7 +9,7 @@ from labwright.models.roles.figures import FigureScript, FigureStyle
 from labwright.models.roles.node_assessment import Statistic
 from labwright.review.figures import FigureContext, lint_figure_folder, list_refusals
 from labwright.sandbox.job import Executor
-from labwright.stages.nodes.plot_inputs import PlotArrays
+from labwright.stages.nodes.node_plots import PlotArrays
 from labwright.stages.paper.figures import FIGURE_SUFFIXES, DrawingContext, draw_script
 
 

@@ -13,11 +13,11 @@ from labwright.models.roles.experiment_code import CodeInputs, NodeBrief, Progra
 from labwright.models.roles.node_assessment import Statistic
 from labwright.models.roles.paper_writing import ClaimLine, ExploratoryComparison, Reference, WriteInputs
 from labwright.models.roles.study_plan import CatalogueEntry, PlanInputs
-from labwright.record.printed_value import print_name
+from labwright.record.result_macros import print_name
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.record.schema.figures import FinalFigure
 from labwright.record.schema.idea import read_idea
 from labwright.record.schema.nodes import Failure, NodeKind, StageName
+from labwright.record.schema.paper import FinalFigure
 from labwright.review.evidence.violations import ALLOWED_LITERALS, Evidence
 
 REPOSITORY = Path(__file__).resolve().parents[3]

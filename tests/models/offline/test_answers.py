@@ -13,9 +13,7 @@ from labwright.models.errors import CatalogueError
 from labwright.models.offline.paper_writing import answer_outline, write_draft
 from labwright.models.offline.researcher import ANSWER_FUNCTIONS, OfflineResearcher
 from labwright.models.roles import ROLES
-from labwright.models.roles.claim_reader import ReadSentences
-from labwright.models.roles.code_audit import CodeReading
-from labwright.models.roles.copy_editing import CopyEdits
+from labwright.models.roles.claim_reader import ComparedSentences, ReadSentences
 from labwright.models.roles.experiment_code import NodeBrief, NodeLine, Program
 from labwright.models.roles.figures import (
     ArrayBrief,
@@ -27,19 +25,38 @@ from labwright.models.roles.figures import (
     Plots,
     VisionInputs,
 )
-from labwright.models.roles.node_assessment import CompareInputs, FeedbackInputs, Preference, StageReport, SummaryInputs
-from labwright.models.roles.paper_revision import CiteQueries, CiteSelection, ReflectInputs, Reflection
+from labwright.models.roles.node_assessment import (
+    CodeReading,
+    CompareInputs,
+    FeedbackInputs,
+    Preference,
+    StageReport,
+    SummaryInputs,
+)
+from labwright.models.roles.paper_revision import (
+    AddendumPlan,
+    CiteQueries,
+    CiteSelection,
+    CopyEdits,
+    ReflectInputs,
+    Reflection,
+    ReviewerRequests,
+    WrittenAnswers,
+)
 from labwright.models.roles.paper_writing import OutlineInputs, PaperOutline, Sections
-from labwright.models.roles.protocol import PriorSearch, PriorWork, ProtocolReview
-from labwright.models.roles.revision import AddendumPlan, ReviewerRequests, WrittenAnswers
-from labwright.models.roles.setup_reader import ComparedSentences
-from labwright.models.roles.study_plan import AblationPlan, MissingAblationsAnswer
+from labwright.models.roles.study_plan import (
+    AblationPlan,
+    MissingAblationsAnswer,
+    PriorSearch,
+    PriorWork,
+    ProtocolReview,
+)
 from labwright.record.schema.data_plan import DataPlan, Measurement
-from labwright.record.schema.figures import AxesFacts, FigureFacts
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import NodeVerdict
+from labwright.record.schema.paper import AxesFacts, FigureFacts
+from labwright.stages.difference_tables import find_tuning_faults
 from labwright.stages.paper.outline import build_section_inputs, group_sections
-from labwright.stages.tuning_validation import find_tuning_faults
 from tests.models.examples import INPUTS
 from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.models.offline.role_inputs import (

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from labwright.models.offline.figure_scripts import answer_figures, answer_plot
+from labwright.models.offline.paper_writing import answer_figures, answer_plot
 from labwright.models.roles.figures import ArrayBrief, FiguresInputs, PlotInputs
-from labwright.record.schema.cell import Cell
-from labwright.record.schema.nodes import ErrorClass
+from labwright.record.schema.nodes import Cell, ErrorClass
 from labwright.review.figures import lint_figure, list_refusals
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor

@@ -26,7 +26,7 @@ from labwright.models.roles.ideation import (
     Proposal,
     RelatedWork,
 )
-from labwright.review.judge.quotes import quote_is_in
+from labwright.review.judge.paper_reader import quote_is_in
 from tests.models.ideation_examples import INPUTS, MEANS, STUDY, WORK
 
 ANSWERS: dict[str, type[BaseModel]] = {

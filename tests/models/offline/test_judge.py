@@ -12,7 +12,7 @@ from labwright.models.errors import CatalogueError
 from labwright.models.offline.paper_judge import answer_judge, find_quote
 from labwright.models.roles.judge import JudgeAnswer, JudgeInputs, RecordFacts
 from labwright.review.judge import read_rubric
-from labwright.review.judge.quotes import quote_is_in
+from labwright.review.judge.paper_reader import quote_is_in
 
 PAPER = (
     "## Abstract\n\nThis paper was written by a program, version 0.1.0, and checked by nobody. We ask whether a margin "

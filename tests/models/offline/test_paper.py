@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labwright.models.offline.paper_revision import answer_reflect
-from labwright.models.offline.paper_writing import answer_outline, build_outline, write_draft
+from labwright.models.offline.paper_writing import answer_outline, answer_reflect, build_outline, write_draft
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection
 from labwright.models.roles.paper_writing import ClaimLine, DecidedHypothesis, EstimateLine, OutlineInputs, WriteInputs
 from labwright.record.schema.paper import PaperDraft, Section

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from labwright.models.offline.ideation import answer_ablation_plan, answer_missing_ablations
 from labwright.models.offline.study import load_study
-from labwright.models.offline.study_plan import answer_ablation_plan, answer_missing_ablations
 from labwright.models.roles.study_plan import AblationPlanInputs, MissingAblationsAnswer, MissingAblationsInputs
-from labwright.record.ablation import Ablation
 from labwright.record.ablation_results import AblationResult
+from labwright.record.baseline_check import Ablation
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.ablation_plan import filter_ablations, match_risks
 from tests.models.offline.role_inputs import IDEA, PLAN, make_agenda_winner, make_brief, make_code_inputs, write_program

@@ -17,7 +17,7 @@ from labwright.record.schema.data_plan import DatasetFacts
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.datasets import MAX_DATA_BYTES, build_registry, materialise
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 
 Row = dict[str, Any]
 

@@ -17,7 +17,7 @@ from labwright.sandbox.data.preparation import SPLIT_SHARES
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.datasets import MAX_DATA_BYTES
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 from tests.sandbox.data.sample_files import find_refusal, make_rows, materialise_named, write_pictures, write_table
 
 pytestmark = pytest.mark.slow

@@ -13,11 +13,11 @@ import pytest
 from lab import _data
 
 from labwright.agent.cli import main
-from labwright.sandbox.data import preparation, views
+from labwright.sandbox.data import preparation
 from labwright.sandbox.data.frames import import_pyarrow
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise, read_materialised
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 from tests.sandbox.data.sample_files import find_refusal, materialise_named, write_pictures, write_table
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def shards(folder: Path, *, n: int = 90) -> dict[str, np.ndarray]:
 def test_shards_pass_in_pieces_and_come_out_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = shards(tmp_path / "im")
     whole = materialise_named("im=im", tmp_path)
-    monkeypatch.setattr(views, "PIECE_BYTES", 100)  # three images
+    monkeypatch.setattr(preparation, "PIECE_BYTES", 100)  # three images
     monkeypatch.setattr(preparation, "MAX_SCALED_BYTES", 1000)
     kept = materialise_named("raw=im", tmp_path)
     assert whole.facts.form == "" and whole.view["train_x"].dtype == np.float32
@@ -109,14 +109,14 @@ def test_data_that_change_while_they_are_read_leave_nothing(tmp_path: Path, monk
     write_pictures(tmp_path / "p", {"a": 40, "b": 40})
     source = build_registry([parse_spec("p=p", tmp_path)])["p"]
     pinned = build_registry([source.pin(0)])  # type: ignore[union-attr]
-    done = views.ArrayArchive.add
+    done = preparation.ArrayArchive.add
 
-    def change(self: views.ArrayArchive, key: str, stream: views.ArrayStream) -> None:
+    def change(self: preparation.ArrayArchive, key: str, stream: preparation.ArrayStream) -> None:
         done(self, key, stream)
         if key == "validation_y":
             next((tmp_path / "p" / "a").glob("*.png")).unlink()
 
-    monkeypatch.setattr(views.ArrayArchive, "add", change)
+    monkeypatch.setattr(preparation.ArrayArchive, "add", change)
     with pytest.raises(DatasetError, match="it changed since the run began"):
         materialise("p", views=tmp_path / "v", labels=tmp_path / "l", seed=0, sources=pinned)
     assert not [*tmp_path.glob("[vl]/*")]
@@ -124,8 +124,8 @@ def test_data_that_change_while_they_are_read_leave_nothing(tmp_path: Path, monk
 
 def test_a_disk_that_is_too_small_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shards(tmp_path / "im")
-    monkeypatch.setattr(views, "PIECE_BYTES", 100)
-    monkeypatch.setattr(views, "_MIN_FREE_BYTES", 10**18)
+    monkeypatch.setattr(preparation, "PIECE_BYTES", 100)
+    monkeypatch.setattr(preparation, "_MIN_FREE_BYTES", 10**18)
     with pytest.raises(DatasetError, match=r"'im' .*dev_x needs .* bytes, but .* has only .* bytes free"):
         materialise_named("im=im", tmp_path)
     assert not [*(tmp_path / "store-im-3").glob("*/*")]

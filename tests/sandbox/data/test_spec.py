@@ -11,7 +11,7 @@ import pytest
 from labwright.sandbox.data.spec import DataSpec, parse_idea_specs, parse_spec, parse_specs
 from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.datasets import MAX_DATA_BYTES, BundledDataset, build_registry, list_choices, materialise
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 from tests.sandbox.data.sample_files import make_rows, write_table
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from labwright.sandbox.data import Examples
 from labwright.sandbox.data.preparation import SPLIT_SHARES, count_duplicates, hash_rows, split_rows
-from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.job import DatasetError
 from tests.sandbox.data.sample_files import make_rows, materialise_named, write_table
 
 ORDER = tuple(SPLIT_SHARES)

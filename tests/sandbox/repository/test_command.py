@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.sandbox.isolation.processes import kill_orphans
+from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.command import (
     CommandEnvironment,
     CommandJob,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Split
+from labwright.record.schema.nodes import Cell
+from labwright.sandbox.repository.command import OutputRedactor
 from labwright.sandbox.repository.curves import MAX_CURVES, MAX_POINTS, read_command_curves
-from labwright.sandbox.repository.output_redaction import OutputRedactor
 
 CELL = Cell(arm="method", dataset="fit", level="", seed=3)
 

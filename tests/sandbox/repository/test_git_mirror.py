@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from labwright.record.schema.repository import RepositoryEdit
-from labwright.sandbox.errors import RepositoryError
-from labwright.sandbox.repository import git
+from labwright.sandbox.job import RepositoryError
+from labwright.sandbox.repository import git_mirror
 from labwright.sandbox.repository.git_mirror import LINKED_FILE_BYTES, GitMirror
 from tests.repositories import make_repository, run_git
 
@@ -163,13 +163,17 @@ def test_what_git_does_not_hold_is_told(code: Path, tmp_path: Path) -> None:
 def test_a_few_objects_that_describe_many_files_take_little_memory(
     code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
-    tree = git.run_git(code, ["rev-parse", "HEAD^{tree}"]).decode().strip()
+    tree = git_mirror.run_git(code, ["rev-parse", "HEAD^{tree}"]).decode().strip()
     for _ in range(4):
         lines = "".join(f"040000 tree {tree}\td{n}\n" for n in range(10))
-        tree = git.run_git(code, ["mktree"], lines.encode()).decode().strip()
-    commit = git.run_git(code, ["commit-tree", tree, "-m", "many"], variables=git.AUTHOR_VARIABLES).decode().strip()
-    git.run_git(code, ["update-ref", "HEAD", commit])
+        tree = git_mirror.run_git(code, ["mktree"], lines.encode()).decode().strip()
+    commit = (
+        git_mirror.run_git(code, ["commit-tree", tree, "-m", "many"], variables=git_mirror.AUTHOR_VARIABLES)
+        .decode()
+        .strip()
+    )
+    git_mirror.run_git(code, ["update-ref", "HEAD", commit])
     (code / ".git" / "index").unlink()
-    monkeypatch.setattr(git, limit, value)
+    monkeypatch.setattr(git_mirror, limit, value)
     with pytest.raises(RepositoryError, match=r"^git [a-z-]* (failed|printed more than)"):
         GitMirror(tmp_path / "m" / "mirror").import_head(code, dirty=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from labwright.record.untrusted_files import remove_tree
-from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository import trace
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import parse_metric, prepare_checkout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labwright.sandbox.repository.output_redaction import WITHHELD_LINE, OutputRedactor
+from labwright.sandbox.repository.command import WITHHELD_LINE, OutputRedactor
 
 
 @pytest.mark.parametrize(

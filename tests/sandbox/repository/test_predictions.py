@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.nodes import Failure
-from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.job import SubmissionRefused
 from labwright.sandbox.repository.metric import MetricReading
 from labwright.sandbox.repository.predictions import read_truth, submit_predictions, write_labels
 from labwright.sandbox.scoring import score_submissions

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.git_mirror import GitMirror
 from tests.repositories import make_repository, run_git
 

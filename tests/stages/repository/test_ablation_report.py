@@ -10,13 +10,18 @@ from labwright.record.events.repository_events import (
     PartsFound,
     RepositoryImported,
 )
-from labwright.record.reducers.repository_state import AblationState, RepositoryState
-from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.run_state import AblationState, RepositoryState, RunState
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Attempt, Node
 from labwright.record.schema.repository import PartResult, RepositoryCommand, UnexaminedPart
-from labwright.stages.repository.ablation_report import REPORT_FILE, RESULTS_FILE, SECTION_FILE, build_report_files
-from labwright.stages.repository.ablation_stats import NO_OPTIMIZER, WHOLE_TRAINING
+from labwright.stages.repository.ablation_report import (
+    NO_OPTIMIZER,
+    REPORT_FILE,
+    RESULTS_FILE,
+    SECTION_FILE,
+    WHOLE_TRAINING,
+    build_report_files,
+)
 
 FRESH = {1000: (10.0, 9.0), 1001: (12.0, 12.5), 1002: (11.0, 9.5), 1003: (9.0, 10.0), 1004: (13.0, 12.0)}
 """Seed -> result of the baseline and of the arm without the part."""

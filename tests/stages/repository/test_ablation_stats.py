@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from labwright.record.claims.differences import build_difference
+from labwright.record.claims.differences import MeanEstimate, build_difference, compute_mean_p
 from labwright.record.claims.estimates import (
     Claim,
     adjust_p_values,
@@ -15,13 +15,12 @@ from labwright.record.claims.estimates import (
     compute_detectable_effect,
     compute_p_value,
 )
-from labwright.record.claims.intervals import MeanEstimate, compute_mean_p
 from labwright.record.claims.part_effects import PartEffect, compute_unpaired_spread
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.repository import PartResult
-from labwright.stages.repository.ablation_stats import (
+from labwright.stages.repository.ablation_report import (
     NO_OPTIMIZER,
     MeasuredPart,
     apply_floor_rule,

@@ -8,7 +8,7 @@ import pytest
 
 from labwright.models.roles.repository import PartWay, ProposedPart, ProposedParts
 from labwright.record.schema.repository import RepositoryCommand, RepositoryEdit
-from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.trace import CalledFunction, CallTrace
 from labwright.stages.repository.authors import (
     apply_edits,
@@ -18,7 +18,7 @@ from labwright.stages.repository.authors import (
     find_part_faults,
     find_preparation_faults,
 )
-from labwright.stages.repository.code_index import index_code
+from labwright.stages.repository.patch_scope import index_code
 from tests.repositories import FILES
 
 COMMAND = RepositoryCommand(argv=("python", "train.py", "--rate", "0.1"), metric="metrics.json:test.r2")

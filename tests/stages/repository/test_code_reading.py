@@ -10,15 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.models.offline.code_edits import find_function, return_argument, return_zeros
+from labwright.models.offline.edits import find_function, return_argument, return_zeros
 from labwright.record.schema.nodes import Failure
 from labwright.record.schema.repository import RepositoryRepair, build_edit, format_command_line
 from labwright.sandbox.repository.git_mirror import apply_edit
-from labwright.stages.repository.code_index import index_code, list_calls_of_result
-from labwright.stages.repository.command_discovery import find_missing_script, insert_seed, list_candidates
-from labwright.stages.repository.config_options import find_keys, find_options
-from labwright.stages.repository.known_fixes import compute_signature, propose_fixes
-from labwright.stages.repository.patch_scope import find_tampering
+from labwright.stages.repository.command_discovery import (
+    find_keys,
+    find_missing_script,
+    find_options,
+    insert_seed,
+    list_candidates,
+)
+from labwright.stages.repository.patch_scope import find_tampering, index_code, list_calls_of_result
+from labwright.stages.repository.program_facts import compute_signature, propose_fixes
 from tests.repositories import FILES
 
 CLICK = """

@@ -14,7 +14,7 @@ import pytest
 from labwright.models.conversation import Conversation, ToolCall, ToolExchange
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.repository_author import answer_coder
-from labwright.models.roles.coder import CoderInputs
+from labwright.models.roles.experiment_code import CoderInputs
 from labwright.models.roles.repository import PartsInputs, ProposedParts
 from labwright.record.schema.repository import RepositoryCommand
 from labwright.sandbox.repository import trace
@@ -22,7 +22,7 @@ from labwright.sandbox.repository.command import CommandEnvironment
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.scratch_tree import ToolSpec
 from labwright.stages.repository.authors import apply_edits, find_part_faults
-from labwright.stages.repository.code_index import index_code
+from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.repository.program_facts import find_metric_places, list_functions, list_switches
 from tests.repositories import FILES
 

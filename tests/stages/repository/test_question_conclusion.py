@@ -8,15 +8,15 @@ from labwright.models.roles.questions import ConclusionAnswer
 from labwright.record.claims.question_results import QuestionResults, plan_fresh_seeds, repeats_values
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.nodes import Attempt, Node
-from labwright.record.schema.research_question import (
+from labwright.record.schema.idea import (
     DesignedArm,
     DesignedMetric,
     ExperimentDesign,
     ExperimentVariable,
     ResearchQuestion,
 )
-from labwright.stages.repository.question_conclusion import find_conclusion_faults, summarize_results
+from labwright.record.schema.nodes import Attempt, Node
+from labwright.stages.repository.question import find_conclusion_faults, summarize_results
 
 VALUES = {
     "accuracy": {"plain": [0.66, 0.68, 0.67, 0.69, 0.65], "wide_net2": [0.86, 0.89, 0.87, 0.88, 0.85]},
