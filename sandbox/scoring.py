@@ -52,7 +52,6 @@ from labwright.record.untrusted_files import (
     remove_path,
     write_file,
 )
-from labwright.sandbox.job import SubmissionRefused
 from labwright.sandbox.metrics import (
     FormulaInputs,
     Measure,

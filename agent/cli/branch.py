@@ -23,7 +23,6 @@ from labwright.agent.cli.preflight import (
     settings_here,
 )
 from labwright.agent.cli.run import check_experiments, run_with_view
-from labwright.agent.cli.run_view import run_with_view
 from labwright.agent.cli.status import read_run_events, read_run_state
 from labwright.agent.forecast import check_prices_known
 from labwright.agent.run import ReviewText, check_reviewed, resume_run, rewrite_paper

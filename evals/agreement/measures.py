@@ -13,7 +13,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import kendalltau, mannwhitneyu, spearmanr
+from scipy.stats import (  # pyright: ignore[reportMissingTypeStubs]
+    kendalltau,  # pyright: ignore[reportUnknownVariableType]
+    mannwhitneyu,  # pyright: ignore[reportUnknownVariableType]
+    spearmanr,  # pyright: ignore[reportUnknownVariableType]
+)
 
 from labwright.evals.agreement.scores import ScaleRange, ScoredPaper
 

@@ -16,12 +16,13 @@ minus the smallest effect, where zero means "no effect") or open. Its claim (abo
 bound, within plus and minus the smallest effect) is supported, refuted or open. A hypothesis is supported if all its
 effects are supported, which needs no correction, and refuted if one is refuted.
 
-The p of a claim is the two-sided level at which its interval would just support it. With looks (`record.schema.decisions`),
-it is the smallest p divided by weight, and a claim is decided by the intersection of the intervals of all looks, each
-at the level times its weight. If these do not overlap, the interval of the last look counts; it is printed if the
-intersection does not contain the estimate. The p of a hypothesis is the largest of its parts. A hypothesis that
-presupposes another is tested after it, only if that one is supported, at the same level; Holm's correction covers these
-chains. So at most 2.5 % of studies support a false claim, however the hypotheses depend on each other.
+The p of a claim is the two-sided level at which its interval would just support it. With looks
+(`record.schema.decisions`), it is the smallest p divided by weight, and a claim is decided by the intersection of the
+intervals of all looks, each at the level times its weight. If these do not overlap, the interval of the last look
+counts; it is printed if the intersection does not contain the estimate. The p of a hypothesis is the largest of its
+parts. A hypothesis that presupposes another is tested after it, only if that one is supported, at the same level;
+Holm's correction covers these chains. So at most 2.5 % of studies support a false claim, however the hypotheses depend
+on each other.
 
 Limits: values by seed and by cluster are assumed roughly normal (estimands with a minimum or maximum are skewed even
 then, so their intervals are wider). Preview verdicts, on validation data or on seeds that the search has used, confirm

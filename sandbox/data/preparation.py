@@ -213,7 +213,6 @@ def open_array(path: Path, key: str) -> Generator[ArrayStream]:
         yield ArrayStream(dtype, shape, pieces())
 
 
-Array = NDArray[Any]
 Streams = dict[str, ArrayStream]
 
 MAX_VALUES_LISTED = 20

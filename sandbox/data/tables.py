@@ -240,8 +240,6 @@ def _read_lists(name: str, column: Any) -> Array:
     return array.astype(np.float32 if array.dtype.kind == "f" else np.int64)
 
 
-Array = NDArray[Any]
-
 MAX_ONE_HOT_LEVELS = 20
 """Largest number of distinct strings in a one-hot column; columns with more are rejected."""
 MAX_CLASSES = 20

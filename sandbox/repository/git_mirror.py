@@ -1,6 +1,6 @@
 """Keep a copy of the user's repository in the run: a bare mirror, and file trees that are derived from it by edits.
 
-Guarantees: the user's folder is only read, and no program named in it is run (`sandbox.repository.git_mirror`). A tree is
+Guarantees: the user's folder is only read, and no program named in it is run. A tree is
 identified by git's id, so equal files give the same tree. Limits: the history, untracked files, submodules and LFS
 files are not copied; the latter two are reported (`ImportedTree.faults`).
 """

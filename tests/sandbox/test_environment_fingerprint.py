@@ -78,9 +78,7 @@ def settings_with(folder: Path, name: str) -> SandboxSettings:
 @pytest.fixture(autouse=True)
 def isolated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend that code is isolated: the fingerprint only depends on whether it is."""
-    monkeypatch.setattr(
-        environment_fingerprint, "get_probed_isolation", lambda: IsolationStatus(is_on=True, between_cells=True)
-    )
+    monkeypatch.setattr(packages, "get_probed_isolation", lambda: IsolationStatus(is_on=True, between_cells=True))
 
 
 def test_every_setting_is_in_the_key_or_changes_no_value() -> None:

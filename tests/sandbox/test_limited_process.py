@@ -70,7 +70,7 @@ def test_errors_arrive_with_the_traceback_of_the_child(child: LimitedProcess) ->
     with pytest.raises(ZeroDivisionError) as raised:
         child.call(divmod, 1, 0, subject="")
     (traceback,) = raised.value.__notes__
-    assert "limited_process.py" in traceback and "\n" not in str(raised.value)
+    assert "scoring.py" in traceback and "\n" not in str(raised.value)
     with pytest.raises(FileNotFoundError) as missing:
         child.call(os.stat, "/nowhere", subject="")
     assert missing.value.errno == 2
