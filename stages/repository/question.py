@@ -107,6 +107,8 @@ def find_conclusion_faults(
         yield f"{one.words!r} is a number in words: print a listed value by its key"
     known = {(one.difference.name, one.difference.condition, one.difference.other): one for one in results.comparisons}
     listed = {(one.metric, frozenset((one.arm, one.against))) for one in answer.directions}
+    if results.pairs and not answer.directions and not any(key.startswith("diff/") for key in keys):
+        yield "`directions` is empty: list what the conclusion says about the arms that the question compares"
     for one in results.pairs:
         found, used = one.difference, any(strip_form(key) == one.difference.key for key in keys)
         if used and (found.name, frozenset((found.condition, found.other))) not in listed:
