@@ -88,7 +88,7 @@ class AuthorWork(Generic[H]):
 class _HandInTool:
     result: type[HandIn]
     name: str = HAND_IN
-    description: str = "Hand in the result and end the work. The program checks it first."
+    description: str = "Hand in the result and end the work."
 
     @property
     def parameters(self) -> Mapping[str, Any]:

@@ -1,16 +1,20 @@
 """The players of a replication tournament: a question study of this program, and a bare loop of the same tools.
 
-Both get the same repository, question, model and limits of tokens and minutes. The loop lists, reads, writes and runs
-until it hands in a conclusion; it has no design, record or checks. A player that was interrupted goes on where it
-stopped, and an answer that was paid for is not asked for again.
+Both get the same repository, question, model and limits of tokens and time; the question's minutes are those of
+commands and experiments, not of the model. The loop lists, reads, writes and runs until it hands in a conclusion; it
+has no design, record or checks. A player that was interrupted goes on where it stopped, and an answer that was paid for
+is not asked for again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -35,9 +39,12 @@ from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.environment import build_environment
-from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.sandbox.repository.scratch_tree import open_scratch_tree
+from labwright.sandbox.repository.git_mirror import AUTHOR_VARIABLES, GitMirror, run_git
+from labwright.sandbox.repository.scratch_tree import RefusedCall, open_scratch_tree
+from labwright.stages.repository.authors import format_machine
+from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.run_context import decision_number
 
 PlayerName = Literal["study", "loop"]
@@ -72,12 +79,24 @@ def play(player: PlayerName, question: ReplicationQuestion, settings: Settings, 
     if (known := read_played(folder)) is not None:
         return known
     settings = override_settings(
-        settings.model_dump(mode="json"),
-        {"code.repository": str(question.repository), "time_limit": question.asked.minutes * 60},
+        settings.model_dump(mode="json"), {"code.repository": str(_copy_repository(question, folder))}
     )
     answer = _PLAYERS[player](question, settings, folder)
     write_file(folder / ANSWER_FILE, answer.model_dump_json(indent=1) + "\n")
     return answer
+
+
+def _copy_repository(question: ReplicationQuestion, folder: Path) -> Path:
+    """Return a copy of the question's files as a git repository, made now or earlier."""
+    made = folder / "repository"
+    if not made.is_dir():
+        part = made.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(question.repository, part, ignore=shutil.ignore_patterns(".git", "__pycache__"))
+        for words in ("init --quiet --template=", "add --all --force", "commit --quiet --message=question"):
+            run_git(part, words.split(), variables=AUTHOR_VARIABLES)
+        os.rename(part, made)
+    return made
 
 
 def _play_study(question: ReplicationQuestion, settings: Settings, folder: Path) -> PlayedAnswer:
@@ -109,20 +128,22 @@ def _play_loop(question: ReplicationQuestion, settings: Settings, folder: Path) 
 
 async def _work_in_loop(question: ReplicationQuestion, settings: Settings, folder: Path, log: EventLog) -> PlayedAnswer:
     mirror = GitMirror(folder / "mirror")
-    tree = mirror.import_head(question.repository).tree
+    assert settings.code.repository is not None
+    tree = mirror.import_head(settings.code.repository).tree
     environment = build_environment(mirror.read_texts(tree), settings.sandbox)
     client = open_budgeted_models(settings, log, partial(store_prompt, folder)).make_client(
         decision_number(log, RunTask(task="conclusion")), 0
     )
     limits = AuthorLimits(
-        steps=LOOP_STEPS, tokens=settings.budget.tokens or AuthorLimits().tokens, seconds=question.asked.minutes * 60
+        steps=LOOP_STEPS, tokens=settings.budget.tokens or AuthorLimits().tokens, seconds=settings.time_limit
     )
     inputs = ConclusionTaskInputs(
         known=(
             CoderFact(title="The question", text=describe_question(question)),
             CoderFact(title="Files", text="\n".join(sorted(mirror.list_files(tree)))),
         ),
-        surroundings=f"About {question.asked.minutes:g} minutes for everything. Device: {settings.sandbox.device}.",
+        surroundings=f"All commands of yours may take {question.asked.minutes:g} minutes together. "
+        + format_machine(settings.sandbox, environment, index_code(mirror.read_texts(tree))),
         steps=limits.steps,
     )
 
@@ -132,11 +153,16 @@ async def _work_in_loop(question: ReplicationQuestion, settings: Settings, folde
     executor = LocalExecutor(
         1, folder / "views", labels=folder / "labels", cache=folder / "cache", settings=settings.sandbox
     )
+
+    async def run_command(job: CommandJob) -> CommandOutcome:
+        left = question.asked.minutes * 60 - sum(one.seconds for one in log.state.calls.tool_uses.values())
+        if left < 1:
+            raise RefusedCall(f"the {question.asked.minutes:g} minutes of commands are used: hand in")
+        return await executor.run_command(replace(job, timeout=min(job.timeout, left)))
+
     began = time.monotonic()
     try:
-        async with open_scratch_tree(
-            mirror, tree, environment.command_environment, executor.run_command, name="loop"
-        ) as tools:
+        async with open_scratch_tree(mirror, tree, environment.command_environment, run_command, name="loop") as tools:
             made = await Author(client, tools, WrittenConclusion, accept, limits).work(inputs)
     finally:
         await executor.close()

@@ -200,11 +200,12 @@ async def read_headline(client: ModelClient, text: str, truth: KnownTruth) -> Ou
     sentences = [" ".join(one.split()) for one in _SENTENCE_END.split(text.strip()) if one.split()][:MAX_SENTENCES]
     if not sentences:
         return "open"
+    better = f"{'higher' if truth.higher_is_better else 'lower'} is better"
     inputs = ClaimReaderInputs(
         vocabulary=ClaimVocabulary(
             arms=(("method", _name(truth.subject)), ("baseline", _name(truth.other))),
             datasets=(VocabularyName(name="population", title=truth.dataset),),
-            metrics=(VocabularyName(name=truth.metric, title=truth.metric),),
+            metrics=(VocabularyName(name=truth.metric, title=truth.metric, note=better),),
         ),
         paragraphs=(
             PrintedParagraph(
@@ -219,17 +220,22 @@ async def read_headline(client: ModelClient, text: str, truth: KnownTruth) -> Ou
 def decide_headline(sentences: Sequence[ReadSentence], truth: KnownTruth) -> Outcome:
     """Return what the statements about the two methods that are shown or observed agree on; open if they do not.
 
-    A difference that a text calls small, and no difference, are no difference.
+    A difference that a text calls small, and no difference, are no difference. A printed size counts only if nothing
+    else is said, since its sign alone is no claim.
     """
     claims = [one for each in sentences for one in each.claims if one.certainty in ("shown", "observed")]
-    firm: set[Outcome] = {outcome for one in claims if (outcome := _decide(one, truth)) is not None}
+    found: list[tuple[ReadClaim, Outcome | None]] = [(one, _decide(one, truth)) for one in claims]
+    denied = {outcome for one, outcome in found if one.denied}
+    said = [pair for pair in found if pair[1] is not None and not pair[0].denied]
+    words = [pair for pair in said if pair[0].kind != "size"]
+    firm: set[Outcome] = {outcome for _, outcome in words or said if outcome is not None}
     if len(firm) == 2 and "no difference" in firm and any(one.amount == "small" for one in claims):
         return "no difference"
-    return firm.pop() if len(firm) == 1 else "open"
+    return firm.pop() if len(firm) == 1 and not firm & denied else "open"
 
 
 def _decide(claim: ReadClaim, truth: KnownTruth) -> Outcome | None:
-    """Return what a claim says about subject and other; None if it is about something else."""
+    """Return what a claim, denied or not, is about for subject and other; None if it is about something else."""
     names = (truth.subject.name, truth.other.name)
     pair = (claim.subject.partition("@")[0], claim.other.partition("@")[0])
     if pair not in (names, names[::-1], (names[0], ""), (names[1], "")) or claim.metric not in ("", truth.metric):
@@ -241,8 +247,6 @@ def _decide(claim: ReadClaim, truth: KnownTruth) -> Outcome | None:
     sign = {"better": 1, "worse": -1, "higher": 1, "lower": -1}[claim.direction]
     sign *= -1 if claim.direction in ("higher", "lower") and not truth.higher_is_better else 1
     sign *= 1 if pair[0] == names[0] else -1
-    if claim.denied:
-        return "open"
     return "better" if sign > 0 else "worse"
 
 

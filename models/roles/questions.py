@@ -58,7 +58,7 @@ class ExperimentInputs(CoderInputs):
 
 
 class WrittenConclusion(HandIn):
-    """The answer of an author who works without a design, record or checks (`evals.replication`)."""
+    """The answer to the question."""
 
     conclusion: str = Field(min_length=1, max_length=4000, description="two to six sentences, the answer first")
 

@@ -34,9 +34,11 @@ from labwright.record.schema.repository import (
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.interpreter import inspect_interpreter, list_distributions
 from labwright.sandbox.job import RepositoryError
+from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.scratch_tree import MAX_COMMAND_SECONDS, open_scratch_tree
 from labwright.sandbox.repository.trace import CallTrace
+from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.repository.arm_runs import CommandSetup
 from labwright.stages.repository.command_discovery import list_imports
 from labwright.stages.repository.patch_scope import (
@@ -119,14 +121,14 @@ def format_limits(context: RunContext) -> str:
     )
 
 
-def format_machine(context: RunContext, setup: CommandSetup, code: CodeIndex) -> str:
+def format_machine(sandbox: SandboxSettings, environment: RepositoryEnvironment, code: CodeIndex) -> str:
     """Describe the device, Python, the packages that the repository imports, and what it requires but does not get."""
-    python = setup.environment.command_environment.python
+    python = environment.command_environment.python
     runs = inspect_interpreter(python)
-    packages = {**find_imported(runs.packages, list_distributions(python), code), **setup.environment.packages}
-    lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in setup.environment.deviations]
+    packages = {**find_imported(runs.packages, list_distributions(python), code), **environment.packages}
+    lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in environment.deviations]
     return (
-        f"Device: {context.sandbox.device}. Python {runs.version}. Packages that the repository imports: "
+        f"Device: {sandbox.device}. Python {runs.version}. Packages that the repository imports: "
         + (", ".join(f"{name} {version}" for name, version in sorted(packages.items())) or "none")
         + ("\nRequired but different here: " + "; ".join(lacking) if lacking else "")
     )
@@ -208,7 +210,7 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
         functions=list_functions(code, trace),
         switches=list_switches(code, setup.command),
         metric_places=find_metric_places(code, setup.command),
-        surroundings=f"{surroundings}\n{format_machine(context, setup, code)}",
+        surroundings=f"{surroundings}\n{format_machine(context.sandbox, setup.environment, code)}",
     )
 
     async def check(answer: ProposedParts, tree: str) -> str:

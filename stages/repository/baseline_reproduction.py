@@ -137,7 +137,8 @@ class _Preparation:
         given = [f"--command {code.command}"] * bool(code.command) + [f"--metric {code.metric}"] * bool(code.metric)
         given += [f"--env {name}={value}" for name, value in code.env.items()]
         given += [f"--mount {name}=..." for name in code.mounts]
-        limits = f"{format_limits(self._context)}\n{format_machine(self._context, self._setup, index)}"
+        machine = format_machine(self._context.sandbox, self._setup.environment, index)
+        limits = f"{format_limits(self._context)}\n{machine}"
         facts.insert(0, CoderFact(title="What the user gave", text="\n".join(given) or "nothing"))
         if self._failed:
             command = format_command_line(self._setup.command.argv)

@@ -107,6 +107,8 @@ def find_conclusion_faults(
         yield f"{one.words!r} is a number in words: print a listed value by its key"
     known = {(one.difference.name, one.difference.condition, one.difference.other): one for one in results.comparisons}
     listed = {(one.metric, frozenset((one.arm, one.against))) for one in answer.directions}
+    if results.pairs and not answer.directions and not any(key.startswith("diff/") for key in keys):
+        yield "`directions` is empty: list what the conclusion says about the arms that the question compares"
     for one in results.pairs:
         found, used = one.difference, any(strip_form(key) == one.difference.key for key in keys)
         if used and (found.name, frozenset((found.condition, found.other))) not in listed:
@@ -245,7 +247,10 @@ class QuestionStudy:
             CoderFact(title="The design", text="\n".join(design.statements)),
             list_files_fact(code, setup.command),
         )
-        limits = f"The script may take {self.question.minutes:g} minutes. {format_machine(self.context, setup, code)}"
+        limits = (
+            f"All runs of the script and all commands of yours may take {self.question.minutes:g} minutes together. "
+            + format_machine(self.context.sandbox, setup.environment, code)
+        )
         await let_author_work(
             self.context, "code", setup, ExperimentInputs(known=facts, surroundings=limits), ExperimentScript, check
         )
@@ -293,8 +298,9 @@ class QuestionStudy:
         return why, self.state.nodes[runs.find_node(arm)]
 
     def _compute_seconds_left(self, until: str = "", *, before: str = "") -> float:
-        """Return the seconds that the experiments have left, after those up to one node or before another."""
-        used = 0.0
+        """Return the seconds left for experiments, after the author's commands and after the experiments up to one node
+        or before another."""
+        used = sum(one.seconds for one in self.state.calls.tool_uses.values())
         for one in list_experiment_nodes(self.state):
             if before and one.id == before:
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from labwright.models.roles.questions import (
     DesignAnswer,
     ExperimentInputs,
     QuestionConclusionInputs,
+    StatedDirection,
 )
 from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError
 from labwright.record.schema.claims import ReadClaim, ReadSentence
-from tests.agent.test_question import CODE, DESIGN, SCRIPT
+from tests.agent.test_question import CODE, DESIGN, HIGHER, SCRIPT
 from tests.evals.exp_set import make_repository
 
 TRUTH = KnownTruth(
@@ -49,6 +51,7 @@ def make_questions(folder: Path, truth: KnownTruth = TRUTH, script: str = REPLIC
     place = folder / "questions" / "q01"
     place.mkdir(parents=True)
     make_repository(place / "repository")
+    shutil.rmtree(place / "repository" / ".git")
     (place / "question.toml").write_text('question = "Does a larger spread raise the distance?"\nminutes = 2\n')
     (place / "truth.json").write_text(truth.model_dump_json())
     (place / "replicate.py").write_text(script)
@@ -73,6 +76,11 @@ def read(**fields: Any) -> ReadSentence:
         ((read(), read(direction="lower")), "open"),
         ((read(amount="small"), read(kind="no difference", direction="none")), "no difference"),
         ((read(denied=True),), "open"),
+        ((read(denied=True), read(direction="lower")), "worse"),
+        ((read(denied=True), read()), "open"),
+        ((read(denied=True), read(kind="no difference", direction="none")), "no difference"),
+        ((read(kind="size", direction="lower"), read(kind="no difference", direction="none")), "no difference"),
+        ((read(kind="size"),), "better"),
         ((read(metric="seconds"),), "open"),
         ((read(subject="other arm"),), "open"),
         ((), "open"),
@@ -141,7 +149,9 @@ class Players:
                 return ToolCall(tool="write", arguments={"path": "work/spread.py", "text": CODE})
             return ToolCall(tool="hand_in", arguments={"script": SCRIPT, "reasons": "both spreads"})
         if isinstance(inputs, QuestionConclusionInputs):
-            return ConclusionAnswer(conclusion="It raises the distance.")
+            return ConclusionAnswer(
+                conclusion="It raises the distance.", directions=(StatedDirection.model_validate(HIGHER),)
+            )
         if isinstance(inputs, ClaimReaderInputs):
             text = inputs.paragraphs[0].sentences[0].text
             return ReadSentences(sentences=(read(direction="higher" if "raises" in text else "lower"),))
@@ -172,6 +182,28 @@ def test_both_players_are_scored_once(
     assert "McNemar" in capsys.readouterr().out
     asked = len(players.asked)
     assert main(words) == 0 and len(players.asked) == asked, "nothing is asked twice"
+
+
+@pytest.mark.slow
+def test_commands_end_with_the_minutes_of_the_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = make_questions(tmp_path)
+    (questions / "q01" / "question.toml").write_text('question = "Does a larger spread raise it?"\nminutes = 0.01\n')
+    results: list[str] = []
+
+    def work(request: ModelRequest) -> BaseModel:
+        assert request.conversation is not None
+        results[:] = [one.result for one in request.conversation.exchanges]
+        if not results:
+            return ToolCall(tool="run", arguments={"command": "ls"})
+        return ToolCall(tool="hand_in", arguments={"conclusion": "It is open.", "reasons": "no time"})
+
+    def opened(_: ModelSettings) -> ScriptedModel:
+        return ScriptedModel(work)
+
+    monkeypatch.setattr(forecast, "open_backend", opened)
+    words = ["bench", "replication", str(questions), "--model", "test:model", "--out", str(tmp_path / "out")]
+    assert main([*words, "--players", "loop", "--no-score"]) == 0
+    assert results == ["the 0.01 minutes of commands are used: hand in"]
 
 
 def test_the_offline_model_cannot_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,6 +78,12 @@ def test_a_printed_difference_has_a_direction() -> None:
     ]
 
 
+def test_a_conclusion_lists_what_it_says_about_the_arms() -> None:
+    assert faults("The wide net is worse.") == [
+        "`directions` is empty: list what the conclusion says about the arms that the question compares"
+    ]
+
+
 def test_the_program_prints_what_it_measured() -> None:
     printed = results().print_text(
         f"{{{WIDE}.mean}}, {{{GAIN}.mean}}, {{{GAIN}.percent}}, {{setting/width}}, {{{WIDE}.n}}"
@@ -108,8 +114,9 @@ def test_typed_numbers_are_refused(conclusion: str, words: str) -> None:
 
 def test_a_published_number_may_be_quoted_where_the_question_has_it() -> None:
     said = f"The wide net reaches {{{WIDE}.mean}}, below the published 0.91."
-    assert faults(said, asked="Smith et al. publish 0.91: does a wide net reach it?") == []
-    assert faults(said) == ["0.91 is typed, and the question does not have it: print a listed value by its key"]
+    wider = {"metric": "accuracy", "arm": "wide_net2", "against": "plain", "is": "higher"}
+    assert faults(said, wider, asked="Smith et al. publish 0.91: does a wide net reach it?") == []
+    assert faults(said, wider) == ["0.91 is typed, and the question does not have it: print a listed value by its key"]
 
 
 @pytest.mark.parametrize(
