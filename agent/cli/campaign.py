@@ -36,6 +36,7 @@ from labwright.agent.cli.preflight import (
     count_slots,
     install_packages,
 )
+from labwright.agent.environment import choose_reviewer
 from labwright.agent.repository_setup import check_code
 from labwright.agent.settings import Settings, compose_settings, parse_duration
 from labwright.inspector.portfolio import build_portfolio_table, shorten_table
@@ -114,7 +115,7 @@ class CampaignReport(FrozenModel):
 
 
 def run_campaign(args: Campaign) -> int:
-    settings = compose_settings(config=args.config, flags=args.flags)
+    settings = choose_reviewer(compose_settings(config=args.config, flags=args.flags))
     found = [*read_campaign_ideas(args.ideas or ()), *read_topics(args.topic or (), check_idea_count(args))]
     if not found:
         raise UsageError("nothing to run: give idea files or --topic")
