@@ -203,11 +203,10 @@ def choose_reviewer(settings: Settings, environ: Mapping[str, str] = os.environ)
     None is chosen next to a local or command-line model, and none of a provider whose address the environment changes.
     """
     models, keyed = settings.models, _list_keyed(environ)
-    paid = models.base_url is None and models.name.partition(":")[0] != "cli"
+    provider = models.name.partition(":")[0].partition("-")[0]
+    paid = models.base_url is None and any(name.startswith(f"{provider}:") for name in keyed)
     chosen = next((name for name in keyed if not is_same_family(name, models.name)), None)
-    if models.reviewer is not None or models.find_reviewer() is not None or not paid or chosen is None:
-        return settings
-    if not any(is_same_family(name, models.name) for name in keyed):
+    if not paid or models.reviewer is not None or models.find_reviewer() is not None:
         return settings
     return settings.model_copy(update={"models": models.model_copy(update={"reviewer": chosen})})
 

@@ -102,7 +102,10 @@ BOTH = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
         ({}, {"OPENAI_API_KEY": "k"}, None),
         ({}, BOTH | {"OPENAI_BASE_URL": "http://localhost:1/v1"}, None),
         ({"base_url": "http://localhost:1/v1"}, BOTH, None),
+        ({"name": "openai-chat:gpt-x"}, BOTH, DEFAULT_REVIEWERS["ANTHROPIC"]),
         ({"name": "cli:claude"}, BOTH, None),
+        ({"name": "ollama:gpt-oss"}, BOTH, None),
+        ({"name": "replay:claude.json"}, BOTH, None),
         ({"name": "offline"}, BOTH, None),
         ({"reviewer": False}, BOTH, False),
         ({"fallbacks": ["google:gemini-x"]}, BOTH, None),  # the fallback judges
