@@ -204,11 +204,11 @@ def choose_reviewer(settings: Settings, environ: Mapping[str, str] = os.environ)
     """
     models, keyed = settings.models, _list_keyed(environ)
     provider = models.name.partition(":")[0].partition("-")[0]
-    paid = models.base_url is None and any(name.startswith(f"{provider}:") for name in keyed)
-    chosen = next((name for name in keyed if not is_same_family(name, models.name)), None)
-    if not paid or models.reviewer is not None or models.find_reviewer() is not None:
+    others = [name for name in keyed if not name.startswith(f"{provider}:")]
+    paid = models.base_url is None and others != keyed
+    if not others or not paid or models.reviewer is not None or models.find_reviewer() is not None:
         return settings
-    return settings.model_copy(update={"models": models.model_copy(update={"reviewer": chosen})})
+    return settings.model_copy(update={"models": models.model_copy(update={"reviewer": others[0]})})
 
 
 def describe_reviewer(models: ModelSettings, environ: Mapping[str, str] = os.environ) -> str:

@@ -103,6 +103,7 @@ BOTH = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
         ({}, BOTH | {"OPENAI_BASE_URL": "http://localhost:1/v1"}, None),
         ({"base_url": "http://localhost:1/v1"}, BOTH, None),
         ({"name": "openai-chat:gpt-x"}, BOTH, DEFAULT_REVIEWERS["ANTHROPIC"]),
+        ({"name": "openai-chat:m"}, {"OPENAI_API_KEY": "k"}, None),
         ({"name": "cli:claude"}, BOTH, None),
         ({"name": "ollama:gpt-oss"}, BOTH, None),
         ({"name": "replay:claude.json"}, BOTH, None),
