@@ -426,22 +426,22 @@ async def _check_paper(report: AuditReport, folder: RunFolder, state: RunState) 
         if state.paper.released is not None and (folder.paper_folder / "paper.pdf").exists()
         else ()
     )
-    parts = build_paper_parts(material, draft, refused=reasons, whole=True)
-    earlier = _is_earlier_paper(state)
-    violations = [] if earlier else list(check_draft(parts.draft, parts.evidence))
     try:
         template = material.template
     except TemplateError as error:
         report.add("changed", "templates", str(error))
-    else:
-        for name, text in build_sources(parts, template).files.items() if not earlier else ():
-            report.counts["paper sources"] += 1
-            report.compare_file(folder, folder.paper_folder / name, text)
-        try:
-            evidence = extend_evidence(material.evidence, template)
-            for document in ("paper", "supplement"):
-                violations += await check_pdf(folder.paper_folder, evidence, document)
-        except (tex_runner.TexError, OSError) as error:
-            report.add("not checked", "the PDFs of the paper", str(error))
+        return
+    parts = build_paper_parts(material, draft, refused=reasons, whole=True)
+    earlier = _is_earlier_paper(state)
+    violations = [] if earlier else list(check_draft(parts.draft, parts.evidence))
+    for name, text in build_sources(parts, template).files.items() if not earlier else ():
+        report.counts["paper sources"] += 1
+        report.compare_file(folder, folder.paper_folder / name, text)
+    try:
+        evidence = extend_evidence(material.evidence, template)
+        for document in ("paper", "supplement"):
+            violations += await check_pdf(folder.paper_folder, evidence, document)
+    except (tex_runner.TexError, OSError) as error:
+        report.add("not checked", "the PDFs of the paper", str(error))
     for violation in violations:
         report.add("unbound", violation.where, f"{violation.excerpt}: {violation.fix}")

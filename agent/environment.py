@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from labwright.agent.forecast import forecast_run
-from labwright.agent.settings import KEY_VARIABLES, Settings
+from labwright.agent.settings import Settings
 from labwright.models.roles import ROLES
-from labwright.models.settings import REVIEWING_ROLES, ModelSettings, find_family
+from labwright.models.settings import REVIEWING_ROLES, ModelSettings, find_family, is_same_family
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.machine import ComputeRate, Machine
 from labwright.record.reducers.run_state import RunState
@@ -187,7 +187,28 @@ def paper_notice(state: RunState) -> str:
 
 # Say which model judges the work of a run, and how to have one of another family do it.
 
-KEY_SUFFIX = "_API_KEY"
+DEFAULT_REVIEWERS = {
+    "ANTHROPIC": "anthropic:claude-sonnet-5-5",
+    "OPENAI": "openai:gpt-6.1-sol",
+    "GEMINI": "google:gemini-4-argon",
+    "GOOGLE": "google:gemini-4-argon",
+}
+"""By provider as in NAME_API_KEY, a general model at $2 and $10 per million tokens in and out, which judges the work of
+another provider's model. Source: genai-prices 0.2.3, November 2026."""
+
+
+def choose_reviewer(settings: Settings, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Return settings with a default reviewer, if none is configured and the keys of both providers are set.
+
+    None is chosen next to a local or command-line model, and none of a provider whose address the environment changes.
+    """
+    models, keyed = settings.models, _list_keyed(environ)
+    provider = models.name.partition(":")[0].partition("-")[0]
+    others = [name for name in keyed if not name.startswith(f"{provider}:")]
+    paid = models.base_url is None and others != keyed
+    if not others or not paid or models.reviewer is not None or models.find_reviewer() is not None:
+        return settings
+    return settings.model_copy(update={"models": models.model_copy(update={"reviewer": others[0]})})
 
 
 def describe_reviewer(models: ModelSettings, environ: Mapping[str, str] = os.environ) -> str:
@@ -198,20 +219,22 @@ def describe_reviewer(models: ModelSettings, environ: Mapping[str, str] = os.env
             f"{reviewer.name} judges what {models.name} makes ({', '.join(judged)}); to let {models.name} do it: "
             "--set models.reviewer=false"
         )
-    family = find_family(models.name)
-    others = [
-        name
-        for name in KEY_VARIABLES
-        if name.endswith(KEY_SUFFIX)
-        and environ.get(name)
-        and find_family(name.removesuffix(KEY_SUFFIX)) not in (None, family)
-    ]
-    if models.reviewer is not None or family in (None, "offline") or not others:
+    others = [name for name in _list_keyed(environ) if not is_same_family(name, models.name)]
+    if models.reviewer is not None or find_family(models.name) in (None, "offline") or not others:
         return ""
     return (
-        f"{models.name} also judges its own work, although {others[0]} is set: name a model of another family with "
-        "--set models.reviewer=PROVIDER:MODEL"
+        f"{models.name} also judges its own work, although there is a key of another provider: name a model of another "
+        f"family, such as --set models.reviewer={others[0]}"
     )
+
+
+def _list_keyed(environ: Mapping[str, str]) -> list[str]:
+    """Return the default reviewers of the providers whose key is set and whose address is not."""
+    return [
+        name
+        for key, name in DEFAULT_REVIEWERS.items()
+        if environ.get(f"{key}_API_KEY") and not environ.get(f"{key}_BASE_URL")
+    ]
 
 
 def _is_asked(models: ModelSettings, role: str, reviewer: str) -> bool:

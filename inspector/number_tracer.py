@@ -250,8 +250,8 @@ class NumberTracer:
     def trace_number(self, number: str) -> NumberTrace:
         """Return all possible origins of a number (from `parse_number`)."""
         found = [
-            *self._find_claims(number),
             *(self._trace_effect(key) for key in self._effects if _is_in_text(number, self._printed[key])),
+            *self._find_claims(number),
             *self._find_settings(number),
             *self._find_values(number),
         ]

@@ -236,9 +236,10 @@ def _find_close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
 
 
 def find_node_limit(state: RunState, stage: StageName) -> int | None:
-    """Return the current node limit of a stage; None if the record has none."""
-    found = state.read_setting(f"search.{stage}.nodes")
-    return found if isinstance(found, int) and state.kind == "paper" else None
+    """Return the current node limit of a stage, with the ablations that reviewers requested; None if the record has
+    none."""
+    found, requested = state.read_setting(f"search.{stage}.nodes"), state.search.requested_ablations
+    return found + len(requested) * (stage == "ablation") if isinstance(found, int) and state.kind == "paper" else None
 
 
 def stage_fields(state: RunState, stage: StageName) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from labwright.agent.campaign import (
 )
 from labwright.agent.cli.commands import Campaign, QueueAdd, QueueList
 from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, format_line, print_lines, print_result
-from labwright.agent.cli.idea import MAX_IDEAS, read_topic
+from labwright.agent.cli.idea import read_topic
 from labwright.agent.cli.preflight import (
     check_components,
     check_disk_space,
@@ -36,6 +36,7 @@ from labwright.agent.cli.preflight import (
     count_slots,
     install_packages,
 )
+from labwright.agent.environment import choose_reviewer
 from labwright.agent.repository_setup import check_code
 from labwright.agent.settings import Settings, compose_settings, parse_duration
 from labwright.inspector.portfolio import build_portfolio_table, shorten_table
@@ -114,8 +115,8 @@ class CampaignReport(FrozenModel):
 
 
 def run_campaign(args: Campaign) -> int:
-    settings = compose_settings(config=args.config, flags=args.flags)
-    found = [*read_campaign_ideas(args.ideas or ()), *read_topics(args.topic or (), check_idea_count(args))]
+    settings = choose_reviewer(compose_settings(config=args.config, flags=args.flags))
+    found = [*read_campaign_ideas(args.ideas or ()), *read_topics(args.topic or (), args.count)]
     if not found:
         raise UsageError("nothing to run: give idea files or --topic")
     check_code(settings)
@@ -129,12 +130,6 @@ def run_campaign(args: Campaign) -> int:
     install_packages(settings.sandbox)
     create_campaign(found, settings, terms, args.out)
     return run_in_folder(args.out, json=args.json)
-
-
-def check_idea_count(args: Campaign) -> int:
-    if not 1 <= args.count <= MAX_IDEAS:
-        raise UsageError(f"-n {args.count}: must be between 1 and {MAX_IDEAS} ideas per topic")
-    return args.count
 
 
 def read_topics(places: Sequence[Path], ideas: int) -> Iterator[CampaignItem]:

@@ -157,7 +157,7 @@ class Campaign(
             metavar="FILE|DIR", help="A topic to generate ideas for, or a folder of topics, such as MLR-Bench's tasks/."
         ),
     ] = None
-    count: Annotated[int, Option("-n", "--count", help="With --topic: number of ideas per topic.")] = 1
+    count: Annotated[int, Option("-n", "--count", min=1, max=50, help="With --topic: number of ideas per topic.")] = 1
     parallel: Annotated[int | None, Option(min=1, help="Number of concurrent runs; default: --workers.")] = None
     portfolio: Annotated[
         bool,
@@ -619,8 +619,8 @@ class Ideate(
     within --time-limit. Exits 3 if fewer than --count ideas are found."""
 
     topic: Annotated[Path, Option(help="Text file that describes the topic, such as a call for papers.")]
-    count: Annotated[int, Option("-n", "--count", help="Number of ideas.")] = 1
-    rounds: Annotated[int, Option(help="Maximum rounds of reflection per idea.")] = 3
+    count: Annotated[int, Option("-n", "--count", min=1, max=50, help="Number of ideas.")] = 1
+    rounds: Annotated[int, Option(min=1, max=10, help="Maximum rounds of reflection per idea.")] = 3
     steps: Annotated[
         str,
         Option(
@@ -647,7 +647,7 @@ class Follow(
     which the program checks."""
 
     run: RunArgument
-    rounds: Annotated[int, Option(help="Maximum rounds of reflection.")] = 3
+    rounds: Annotated[int, Option(min=1, max=10, help="Maximum rounds of reflection.")] = 3
     out: Annotated[Path | None, Option(help="Output folder; default: a folder in --runs named by time and run.")] = None
     runs: Annotated[Path, Option(help="Without --out: where the output folder is created.")] = Path("runs")
     config: ConfigOption = None

@@ -14,7 +14,8 @@ from rich.text import Text
 from labwright.agent.cli.commands import Doctor
 from labwright.agent.cli.errors import DONE, FINDINGS, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import nearest_existing
-from labwright.agent.doctor import DoctorFinding, fault_from_error, fixes, gpu, machine, model
+from labwright.agent.doctor import DoctorFinding, fault_from_error, fixes, gpu, machine, make_ok, model
+from labwright.agent.environment import choose_reviewer, describe_reviewer
 from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.safe_text import to_plain
 from labwright.record.errors import UsageError
@@ -35,9 +36,10 @@ def run_doctor(args: Doctor) -> int:
         fix_machine(compose_settings(config=args.config, flags=args.flags))
     if args.gpu:
         return check_gpus(compose_settings(config=args.config, flags=args.flags), args.out, json=args.json)
-    settings, findings = compose_settings(config=args.config, flags=args.flags), list[DoctorFinding]()
+    settings, findings = choose_reviewer(compose_settings(config=args.config, flags=args.flags)), list[DoctorFinding]()
     of_model = check_models(settings, probe_context=args.probe_context) if named else iter(())
-    for finding in chain(check_machine(settings, place, os.environ), of_model):
+    judging = [make_ok("reviewer", line)] if named and (line := describe_reviewer(settings.models)) else []
+    for finding in chain(check_machine(settings, place, os.environ), judging, of_model):
         findings.append(finding)
         if not args.json:
             print_lines([format_finding(finding)])

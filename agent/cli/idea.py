@@ -150,7 +150,6 @@ def read_idea_from_text(path: Path, settings: Settings) -> Idea:
 
 MAX_TOPIC_BYTES = 200_000
 """Maximum size of a topic file. Calls for papers have 1 to 10 kB."""
-MAX_IDEAS = 50
 STEPS: tuple[WriteUpStep, ...] = ("idea", "literature", "proposal")
 
 
@@ -240,9 +239,6 @@ def format_idea(number: int, one: IdeaProposed) -> Iterator[Text]:
 
 def build_task(args: Ideate) -> IdeaTask:
     """Build the task from the command line. Raises `UsageError`."""
-    if not 1 <= args.count <= MAX_IDEAS:
-        raise UsageError(f"-n {args.count}: must be between 1 and {MAX_IDEAS} ideas")
-    check_rounds(args.rounds)
     text, digest = read_topic(args.topic)
     if args.context is not None:
         check_folder(args.context)
@@ -263,15 +259,8 @@ def build_task(args: Ideate) -> IdeaTask:
     )
 
 
-def check_rounds(rounds: int) -> None:
-    """Raise `UsageError` if there are too few or too many rounds."""
-    if not 1 <= rounds <= 10:
-        raise UsageError(f"--rounds {rounds}: must be between 1 and 10; each round includes a literature search")
-
-
 def build_follow_task(args: Follow) -> IdeaTask:
     """Build the task of following a study: its surprises, then its open verdicts. Raises `UsageError`."""
-    check_rounds(args.rounds)
     state = read_run_state(open_run_folder(args.run))
     findings = (*list_surprises(state), *list_open_verdicts(state))
     if state.started is None or not findings:

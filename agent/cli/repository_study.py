@@ -25,6 +25,7 @@ from labwright.agent.cli.preflight import (
     removing_new_folder_on_refusal,
 )
 from labwright.agent.cli.run_view import run_with_view
+from labwright.agent.environment import choose_reviewer
 from labwright.agent.plan_files import read_question
 from labwright.agent.run import find_changes, start_or_resume
 from labwright.agent.settings import Settings, compose_settings, override_settings
@@ -41,7 +42,7 @@ from labwright.stages.repository.ablation_report import UNRANKED_GATES, to_json
 
 def ablate(args: Ablate) -> int:
     repository = args.repository.absolute()
-    settings = compose_settings(config=args.config, flags=args.flags)
+    settings = choose_reviewer(compose_settings(config=args.config, flags=args.flags))
     code = settings.code
     if bool(code.predictions) != (code.truth is not None) or (code.predictions and code.metric not in METRICS):
         raise UsageError(

@@ -27,7 +27,7 @@ from labwright.agent.cli.repository_study import plan_full_study, run_question
 from labwright.agent.cli.run_view import run_with_view
 from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import add_idea_data
-from labwright.agent.environment import max_cell_resources
+from labwright.agent.environment import choose_reviewer, max_cell_resources
 from labwright.agent.plan_files import add_space_from_file, check_plan, merge_space, read_plan, read_review
 from labwright.agent.repository_setup import check_code, check_planner
 from labwright.agent.run import resume_run, rewrite_paper, start_study
@@ -61,7 +61,7 @@ def run(args: Run) -> int:
     if args.idea is None and args.task is None:
         raise UsageError("give an idea with --idea FILE, or a question about a repository with --task FILE --code REPO")
     written = None if args.idea is None or is_text_path(args.idea) else read_idea(args.idea, args.idea_idx)
-    settings = compose_settings(config=args.config, flags=args.flags)
+    settings = choose_reviewer(compose_settings(config=args.config, flags=args.flags))
     if args.task is not None:
         if not args.paper:
             return run_question(args, settings)
@@ -92,7 +92,9 @@ def run(args: Run) -> int:
     elif settings.code.repository is not None and plan is not None:
         settings = override_settings(settings.model_dump(mode="json"), build_search_settings(plan))
     if args.dry_run:
-        efforts = [compose_settings(config=args.config, flags=args.flags | {"effort": one}) for one in EFFORTS]
+        efforts = [
+            choose_reviewer(compose_settings(config=args.config, flags=args.flags | {"effort": one})) for one in EFFORTS
+        ]
         return show_plan(chosen, settings, plan=plan, review=review, efforts=efforts, out=args.out, json=args.json)
     check_slots(settings)
     install_packages(settings.sandbox)

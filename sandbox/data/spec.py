@@ -155,7 +155,7 @@ def parse_idea_specs(texts: Iterable[str], folder: Path) -> tuple[DataSpec, ...]
 
 def _parse_text(text: str) -> dict[str, Any]:
     name, equals, rest = text.partition("=")
-    if not equals or not rest:
+    if not equals or not rest or "," in name:
         raise DatasetError(f"data {text!r} is not NAME=PATH: {_SPEC_FORM}")
     place, *options = re.split(r",(?=[a-z0-9_]+=)", rest)
     fields: dict[str, Any] = {"name": name.strip()}

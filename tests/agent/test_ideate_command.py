@@ -106,9 +106,9 @@ def test_hostile_topics(place: Path, capsys: pytest.CaptureFixture[str], content
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("-n", "0"), "between 1 and 50"),
-        (("-n", "51"), "between 1 and 50"),
-        (("--rounds", "0"), "must be between 1 and 10"),
+        (("-n", "0"), "greater than or equal to 1"),
+        (("-n", "51"), "less than or equal to 50"),
+        (("--rounds", "0"), "greater than or equal to 1"),
         (("--steps", "paper"), "give one or more of idea"),
         (("--context", "none"), "is not a folder"),
         (("--out", "."), "is not empty"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from pydantic_ai.models import KnownModelName
 
-from labwright.agent.environment import compare_reviewer_cost, describe_reviewer
+from labwright.agent.environment import DEFAULT_REVIEWERS, choose_reviewer, compare_reviewer_cost, describe_reviewer
 from labwright.agent.settings import Settings, SettingsError, compose_settings, override_settings
+from labwright.models.budget import list_unpriced_models
 from labwright.models.retry import open_backend
 from labwright.models.roles import ROLES
 from labwright.models.settings import REVIEWING_ROLES, ModelSettings
@@ -71,7 +73,11 @@ def test_the_record_and_the_first_page_name_the_reviewer() -> None:
     ("models", "environment", "said"),
     [
         ({"reviewer": GPT}, {}, "openai:gpt-x judges what anthropic:claude-x makes (claim_reader, "),
-        ({}, {"OPENAI_API_KEY": "k"}, "anthropic:claude-x also judges its own work, although OPENAI_API_KEY is set"),
+        (
+            {},
+            {"OPENAI_API_KEY": "k"},
+            "anthropic:claude-x also judges its own work, although there is a key of another",
+        ),
         ({}, {"ANTHROPIC_API_KEY": "k"}, ""),
         ({"reviewer": False}, {"OPENAI_API_KEY": "k"}, ""),
         ({"name": "offline"}, {"OPENAI_API_KEY": "k"}, ""),
@@ -82,6 +88,43 @@ def test_one_line_says_who_judges_or_that_nobody_else_does(
 ) -> None:
     line = describe_reviewer(settings(**models), environment)
     assert line.startswith(said) and bool(line) == bool(said)
+
+
+BOTH = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+
+
+@pytest.mark.parametrize(
+    ("models", "environment", "chosen"),
+    [
+        ({}, BOTH, DEFAULT_REVIEWERS["OPENAI"]),
+        ({"name": GPT}, BOTH, DEFAULT_REVIEWERS["ANTHROPIC"]),
+        ({"name": "google:gemini-x"}, BOTH, None),  # its own key is not set
+        ({}, {"OPENAI_API_KEY": "k"}, None),
+        ({}, BOTH | {"OPENAI_BASE_URL": "http://localhost:1/v1"}, None),
+        ({"base_url": "http://localhost:1/v1"}, BOTH, None),
+        ({"name": "openai-chat:gpt-x"}, BOTH, DEFAULT_REVIEWERS["ANTHROPIC"]),
+        ({"name": "openai-chat:m"}, {"OPENAI_API_KEY": "k"}, None),
+        ({"name": "cli:claude"}, BOTH, None),
+        ({"name": "ollama:gpt-oss"}, BOTH, None),
+        ({"name": "replay:claude.json"}, BOTH, None),
+        ({"name": "offline"}, BOTH, None),
+        ({"reviewer": False}, BOTH, False),
+        ({"fallbacks": ["google:gemini-x"]}, BOTH, None),  # the fallback judges
+    ],
+)
+def test_the_other_provider_judges_if_both_keys_are_set(
+    models: dict[str, Any], environment: dict[str, str], chosen: str | bool | None
+) -> None:
+    found = choose_reviewer(Settings(models=settings(**models)), environment).models
+    assert found.reviewer == chosen
+    if isinstance(chosen, str):
+        assert asked(found, "judge") == [chosen, found.name] and chosen in found.model_names
+
+
+def test_the_default_reviewers_have_a_client_and_a_listed_price() -> None:
+    for name in DEFAULT_REVIEWERS.values():
+        assert name in get_args(KnownModelName.__value__), f"{name}: choose a model that the pinned pydantic-ai knows"
+        assert not list_unpriced_models(ModelSettings(name=name)), f"{name}: choose one that genai-prices lists"
 
 
 def test_the_forecast_shows_what_the_reviewer_adds() -> None:

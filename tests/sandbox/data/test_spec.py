@@ -43,6 +43,7 @@ def test_a_path_may_hold_a_comma_and_the_hub_has_no_path(tmp_path: Path) -> None
     [
         ("farms.csv", "data 'farms.csv' is not NAME=PATH: write NAME=PATH,target=COLUMN"),
         ("a=", "is not NAME=PATH"),
+        ("/path/farms.csv,target=y", "data '/path/farms.csv,target=y' is not NAME=PATH"),
         ("2a=x.csv", "invalid dataset name '2a'"),
         ("a/b=x.csv", "invalid dataset name 'a/b'"),
         ("a=x.csv,colour=red", "data 'a': unknown option 'colour'; the options are path, hub"),
