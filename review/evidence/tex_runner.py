@@ -27,7 +27,7 @@ from labwright.sandbox.isolation.interpreter import select_exposable
 TEX_PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk chktex"
 _DEBIAN_PACKAGES = {
     "texlive-science": r"algorithm|algpseudocode|siunitx",
-    "texlive-fonts-extra": r"newtx|libertin|zi4|inconsolata|bbm|dsfont|fontawesome",
+    "texlive-fonts-extra": r"newtx|libertin|zi4|inconsolata|dsfont|fontawesome",
     "texlive-pictures": r"tikz|pgf",
     "texlive-bibtex-extra": r"biblatex",
     "texlive-publishers": r".*\.(?:cls|bst|clo)$",

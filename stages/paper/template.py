@@ -59,7 +59,7 @@ class TemplateDescription(FrozenModel):
     )
     preamble: str = Field(default="", description="document class and style, for the skeleton of the program")
     opening: str = Field(
-        default="{\\hyphenpenalty=10000\\rightskip=0pt plus 4em\\maketitle}\n\\noticefootnote\n\n"
+        default="{\\hyphenpenalty=5000\\rightskip=0pt plus 4em\\maketitle}\n\\noticefootnote\n\n"
         "\\begin{abstract}\n<< abstract >>\n\\end{abstract}",
         description="what stands before the first section, for the skeleton of the program",
     )

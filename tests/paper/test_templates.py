@@ -195,7 +195,6 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 SET = (
     "class not found",
-    "package not found",
     "no bibliography style",
     "forbidden",
     "ours redefined",
@@ -203,7 +202,6 @@ SET = (
     "no notice",
     "no end",
     "no stamp",
-    "error of TeX",
 )
 """Cases with seconds of TeX work; in `make test` the other cases represent them."""
 
@@ -286,7 +284,7 @@ def test_a_venue_needs_the_folder_of_its_style(tmp_path: Path) -> None:
     template = load_template(f"icml={kit}")
     assert template.style_name == "icml2099" and template.page_limit + 1 == template.add_extra_pages().page_limit == 9
     (kit / "icml2099.sty").write_text(r"\openin5=secrets")
-    with pytest.raises(TemplateError, match=r"icml2099.sty', line 1: the command '.openin' is forbidden"):
+    with pytest.raises(TemplateError, match=r"icml2099.sty', line 1: the command '.+openin' is forbidden"):
         load_template(f"icml={kit}")
 
 

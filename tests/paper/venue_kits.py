@@ -66,7 +66,7 @@ _FILES = {
 \twocolumn \sloppy
 \long\gdef\affiliations#1{}
 \def\maketitle{\twocolumn[{\centering{\LARGE\bf\@title\par}\iffinal\@author\else Anonymous submission\fi\par}]
-  \iffinal\footnotetext{Copyright \copyright\space 2099, Association}\fi}
+  \iffinal{\def\thefootnote{}\footnotetext{Copyright \copyright\space 2099, Association}}\fi}
 \setcounter{secnumdepth}{0}
 \AtBeginDocument{\bibliographystyle{aaai2099}%
   \@ifpackageloaded{hyperref}{\PackageError{aaai}{You must not use hyperref}{}}{}%
