@@ -39,8 +39,11 @@ class PaperSettings(FrozenModel):
     """Settings of the paper."""
 
     template: str = Field(
-        default="workshop", description="workshop, conference, or your own template folder (docs/paper.md)"
+        default="workshop",
+        description="workshop, conference, ieee, acm, lncs, a venue with the folder of its official style such as "
+        "neurips=FOLDER, or your own template folder (docs/paper.md)",
     )
+    anonymous: bool = Field(default=False, description="hide the authors, as in the version of a venue for review")
     bib: Path | None = Field(default=None, description=".bib file of references; verified entries may be cited")
     papers: Path | None = Field(
         default=None, description="folder of PDFs; those found in a catalogue may be cited as well"

@@ -75,7 +75,8 @@ SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
     "template": _declare_setting(
         "paper.template",
         str | None,
-        "Paper template: workshop, conference, or your own template folder (docs/paper.md).",
+        "Paper template: workshop, conference, ieee, acm, lncs, a venue with the folder of its official style "
+        "(neurips=DIR, iclr=DIR, icml=DIR, aaai=DIR), or your own template folder (docs/paper.md).",
         metavar="NAME|DIR",
     ),
     "data": _declare_setting(

@@ -34,8 +34,9 @@ from labwright.sandbox.isolation.interpreter import check_interpreter
 from labwright.sandbox.job import ExecutorError
 from labwright.sandbox.packages import RunPackages, provide_packages
 from labwright.sandbox.settings import SandboxSettings
-from labwright.stages.paper.template import list_templates, load_template
+from labwright.stages.paper.template import OWN_TEMPLATES, load_template
 from labwright.stages.paper.template_preview import try_template
+from labwright.stages.settings import PaperSettings
 from labwright.stages.user_documents import check_folder
 
 MAX_NAME_LENGTH = 80
@@ -70,7 +71,7 @@ def settings_here(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> 
 def check_components(settings: Settings, *, template: bool = True) -> None:
     """Refuse a model, template or bibliography that cannot be opened, and print which model judges the others."""
     if template:
-        check_template(settings.paper.template)
+        check_template(settings.paper)
     if settings.paper.bib is not None:
         read_user_library(settings.paper.bib)
     check_papers(settings.paper.papers)
@@ -86,19 +87,20 @@ def check_resumed(settings: Settings, flags: Mapping[str, Any], folder: Path) ->
     """Refuse to resume a run if its settings and these flags cannot work in its folder."""
     check_disk_space(settings, folder)
     if "paper.template" in flags:
-        check_template(settings.paper.template)
+        check_template(settings.paper)
     check_unchanged(settings)
 
 
-def check_template(name: str) -> None:
-    """Refuse a template that does not work. A user's own template is tested with a two-line paper if TeX is installed.
+def check_template(settings: PaperSettings) -> None:
+    """Refuse a template that does not work. One that needs more than the small TeX set and the program's files is
+    tested with a two-line paper if TeX is installed.
 
     Raises: `TemplateError`.
     """
-    found = load_template(name)
-    if name not in list_templates():
+    found = load_template(settings.template)
+    if settings.template not in OWN_TEMPLATES:
         with suppress(TexMissing):
-            asyncio.run(try_template(found))
+            asyncio.run(try_template(found, anonymous=settings.anonymous))
 
 
 def count_slots(settings: Settings) -> int | None:

@@ -21,12 +21,12 @@ r"""Text before the digit of an indicator, `\mathbb{1}[y=k]`."""
 _ARGUMENT = re.compile(r"(?:^|(?P<head>.))(?P<open>[(\[{])(?P<items>[^()\[\]{}]*[,;|])?[-+]?$")
 
 
-def compile_phrase(text: str) -> re.Pattern[str]:
+def compile_phrase(text: str, joint: str = "") -> re.Pattern[str]:
     """Compile a pattern for a literal or a name as typed in TeX or extracted from a PDF.
 
     A space matches any run of spaces, ties and blanked commands; a hyphen matches any dash; a sign may be escaped, and
     a percent sign may follow a space. Space around an equals sign does not matter: k = 5, k=5.
-    The pattern never matches within a longer word or number.
+    The pattern never matches within a longer word or number. `joint` is a pattern for what may divide two characters.
     """
     special = {
         " ": rf"{_GAP}+",
@@ -36,7 +36,13 @@ def compile_phrase(text: str) -> re.Pattern[str]:
     }
     unescaped = re.sub(r"\\([%&#_${}])", r"\1", " ".join(text.split())).replace(" %", "%").replace(" = ", "=")
     parts = [special.get(char) or re.escape(char) for char in unescaped]
-    return re.compile(rf"(?<![\w.]){''.join(parts)}(?!\w)(?!\.\d)", re.IGNORECASE)
+    return re.compile(rf"(?<![\w.]){joint.join(parts)}(?!\w)(?!\.\d)", re.IGNORECASE)
+
+
+def compile_printed(text: str) -> re.Pattern[str]:
+    """Compile a pattern for what a style prints, hyphenated or not, in which # stands for any number or ordinal."""
+    phrase = compile_phrase(text, "-?")
+    return re.compile(phrase.pattern.replace(re.escape("#"), r"\d+(?:\s?(?:st|nd|rd|th))?"), phrase.flags)
 
 
 def compile_phrases(literals: Iterable[str], names: Iterable[str]) -> list[re.Pattern[str]]:

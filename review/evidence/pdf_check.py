@@ -135,6 +135,7 @@ CHECK_COPY_PREAMBLE = r"""\AddToHook{begindocument/end}{%
   \renewcommand\thesubsubsection{S}\renewcommand\thefigure{F}\renewcommand\thetable{T}%
   \renewcommand\theequation{E}\renewcommand\thefootnote{f}\renewcommand\thempfootnote{f}%
   \providecommand\thelinenumber{}\renewcommand\thelinenumber{l}%
+  \def\makevruler[#1][#2][#3][#4][#5]{}\expandafter\def\csname ACM@mk@linecount\endcsname{}%
   \renewcommand\theenumi{e}\renewcommand\theenumii{e}\renewcommand\theenumiii{e}\renewcommand\theenumiv{e}%
 }
 """
@@ -208,17 +209,22 @@ def find_tex_error(output: str) -> str:
         if f"\\{macro}" in output:
             place = re.search(r"^(?:\./)?([\w.-]+:\d+: )", output, re.MULTILINE)
             return (place[1] if place else "") + why
-    error = re.search(r"^(?:\./)?([\w.-]+:\d+: .*|! ?\S.*)$", output, re.MULTILINE)
+    missing = re.search(
+        r"^! LaTeX Error: File `([^']+)' not found.*?^(?:\S*/)?([\w.-]+):\d+: ", output, re.MULTILINE | re.DOTALL
+    )
+    if missing:
+        package = tex_runner.guess_debian_package(missing[1])
+        return f"{missing[2]}: File `{missing[1]}' not found: add it to the template, or apt-get install {package}"
+    error = re.search(r"^(?:\S*/)?([\w.-]+:\d+: .*|! ?\S.*)$", output, re.MULTILINE)
     return error[1] if error else "no error message"
 
 
 def check_printed_numbers(text: str, evidence: Evidence) -> Iterator[Violation]:
     """Yield the numbers in the text of a check copy, with form feeds between pages, that were typed and may not be."""
     lone = {one for one in evidence.literals if one.isdigit()}
-    named, counts = (
-        [numbers.compile_phrase(name) for name in evidence.names if name.strip()],
-        number_words.list_counted_things(evidence),
-    )
+    named = [numbers.compile_phrase(name) for name in evidence.names if name.strip()]
+    named += map(numbers.compile_printed, evidence.prints)
+    counts = number_words.list_counted_things(evidence)
     pages = text.split("\f")
     for page, (content, after) in enumerate(zip(pages, (*pages[1:], ""), strict=True), 1):
         plain = evidence.mask_typed(re.sub(r"(?<=\w)-\n(?=\w)", "-", content))

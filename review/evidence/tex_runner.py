@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 from collections.abc import Sequence
@@ -24,6 +25,15 @@ from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command, g
 from labwright.sandbox.isolation.interpreter import select_exposable
 
 TEX_PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk chktex"
+_DEBIAN_PACKAGES = {
+    "texlive-science": r"algorithm|algpseudocode|siunitx",
+    "texlive-fonts-extra": r"newtx|libertin|zi4|inconsolata|dsfont|fontawesome",
+    "texlive-pictures": r"tikz|pgf",
+    "texlive-bibtex-extra": r"biblatex",
+    "texlive-publishers": r".*\.(?:cls|bst|clo)$",
+    "texlive-latex-extra": r"",
+}
+"""How the names of files in Debian's packages of TeX Live beyond `TEX_PACKAGES` begin; the first match counts."""
 SOURCE_DATE_EPOCH = "1577836800"
 """SOURCE_DATE_EPOCH for all papers, so that the same input gives the same bytes."""
 
@@ -63,6 +73,11 @@ def find_program(program: str) -> str:
     if path is None:
         raise TexMissing(f"TeX is not installed: no {program!r} on the PATH; on Debian: apt-get install {TEX_PACKAGES}")
     return path
+
+
+def guess_debian_package(file: str) -> str:
+    """Return the Debian package that probably has a class, package or bibliography style that TeX did not find."""
+    return next(package for package, names in _DEBIAN_PACKAGES.items() if re.match(names, file))
 
 
 async def run_program(

@@ -66,8 +66,8 @@ class Evidence:
     r"""The evidence for a draft. `results` and `setups` map a full key to its printed value.
 
     `names` are titles from the data plan (datasets, arms, levels); names without a letter are ignored because they
-    would allow any number. `plan`, `texts` (of ablations that the plan lacks) and `facts` say what may be counted in
-    words. `appendix` has the figures that the
+    would allow any number. `prints` has what the style of a PDF prints, with # for any number. `plan`, `texts` (of
+    ablations that the plan lacks) and `facts` say what may be counted in words. `appendix` has the figures that the
     program places in the appendix, `claims_by_table` the claims that each table prints, `statements` the generated
     sentences and `captions` the generated captions, by figure, which are always allowed. `bold` has the keys of the
     means that a decided hypothesis ranks first.
@@ -81,6 +81,7 @@ class Evidence:
     tables: frozenset[str] = frozenset()
     literals: tuple[str, ...] = ALLOWED_LITERALS
     names: tuple[str, ...] = ()
+    prints: tuple[str, ...] = ()
     comparisons: tuple[ExploratoryComparison, ...] = ()
     plan: DataPlan | None = None
     texts: tuple[str, ...] = ()
@@ -108,7 +109,8 @@ class Evidence:
         if plan is not None:  # what a hypothesis expects is no setting
             settings = plan.model_copy(update={"hypotheses": ()}).model_dump_json()
             text = numbers.mask_percentages(text, "\n".join((settings, *self.texts)), refused=self._is_earlier_value)
-        return numbers.mask_matches(text, numbers.compile_phrases(self.literals, self.names))
+        printed = map(numbers.compile_printed, self.prints)
+        return numbers.mask_matches(text, [*printed, *numbers.compile_phrases(self.literals, self.names)])
 
     def _is_earlier_value(self, percentage: str, noun: str) -> bool:
         """Return whether a percentage is the value of an earlier run rather than a choice of the design: one with

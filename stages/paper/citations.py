@@ -141,6 +141,15 @@ def to_reference(entry: BibEntry) -> Reference:
     )
 
 
+def name_authors(entry: BibEntry) -> str:
+    """Return the authors as a sentence names them, such as Guo et al., or the title if there are none; TeX."""
+    names, cut = parse_authors(_escape_entry(entry).fields.get("author", ""))
+    families = [name.split(",")[0] if "," in name else name.split()[-1] for name in names]
+    if not families:
+        return entry.fields.get("title", entry.key)
+    return f"{families[0]} et al." if cut or len(families) > 2 else " and ".join(families)
+
+
 def format_bibliography(entries: Iterable[BibEntry], cited: Sequence[str]) -> str:
     """Format a references.bib with only the cited entries, sorted by key, without unprinted fields."""
     wanted = {entry.key: entry for entry in entries if entry.key in set(cited) and entry.fields.get("verified")}

@@ -16,7 +16,7 @@ from labwright.record import result_macros
 from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
 from labwright.review.evidence import Evidence, collect_used_keys, latex_scanner
 from labwright.review.evidence.latex_scanner import scan
-from labwright.stages.paper.citations import format_bibliography
+from labwright.stages.paper.citations import format_bibliography, name_authors
 from labwright.stages.paper.latex import (
     PrintableCharacters,
     align_columns,
@@ -25,9 +25,10 @@ from labwright.stages.paper.latex import (
     mark_recorded,
     shorten,
 )
-from labwright.stages.paper.template import PaperTemplate, TemplateError
+from labwright.stages.paper.template import DESCRIPTION_FILE, PaperTemplate, TemplateError
 
 DEFAULT_AUTHORS = "scientist, a program"
+ANONYMOUS_AUTHORS = "Anonymous authors"
 LOGGED_NOTE = "Grade of all values: logged."
 """Caption note for papers without any value computed by the program itself."""
 SUPPLEMENT_FILE = "supplement.tex"
@@ -76,6 +77,8 @@ class PaperParts:
     data: Mapping[str, str] = field(default_factory=dict[str, str])
     notice: str = ""
     authors: str = DEFAULT_AUTHORS
+    anonymous: bool = False
+    """Whether the paper is for a review that hides its authors."""
     refused: tuple[str, ...] = ()
     logged: bool = False
 
@@ -99,6 +102,7 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
     draft = parts.draft  # parts that may not be compiled become plain text: no forbidden command reaches TeX
     parts = replace(
         parts,
+        authors=ANONYMOUS_AUTHORS if parts.anonymous else parts.authors,
         draft=PaperDraft(
             title=_render_text(draft.title, inline=True),
             abstract=_render_text(draft.abstract, inline=True),
@@ -156,7 +160,7 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
 
 def extend_evidence(evidence: Evidence, template: PaperTemplate) -> Evidence:
     """Return the evidence for a compiled paper. Strings printed by the style are allowed in it, but not in drafts."""
-    return replace(evidence, names=(*evidence.names, *template.prints))
+    return replace(evidence, prints=template.prints)
 
 
 def _fill_skeleton(parts: PaperParts, template: PaperTemplate) -> str:
@@ -166,27 +170,36 @@ def _fill_skeleton(parts: PaperParts, template: PaperTemplate) -> str:
     if parts.refused:
         notice.insert(0, rf"\textbf{{DRAFT, not released.}} {_explain_refusal(parts.refused)}")
     # A single page must show that the paper was refused.
-    running = (
-        r"\textbf{DRAFT, not released} \quad " * bool(parts.refused) + f"Written by {mark_recorded(parts.authors)}"
+    running = r"\textbf{DRAFT, not released} \quad " * bool(parts.refused)
+    running += "Written by a program" if parts.anonymous else f"Written by {mark_recorded(parts.authors)}"
+    cited = collect_used_keys(draft.texts, latex_scanner.CITE_COMMANDS)
+    values = dict[str, object](  # docs/paper.md lists these
+        title=draft.title,
+        abstract=draft.abstract.strip(),
+        authors=mark_recorded(parts.authors),
+        anonymous=parts.anonymous,
+        style=template.style_name,
+        hyperref=template.hyperref,
+        counts_references=template.counts_references,
+        draft=bool(parts.refused),
+        notice="\\par\n".join(notice),
+        running=running,
+        appendix=bool(parts.appendix),
+        bibliography=bool(cited),
+        cited=[
+            (one.key, name_authors(one)) for one in parts.library if one.key in cited and not template.names_authors
+        ],
+        sections=[{"title": one.title, "body": one.body.strip()} for one in draft.sections],
     )
+    environment, path = build_tex_environment(FileSystemLoader(template.skeleton_path.parent)), DESCRIPTION_FILE
     try:
-        skeleton = build_tex_environment(FileSystemLoader(template.folder)).get_template(template.skeleton)
-        return skeleton.render(  # docs/paper.md lists these
-            title=draft.title,
-            abstract=draft.abstract.strip(),
-            authors=mark_recorded(parts.authors),
-            draft=bool(parts.refused),
-            notice="\\par\n".join(notice),
-            running=running,
-            appendix=bool(parts.appendix),
-            bibliography=bool(collect_used_keys(draft.texts, latex_scanner.CITE_COMMANDS)),
-            sections=[{"title": one.title, "body": one.body.strip()} for one in draft.sections],
-        )
+        for name in ("preamble", "opening", "bibliography_style"):
+            values[name] = environment.from_string(getattr(template, name)).render(values)
+        path = str(template.skeleton_path)
+        return environment.get_template(template.skeleton).render(values)
     except SkeletonError as error:
         line = f", line {error.lineno}" if isinstance(error, TemplateSyntaxError) else ""
-        raise TemplateError(
-            f"the skeleton {str(template.folder / template.skeleton)!r}{line}: {error.message}"
-        ) from error
+        raise TemplateError(f"the skeleton {path!r}{line}: {error.message}") from error
 
 
 def _explain_refusal(reasons: Sequence[str]) -> str:

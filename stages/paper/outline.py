@@ -40,11 +40,11 @@ from labwright.stages.paper.latex_sources import FigureFile, PaperTable, read_dr
 from labwright.stages.paper.template import PaperTemplate
 
 # Estimate the room that floats and text take in print, before anything is written and without TeX. The main text of a
-# template has room for a number of words: its pages without title, headings and abstract. Figures take part of it by
-# their drawn size, tables by their rows, both by their captions; references are after the counted pages. What is left
-# is divided between the sections by the shares of the outline. Limits: constants are those of 10 pt Times, from both
-# built-in templates typeset with 1,500 and 3,000 words. Estimates do not know how floats break over pages: papers of
-# two to six pages with six floats were up to half a page off.
+# template has room for a number of words: its pages without title, headings and abstract, and without references
+# where these count. Figures take part of it by their drawn size, tables by their rows, both by their captions. What
+# is left is divided between the sections by the shares of the outline. Limits: constants are those of 10 pt Times,
+# from both built-in templates typeset with 1,500 and 3,000 words. Estimates do not know how floats break over pages:
+# papers of two to six pages with six floats were up to half a page off.
 
 WORDS_PER_SQUARE_INCH = 14.0
 """Words of running text, with paragraphs of about a hundred words."""
@@ -53,6 +53,8 @@ TITLE_INCHES = 1.9
 HEADING_INCHES = 0.38
 ABSTRACT_WORDS = 150
 USUAL_HEADINGS = 7
+REFERENCE_WORDS = 600
+"""Words whose room some twenty references take, where they count as main text."""
 CAPTION_WORDS = 40
 """Words of a caption that is not written yet."""
 CAPTION_WORDS_PER_INCH = 2.9
@@ -80,7 +82,8 @@ def count_page_words(template: PaperTemplate) -> float:
 def count_text_words(template: PaperTemplate, headings: int = USUAL_HEADINGS) -> int:
     """Return the words that the main text has room for next to title, headings and abstract, without floats."""
     taken = (TITLE_INCHES + headings * HEADING_INCHES / template.columns) / template.text_height
-    return round((template.page_limit - taken) * count_page_words(template)) - ABSTRACT_WORDS
+    words = round((template.page_limit - taken) * count_page_words(template)) - ABSTRACT_WORDS
+    return words - REFERENCE_WORDS * template.counts_references
 
 
 def measure_floats(

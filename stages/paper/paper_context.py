@@ -58,7 +58,7 @@ from labwright.stages.paper.appendix import list_disclosures, render_appendix, r
 from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape, mark_recorded
-from labwright.stages.paper.latex_sources import DEFAULT_AUTHORS, FigureFile, PaperParts, PaperTable
+from labwright.stages.paper.latex_sources import ANONYMOUS_AUTHORS, DEFAULT_AUTHORS, FigureFile, PaperParts, PaperTable
 from labwright.stages.paper.outline import (
     count_text_words,
     find_crowding_figures,
@@ -123,9 +123,9 @@ class PaperContext:
     @cached_property
     def template(self) -> PaperTemplate:
         """The run's copy of its template. Raises `stages.paper.template.TemplateError`."""
-        if self.state.paper.template_sha256:
-            return load_copy(self.folder.templates, self.state.paper.template_sha256)
-        return load_template(self.settings.template)
+        digest = self.state.paper.template_sha256
+        found = load_copy(self.folder.templates, digest) if digest else load_template(self.settings.template)
+        return found if self.settings.anonymous else found.add_extra_pages()
 
     @cached_property
     def library(self) -> tuple[BibEntry, ...]:
@@ -467,6 +467,7 @@ def build_paper_parts(
             edited=(approval := state.find_approval("paper")) is not None and approval.draft is not None,
         ),
         figures=figures,
+        anonymous=material.settings.anonymous,
         logged={one.grade for one in claims} == {"logged"},
         appendix=render_appendix(
             state,
@@ -478,13 +479,13 @@ def build_paper_parts(
             used=used,
             estimates=material.estimates,
             source=material.winner_code,
-            checklist=material.settings.checklist,
+            checklist=material.settings.checklist or material.template.checklist,
         ),
         supplement=render_supplement(
             state,
             claims,
             title=draft.title,
-            authors=DEFAULT_AUTHORS,
+            authors=ANONYMOUS_AUTHORS if material.settings.anonymous else DEFAULT_AUTHORS,
             figures=[name for name in unplaced if name not in in_appendix],
         )
         if whole

@@ -1,5 +1,5 @@
-"""Load paper templates: folders with `template.toml`, a skeleton and style files, either built in (`templates_latex/`)
-or a user's own (docs/paper.md).
+"""Load paper templates: folders with `template.toml` and style files, either built in (`templates_latex/`) or a user's
+own (docs/paper.md). A venue's built-in template takes the official style from a folder of the user: `icml=DIR`.
 
 A run keeps a copy of its template, named by its hash, so later changes of the folder or the program do not affect a
 paper that is resumed, rebuilt or audited.
@@ -7,6 +7,7 @@ paper that is resumed, rebuilt or audited.
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import re
 import tomllib
@@ -23,6 +24,8 @@ TEMPLATES_ROOT = Path(__file__).resolve().parents[2] / "templates_latex"
 SHARED_FOLDER = "shared"
 """Folder below `TEMPLATES_ROOT` with the style files for every paper."""
 DESCRIPTION_FILE = "template.toml"
+OWN_TEMPLATES = ("conference", "workshop")
+"""Templates that need only the small TeX set and files of the program."""
 STYLE_SUFFIXES = frozenset({".cls", ".sty", ".bst", ".clo", ".def", ".cfg"})
 """Text files of a template that TeX reads; they are copied into every paper made with it."""
 PICTURE_SUFFIXES = frozenset({".pdf", ".png", ".jpg"})
@@ -30,7 +33,7 @@ MAX_FILES, MAX_BYTES = 60, 8_000_000
 """Limits of the files in a template folder, so that naming the wrong folder fails at once."""
 
 _FORBIDDEN_MACRO = re.compile(
-    r"\\(?:write\s*18|ShellEscape|directlua|openin|openout)\b|\\input\s*\{?\s*[|/~]|\\(?:input|include)\s*\{[^}]*\.\./"
+    r"\\(?:write\s*18|ShellEscape|directlua|openin|openout)(?![a-zA-Z])|\\input\s*\{?\s*[|/~]|\\(?:input|include)\s*\{[^}]*\.\./"
 )
 _REDEFINED_MACRO = re.compile(
     r"\\(?:[gex]?def|let|\w*[nN]ewcommand|\w*DocumentCommand|DeclareRobustCommand)\s*\*?\s*\{?\s*\\(?:result|setup"
@@ -48,7 +51,22 @@ class TemplateDescription(FrozenModel):
 
     page_limit: int = Field(ge=1, le=100, description="pages of main text; references and appendix do not count")
     columns: int = Field(ge=1, le=2)
+    extra_pages: int = Field(default=0, ge=0, le=20, description="further pages of a version that names its authors")
+    counts_references: bool = Field(default=False, description="whether references count as main text")
     title: str = ""
+    style: str = Field(
+        default="", description="pattern of the style's file name, such as icml*.sty; of several the last is used"
+    )
+    preamble: str = Field(default="", description="document class and style, for the skeleton of the program")
+    opening: str = Field(
+        default="{\\hyphenpenalty=5000\\rightskip=0pt plus 4em\\maketitle}\n\\noticefootnote\n\n"
+        "\\begin{abstract}\n<< abstract >>\n\\end{abstract}",
+        description="what stands before the first section, for the skeleton of the program",
+    )
+    bibliography_style: str = Field(default="plainnat", description="empty if the style sets it")
+    names_authors: bool = Field(default=True, description="whether the bibliography style has the authors for \\citet")
+    hyperref: bool = Field(default=True, description="whether the style permits hyperref")
+    checklist: bool = Field(default=False, description="whether the NeurIPS checklist ends the paper")
     skeleton: str = Field(
         default="paper.tex.jinja", pattern=r"^[\w.-]+$", description="name of a file in the template's folder"
     )
@@ -56,7 +74,9 @@ class TemplateDescription(FrozenModel):
     text_height: float = Field(default=9.0, gt=1, lt=20, allow_inf_nan=False, description="inches of a page of text")
     column_gap: float = Field(default=0.25, ge=0, lt=5, allow_inf_nan=False, description="inches between two columns")
     prints: tuple[str, ...] = Field(
-        default=(), description="strings with numbers that the style itself prints, such as the name of a conference"
+        default=(),
+        description="strings with numbers that the style itself prints, such as the name of a conference; # stands for "
+        "any number or ordinal",
     )
 
 
@@ -65,6 +85,7 @@ class PaperTemplate(TemplateDescription):
 
     name: str
     folder: Path
+    skeleton_path: Path
     styles: Mapping[str, Path]
     """Style files by name, including those for every paper."""
     pictures: Mapping[str, Path]
@@ -74,9 +95,19 @@ class PaperTemplate(TemplateDescription):
         return self.text_width if self.columns == 1 else (self.text_width - self.column_gap) / 2
 
     @property
+    def style_name(self) -> str:
+        """Name of the venue's style for TeX, such as icml2026; empty if the template names none."""
+        found = fnmatch.filter(self.styles, self.style)
+        return Path(max(found)).stem if found else ""
+
+    @property
     def files(self) -> dict[str, Path]:
-        own = (DESCRIPTION_FILE, self.skeleton)
-        return {**{name: self.folder / name for name in own}, **self.styles, **self.pictures}
+        own = {DESCRIPTION_FILE: self.folder / DESCRIPTION_FILE, self.skeleton: self.skeleton_path}
+        return {**own, **self.styles, **self.pictures}
+
+    def add_extra_pages(self) -> PaperTemplate:
+        """Return the template with the page limit of a version that names its authors."""
+        return self.model_copy(update={"page_limit": self.page_limit + self.extra_pages})
 
     @property
     def sha256(self) -> str:
@@ -89,22 +120,29 @@ class PaperTemplate(TemplateDescription):
 
 
 def load_template(name: str = "workshop", root: Path = TEMPLATES_ROOT) -> PaperTemplate:
-    """Load a template by name or from a folder. Raises `TemplateError`."""
-    if name in list_templates(root):
-        return _read_template(
-            root / name,
-            name,
-            shared=root / SHARED_FOLDER if (root / SHARED_FOLDER).is_dir() else TEMPLATES_ROOT / SHARED_FOLDER,
-        )
-    folder = Path(name)
-    if folder.is_absolute() and folder.is_dir():
-        found = _read_template(folder, name, shared=TEMPLATES_ROOT / SHARED_FOLDER)
-        _check_safety(found)
-        return found
+    """Load a template by name, by `NAME=FOLDER` with the folder of a venue's style, or from a folder of its own.
+
+    Raises `TemplateError`.
+    """
+    shared = root / SHARED_FOLDER if (root / SHARED_FOLDER).is_dir() else TEMPLATES_ROOT / SHARED_FOLDER
+    venue, _, kit = name.partition("=")
     known = ", ".join(list_templates(root)) or "none"
-    raise TemplateError(
-        f"there is no template {name!r}: give a built-in one ({known}) or the path of a template folder"
-    )
+    if venue in list_templates(root):
+        if kit and not Path(kit).is_dir():
+            raise TemplateError(f"template {name!r}: there is no folder {kit!r}: give the folder of the official style")
+        found = _read_template(root / venue, name, shared=shared, kit=Path(kit) if kit else None)
+    elif Path(name).is_absolute() and Path(name).is_dir():
+        found = _read_template(Path(name), name, shared=shared)
+    else:
+        raise TemplateError(
+            f"there is no template {name!r}: give a built-in one ({known}) or the path of a template folder"
+        )
+    if found.style and not found.style_name:
+        raise TemplateError(
+            f"template {name!r} needs the official style: give the folder that has {found.style}, as {venue}=FOLDER"
+        )
+    _check_safety(found)
+    return found
 
 
 def list_templates(root: Path = TEMPLATES_ROOT) -> list[str]:
@@ -116,8 +154,9 @@ def resolve_template(value: str, base: Path) -> str:
     """Resolve a template setting: a built-in name stays unchanged, and the path of a folder, which is relative to
     `base`, becomes absolute.
     """
-    if value in list_templates():
-        return value
+    venue, _, kit = value.partition("=")
+    if venue in list_templates():
+        return f"{venue}={(base / Path(kit).expanduser()).resolve()}" if kit else value
     folder = (base / Path(value).expanduser()).resolve()
     return str(folder) if folder.is_dir() or "/" in value else value
 
@@ -145,7 +184,7 @@ def load_copy(run_folder: Path, digest: str) -> PaperTemplate:
     return found
 
 
-def _read_template(folder: Path, name: str, shared: Path | None = None) -> PaperTemplate:
+def _read_template(folder: Path, name: str, shared: Path | None = None, kit: Path | None = None) -> PaperTemplate:
     path = folder / DESCRIPTION_FILE
     try:
         described = TemplateDescription.model_validate(tomllib.loads(path.read_text(encoding="utf-8")), strict=False)
@@ -164,13 +203,17 @@ def _read_template(folder: Path, name: str, shared: Path | None = None) -> Paper
         }.get(first["type"], f"{key!r} {first['msg'].removeprefix('Input ')}, not {first['input']!r}")
         raise TemplateError(f"{str(path)!r}: {message}") from None
     own = _find_files(folder, STYLE_SUFFIXES | PICTURE_SUFFIXES)
+    own |= _find_files(kit, STYLE_SUFFIXES) if kit is not None else {}
     common = _find_files(shared, STYLE_SUFFIXES) if shared is not None else {}
     if reserved := sorted(own.keys() & common.keys()):
         raise TemplateError(
-            f"template {str(folder)!r} contains {reserved[0]!r}, a name reserved for the program: remove it"
+            f"template {str(kit or folder)!r} contains {reserved[0]!r}, a name reserved for the program: remove it"
         )
+    skeleton = folder / described.skeleton
+    if shared is not None and described.preamble and not skeleton.exists():
+        skeleton = shared / described.skeleton
     styles = {**common, **{name: path for name, path in own.items() if path.suffix in STYLE_SUFFIXES}}
-    for path in (*styles.values(), folder / described.skeleton):
+    for path in (*styles.values(), skeleton):
         try:
             path.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -181,6 +224,7 @@ def _read_template(folder: Path, name: str, shared: Path | None = None) -> Paper
         **described.model_dump(),
         name=name,
         folder=folder,
+        skeleton_path=skeleton,
         styles=styles,
         pictures={name: path for name, path in own.items() if path.suffix in PICTURE_SUFFIXES},
     )
@@ -199,9 +243,10 @@ def _find_files(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
 
 def _check_safety(template: PaperTemplate) -> None:
     """Refuse templates that access files or programs from TeX, or redefine how numbers get into a paper."""
-    for path in (template.folder / template.skeleton, *template.styles.values()):
-        lines = path.read_text(encoding="utf-8").splitlines() if path.parent == template.folder else []
-        for number, line in enumerate(lines, 1):
+    for path in template.files.values():
+        if TEMPLATES_ROOT in path.parents or path.suffix in PICTURE_SUFFIXES:
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             code = _COMMENT.sub("", line)
             if found := _FORBIDDEN_MACRO.search(code):
                 raise TemplateError(

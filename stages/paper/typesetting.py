@@ -325,9 +325,13 @@ def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> 
     if ran.code == 0 or unsettled:
         return ""
     if "Bibtex errors" in ran.output and (work / "paper.blg").exists():
-        return f"bibtex failed: {' '.join((work / 'paper.blg').read_text(errors='replace').split())[-300:]}"
+        said = " ".join((work / "paper.blg").read_text(errors="replace").split())
+        if missing := re.search(r"couldn't open style file (\S+\.bst)", said):
+            package = tex_runner.guess_debian_package(missing[1])
+            return f"bibtex failed: no file {missing[1]}: add it to the template, or apt-get install {package}"
+        return f"bibtex failed: {said[-300:]}"
     line = ""  # source line named by the error
-    place = re.search(r"^(?:\./)?([\w.-]+\.tex):(\d+):", ran.output, re.MULTILINE)
+    place = re.search(r"^(?:\./)?([\w.-]+):(\d+): (?!Emergency| ==>)", ran.output, re.MULTILINE)
     if place is not None and (work / place[1]).exists():
         lines = (work / place[1]).read_text(errors="replace").splitlines()
         at = int(place[2]) - 1

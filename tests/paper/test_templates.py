@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -17,6 +18,7 @@ from labwright.agent.cli import main
 from labwright.pdf.layout import order_lines
 from labwright.pdf.reader import read_pdf
 from labwright.record.result_macros import print_value
+from labwright.review.evidence.numbers import compile_phrase, compile_printed
 from labwright.review.evidence.pdf_check import extract_pdf_text
 from labwright.stages.paper.latex import align_columns
 from labwright.stages.paper.latex_sources import PaperParts
@@ -31,7 +33,7 @@ from labwright.stages.paper.template import (
 )
 from labwright.stages.paper.template_preview import try_template
 from labwright.stages.paper.typesetting import assess_paper, build_paper
-from tests.paper import custom_template, synthetic_paper
+from tests.paper import custom_template, synthetic_paper, venue_kits
 from tests.paper.conftest import PrintedPaper
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
@@ -158,11 +160,17 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "not TOML": (replaced("template.toml", "columns = 1", "columns ="), "cannot read"),
     "no skeleton": (lambda folder: (folder / "paper.tex.jinja").unlink(), "has no skeleton 'paper.tex.jinja'"),
     "class not found": (replaced("paper.tex.jinja", "{article}", "{no-such-class}"), "`no-such-class.cls' not found"),
-    "package not found": (replaced("paper.tex.jinja", "{venue}", "{venues}"), "`venues.sty' not found"),
-    "no bibliography style": (replaced("paper.tex.jinja", "{plainnat}", "{nosuchstyle}"), "bibtex failed"),
+    "package not found": (
+        replaced("paper.tex.jinja", "{venue}", "{venues}"),
+        "`venues.sty' not found: add it to the template, or apt-get install texlive-latex-extra",
+    ),
+    "no bibliography style": (
+        replaced("paper.tex.jinja", "{plainnat}", "{nosuchstyle}"),
+        "no file nosuchstyle.bst: add",
+    ),
     "not UTF-8": (lambda folder: (folder / "venue.sty").write_bytes(b"% \xff"), "as UTF-8"),
     "forbidden": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\immediate\write18{ls}"), "is forbidden"),
-    "ours redefined": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\def\rec#1{9}"), "ties the paper"),
+    "ours redefined": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\def\rec#1{9}"), "binds the paper"),
     "name of ours": (lambda folder: (folder / "scientist-paper.sty").write_text(""), "a name reserved for the program"),
     "value unknown": (replaced("paper.tex.jinja", "<< title >>", "<< titel >>"), "'titel' is undefined"),
     "jinja error": (replaced("paper.tex.jinja", "<% endfor %>", ""), "line"),
@@ -180,11 +188,13 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         ),
         "not found",
     ),
-    "error of TeX": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\undefinedcommand"), "does not compile"),
+    "error of TeX": (
+        replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\undefinedcommand"),
+        "venue.sty:3: Undefined control",
+    ),
 }
 SET = (
     "class not found",
-    "package not found",
     "no bibliography style",
     "forbidden",
     "ours redefined",
@@ -192,7 +202,6 @@ SET = (
     "no notice",
     "no end",
     "no stamp",
-    "error of TeX",
 )
 """Cases with seconds of TeX work; in `make test` the other cases represent them."""
 
@@ -228,20 +237,79 @@ def test_the_command_line_refuses_it_before_anything_is_created(
     assert {path.name for path in own.parent.iterdir()} == {"venue", "idea.json"}
 
 
+# --- official styles of venues --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("anonymous", [False, True], ids=["final", "anonymous"])
+@pytest.mark.parametrize("venue", ["neurips", "iclr", "icml", "aaai"])
+async def test_the_style_of_a_venue_takes_a_whole_paper(venue: str, anonymous: bool, tmp_path: Path) -> None:
+    template = load_template(f"{venue}={venue_kits.write_kit(venue, tmp_path / 'kit')}")
+    parts = replace(synthetic_paper.make_parts(tmp_path), authors="Quintessa Writer", anonymous=anonymous)
+    found = await assess_paper(parts, template, tmp_path / "paper")
+    assert (found.violations, [one for one in found.findings if "too wide by" not in one.text]) == ((), [])
+    assert found.pdf is not None and max(overfull(tmp_path / "paper"), default=0) < 20
+    pdfium: Any = import_module("pypdfium2")
+    printed = await extract_pdf_text(found.pdf) + str(pdfium.PdfDocument(found.pdf).get_metadata_dict())
+    assert ("Quintessa" in printed) is not anonymous
+    assert not (tmp_path / "paper" / "example_paper.pdf").exists()
+
+
+@pytest.mark.parametrize(
+    "venue, needed",
+    [("ieee", "IEEEtran.cls"), ("lncs", "llncs.cls"), pytest.param("acm", "acmart.cls", marks=pytest.mark.bench)],
+)
+async def test_a_class_of_a_publisher_takes_a_paper_or_names_what_to_install(
+    venue: str, needed: str, tmp_path: Path
+) -> None:
+    if not subprocess.run(["kpsewhich", needed], capture_output=True).stdout:
+        with pytest.raises(TemplateError, match=rf"`{needed}' not found.*apt-get install texlive-publishers"):
+            await try_template(load_template(venue))
+        return
+    template = load_template(venue)
+    found = await assess_paper(synthetic_paper.make_parts(tmp_path), template, tmp_path / "paper")
+    assert (found.violations, [one for one in found.findings if "too wide by" not in one.text]) == ((), [])
+    assert found.pdf is not None and "(author?)" not in await extract_pdf_text(found.pdf)
+    source = (tmp_path / "paper" / "paper.tex").read_text()
+    after_references = source.index(r"\bibliography{") < source.index(r"\maintextends")
+    assert after_references is template.counts_references is (venue != "acm")
+
+
+def test_a_venue_needs_the_folder_of_its_style(tmp_path: Path) -> None:
+    kit = venue_kits.write_kit("icml", tmp_path / "kit")
+    assert resolve_template("icml=kit", tmp_path) == f"icml={kit}" and resolve_template("icml", tmp_path) == "icml"
+    with pytest.raises(TemplateError, match=r"'icml' needs the official style.*icml\*\.sty, as icml=FOLDER"):
+        load_template("icml")
+    with pytest.raises(TemplateError, match="there is no folder"):
+        load_template(f"icml={tmp_path / 'none'}")
+    template = load_template(f"icml={kit}")
+    assert template.style_name == "icml2099" and template.page_limit + 1 == template.add_extra_pages().page_limit == 9
+    (kit / "icml2099.sty").write_text(r"\openin5=secrets")
+    with pytest.raises(TemplateError, match=r"icml2099.sty', line 1: the command '.+openin' is forbidden"):
+        load_template(f"icml={kit}")
+
+
+def test_what_a_style_prints_may_have_any_number() -> None:
+    pattern = compile_printed("# Conference on Things, #")
+    assert pattern.fullmatch("40th Conference on Things, 2026") and pattern.fullmatch("43 rd Con-ference on Things, 9")
+    assert not pattern.search("Conference on Things, 2026") and not pattern.search("40th Conference on Others, 2026")
+    assert not compile_phrase("Things #").search("Things 2026")
+
+
 # --- names and copies -----------------------------------------------------------------------------------------------
 
 
 def test_a_template_is_named_by_name_or_folder(own: Path) -> None:
-    assert list_templates() == [*OURS]
+    assert list_templates() == ["aaai", "acm", "conference", "iclr", "icml", "ieee", "lncs", "neurips", "workshop"]
     assert resolve_template("workshop", own.parent) == "workshop" and resolve_template("poster", own.parent) == "poster"
     assert resolve_template("venue", own.parent) == resolve_template("./venue", own.parent) == str(own)
-    with pytest.raises(TemplateError, match=r"'poster'.*conference, workshop"):
+    with pytest.raises(TemplateError, match=r"'poster'.*conference, iclr.*workshop"):
         load_template("poster")
 
 
-@pytest.mark.parametrize("name", [*OURS, "venue"])
+@pytest.mark.parametrize("name", [*OURS, "venue", "iclr"])
 def test_a_copy_is_all_that_is_needed_and_refused_when_it_changes(name: str, own: Path, tmp_path: Path) -> None:
-    template = load_template(str(own) if name == "venue" else name)
+    kits = {"venue": str(own), "iclr": f"iclr={venue_kits.write_kit('iclr', tmp_path / 'kit')}"}
+    template = load_template(kits.get(name, name))
     digest = copy_template(template, tmp_path / "templates")
     assert digest == copy_template(template, tmp_path / "templates") == template.sha256
     shutil.rmtree(own)
@@ -251,6 +319,7 @@ def test_a_copy_is_all_that_is_needed_and_refused_when_it_changes(name: str, own
             update={
                 "name": template.name,
                 "folder": template.folder,
+                "skeleton_path": template.skeleton_path,
                 "styles": template.styles,
                 "pictures": template.pictures,
             }
