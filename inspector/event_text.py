@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from labwright.inspector.cell_text import format_required_cells
+from labwright.inspector.findings import AUTHOR_TASKS
 from labwright.inspector.safe_text import format_clock_time, format_duration, shorten, to_plain
 from labwright.record.claims.estimates import compute_node_score
 from labwright.record.events import Event, paper_events, repository_events, run_events, search_events
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.decisions import CompareNodes, ExpandTree, WidenDimension
+from labwright.record.schema.decisions import CompareNodes, ExpandTree, RunTask, WidenDimension
 from labwright.record.schema.nodes import describe_limit_change, format_node_id, iterate_retries
 from labwright.record.schema.repository import format_command_line
 
@@ -54,13 +55,16 @@ def _describe_code_event(event: _RepositoryEvent) -> str | None:
             return f"{len(event.parts)} parts found, {len(event.rest)} candidates excluded; at most {event.budget} runs"
         case repository_events.MutationTried():
             return f"{shorten(event.part, 80)}: {event.gate}" + (f" ({shorten(event.why, 120)})" if event.why else "")
+        case repository_events.FreshSeedsGiven():
+            return f"{shorten(event.part, 80)}: {event.seeds} fresh seeds ({event.why})"
         case repository_events.QuestionDesigned():
             arms = ", ".join(one.name for one in event.design.arms)
             return f"designed: {arms}; {event.design.seeds} seeds; {shorten(event.design.hypothesis, 160)}"
         case repository_events.QuestionAnswered():
             return f"answered: {shorten(event.conclusion, 300)}" if event.conclusion else f"no answer: {event.why}"
         case repository_events.AblationsConcluded():
-            return f"finished after {event.runs} runs: {', '.join(shorten(name, 60) for name in event.top)}"
+            top = ", ".join(shorten(name, 60) for name in event.top) or "nothing helps"
+            return f"finished after {event.runs} runs: {top}" + (f"; {event.stopped}" if event.stopped else "")
 
 
 def _describe_run_event(event: run_events.RunEvent | run_events.CallEvent, state: RunState) -> str | None:
@@ -162,6 +166,8 @@ def _describe_search_event(event: search_events.SearchEvent | search_events.Node
             )
         case search_events.ProtocolReviewed():
             return shorten(f"protocol review: {to_plain(event.message)}", 200)
+        case search_events.DecisionMade(action=RunTask(task=task)) if task in AUTHOR_TASKS:
+            return f"author {event.k}: starts; {AUTHOR_TASKS[task]}"
         case search_events.DecisionMade(action=CompareNodes(a=a, b=b, stage=stage)):
             return f"{stage}: asking a model which of {a} and {b} is sounder"
         case search_events.DecisionMade(action=ExpandTree() as action):

@@ -65,6 +65,8 @@ def list_findings(state: RunState) -> Iterator[tuple[str, str]]:
             "no part was measured on fresh seeds and helps" if found.results else "no part was found"
         )
         yield "most important", to_plain(", ".join(found.top)) or f"none: {to_plain(nothing)}"
+        if found.top and found.stopped and state.limit_reason is None:
+            yield "budget", to_plain(found.stopped)
     if (answer := state.question.answer) is not None:
         yield "answer", to_plain(answer.conclusion) or f"none: {to_plain(answer.why)}"
 
@@ -102,6 +104,13 @@ def list_report_files(folder: Path) -> tuple[str, ...]:
 
 # What an author did with its tools: one line per step.
 
+AUTHOR_TASKS = {
+    "prepare": "finds the command",
+    "repair": "repairs the command",
+    "parts": "names the parts",
+    "code": "writes the experiment",
+}
+"""What an author does in each task outside the search."""
 _TASKS = {"baseline": ("prepare", "repair"), EXPERIMENT_ARM: ("code",)}
 """Tasks of authors outside the search whose result a node measures, by its arm."""
 

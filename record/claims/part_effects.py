@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from labwright.record.claims.differences import ClaimDifference, MeanEstimate, Spread, build_difference, compute_mean_p
 from labwright.record.claims.estimates import (
+    MIN_REPLICATES,
     SIGNIFICANCE_LEVEL,
     Claim,
     compute_claims,
@@ -46,8 +47,9 @@ class PartEffect(NamedTuple):
 
     @property
     def relative(self) -> float | None:
-        """The effect divided by the size of the baseline's mean."""
-        return self.effect.mean / abs(self.baseline.mean) if self.baseline.mean else None
+        """The effect divided by the baseline's mean; None for a metric that was negative, whose zero means nothing."""
+        values = (*self.baseline.values, *self.without.values)
+        return self.effect.mean / self.baseline.mean if min(values) >= 0 and self.baseline.mean else None
 
 
 def compute_part_effects(state: RunState) -> dict[str, PartEffect]:
@@ -57,7 +59,10 @@ def compute_part_effects(state: RunState) -> dict[str, PartEffect]:
 
 
 def compare_arms(state: RunState, node: str) -> PartEffect | None:
-    """Return the effect of what a node removes from its parent, on the seeds of both; None if there are none."""
+    """Return the effect of what a node removes from its parent, on the seeds of both; None if there are none.
+
+    It has an interval if there are enough fresh seeds for a verdict.
+    """
     code, parent = state.repository, state.nodes[node].parent
     if code.command is None or parent is None:
         return None
@@ -72,9 +77,9 @@ def compare_arms(state: RunState, node: str) -> PartEffect | None:
     higher = command.direction == "max"
     pair = (baseline, without) if higher else (without, baseline)
     effect = build_difference(state, *pair, higher=higher)
-    if command.seeded:
-        return PartEffect(effect, baseline, without, compute_p_value(effect.values))
-    effect, p = _compare_unpaired(effect, *pair)
+    effect, p = (effect, compute_p_value(effect.values)) if command.seeded else _compare_unpaired(effect, *pair)
+    if effect.n < MIN_REPLICATES or effect.seeds[0] < FIRST_FRESH_SEED:
+        effect = effect.model_copy(update={"low": None, "high": None})
     return PartEffect(effect, baseline, without, p)
 
 

@@ -238,6 +238,8 @@ class AblationState:
         default_factory=dict[tuple[str, int], repository_events.MutationTried]
     )
     """Outcome of each mutation by part and index."""
+    fresh_seeds: dict[str, int] = field(default_factory=dict[str, int])
+    """Number of fresh seeds of each part or set, in the order in which they were given."""
     results: repository_events.AblationsConcluded | None = None
 
     def apply(self, event: repository_events.AblationEvent) -> None:
@@ -247,6 +249,8 @@ class AblationState:
                 self.parts = event
             case repository_events.MutationTried():
                 self.tried_mutations[event.part, event.way] = event
+            case repository_events.FreshSeedsGiven():
+                self.fresh_seeds[event.part] = event.seeds
             case repository_events.AblationsConcluded():
                 self.results = event
 

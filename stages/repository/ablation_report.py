@@ -454,8 +454,9 @@ def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
     if code.repairs:
         yield "\n## Repairs\n"
         yield from (
-            f"- {'kept' if one.kept else 'reverted'} ({one.by}): {one.repair.reason}; failure "
-            f"`{one.signature}`" + (f", afterwards `{one.then}`" if one.then else "")
+            f"- {'kept' if one.kept else 'reverted'} ({one.by}): {one.repair.reason}"
+            + (f"; failure `{one.signature}`" if one.signature else "")
+            + (f", afterwards `{one.then}`" if one.then else "")
             for one in code.repairs
         )
     yield from _render_baseline(state, texts)
@@ -515,6 +516,8 @@ def _render_results(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
         )
     yield "\n| part | how | where | n | effect | interval | p | verdict |\n|---|---|---|---|---|---|---|---|"
     yield from (_format_row(one, texts) for one in ablation.results.results)
+    if ablation.fresh_seeds:
+        yield f"\nFresh seeds went to the largest effects of the search first: {', '.join(ablation.fresh_seeds)}."
     if (floor := ablation.tried_mutations.get((WHOLE_TRAINING, 0))) is not None:
         yield f"\nThe run without {WHOLE_TRAINING} gives no floor; {floor.why}."
     if ablation.results.agreement is not None:

@@ -38,7 +38,7 @@ from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.scratch_tree import MAX_COMMAND_SECONDS, open_scratch_tree
 from labwright.sandbox.repository.trace import CallTrace
 from labwright.stages.repository.arm_runs import CommandSetup
-from labwright.stages.repository.command_discovery import list_imports
+from labwright.stages.repository.command_discovery import find_key_line, list_imports
 from labwright.stages.repository.patch_scope import (
     CodeIndex,
     find_tampering,
@@ -334,7 +334,7 @@ def build_part(one: ProposedPart, code: CodeIndex) -> RepositoryPart:
         name=one.name,
         path=one.path,
         symbol=one.symbol,
-        line=lines[0] if lines else 1,
+        line=lines[0] if lines else find_key_line(code.texts.get(one.path, ""), one.symbol),
         why=one.why,
         prior=one.prior,
         mutations=tuple(map(_build_mutation, one.ways)),

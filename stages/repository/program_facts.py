@@ -48,7 +48,7 @@ def list_files_fact(code: CodeIndex, command: RepositoryCommand) -> CoderFact:
     """Return the map of a repository: files, what they define, and who calls it."""
     return CoderFact(
         title="Files, what they define, and after <- the callers",
-        text=format_map(code, order_by_distance(code, command.argv)),
+        text=format_map(code, command.argv, order_by_distance(code, command.argv)),
     )
 
 
