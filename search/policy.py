@@ -51,7 +51,7 @@ def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | Non
     limit = settings.find_limits(view.stage).nodes
     if len(view.searched_nodes) >= limit:
         return f"limit of {limit} nodes"
-    followed_up = not view.unfinished_search_nodes and not view.list_debuggable(settings.max_debug_depth)
+    followed_up = not view.unfinished_search_nodes and not view.list_debuggable(settings)
     if view.stage == "preliminary":
         drafted = len(view.list_nodes_of_kind("draft")) >= settings.count_drafts(view.plan.open)
         return (
@@ -185,7 +185,7 @@ class BestFirstPolicy(StagedPolicy):
     """Debug buggy leaves first, with probability `debug_prob`; otherwise build on the best node."""
 
     def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
-        leaves = view.list_debuggable(self.settings.max_debug_depth)
+        leaves = view.list_debuggable(self.settings)
         debug = self.next_common_repair(view) or (build_expansion(view, "debug", leaves[0]) if leaves else None)
         if debug is not None and rng.random() < self.settings.debug_prob:
             return debug
@@ -214,7 +214,7 @@ class ChainPolicy(StagedPolicy):
     def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
         if view.unfinished_search_nodes:
             return None
-        leaves = view.list_debuggable(self.settings.max_debug_depth)
+        leaves = view.list_debuggable(self.settings)
         debug = self.next_common_repair(view) or (build_expansion(view, "debug", leaves[-1]) if leaves else None)
         if debug is not None:
             return debug
@@ -292,8 +292,11 @@ class RequestedWorkPolicy:
             for item, line in view.requested_ablations.items()
             if not line
         ]
-        deepest = min(MAX_LATE_DEBUGS, self.settings.max_debug_depth)
-        due += [build_expansion(view, "debug", node) for node in view.list_debuggable(deepest) if node in tried]
+        due += [
+            build_expansion(view, "debug", node)
+            for node in view.list_debuggable(self.settings)
+            if node in tried and view.count_debug_depth(node) < MAX_LATE_DEBUGS
+        ]
         for node in tried:
             if node in view.good_nodes:
                 due += next_replicate(view, "ablation", node, list_ablation_seeds(view, self.settings))
