@@ -167,7 +167,7 @@ def _describe_search_event(event: search_events.SearchEvent | search_events.Node
         case search_events.ProtocolReviewed():
             return shorten(f"protocol review: {to_plain(event.message)}", 200)
         case search_events.DecisionMade(action=RunTask(task=task)) if task in AUTHOR_TASKS:
-            return f"author {event.k}: starts; {AUTHOR_TASKS[task]}"
+            return f"author {event.k}: starts its work: {task}"
         case search_events.DecisionMade(action=CompareNodes(a=a, b=b, stage=stage)):
             return f"{stage}: asking a model which of {a} and {b} is sounder"
         case search_events.DecisionMade(action=ExpandTree() as action):

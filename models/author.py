@@ -169,10 +169,19 @@ class Author(Generic[H]):
                 await asyncio.to_thread(self.tools.restore, tree)
             if handed_in is not None:
                 why = handed_in if isinstance(handed_in, str) else await self.check(handed_in, tree)
-                used = self._make_event(key, call, digest, why or "accepted", tree, 0.0, failed=bool(why))
+                text, after, seconds, failed = why or "accepted", tree, 0.0, bool(why)
             else:
                 made = await self.tools.call(call.tool, call.arguments)
-                used = self._make_event(key, call, digest, made.text, made.tree, made.seconds, failed=made.failed)
+                text, after, seconds, failed = made.text, made.tree, made.seconds, made.failed
+            used = ToolUsed(
+                key=key,
+                tool=call.tool,
+                transcript_sha256=digest,
+                result=text,
+                tree=after,
+                seconds=seconds,
+                failed=failed,
+            )
             if not last and (note := self._write_note(call, used)):
                 used = used.model_copy(update={"result": f"{used.result}\n\n{note}"})
             recorder.append(used)
@@ -180,13 +189,6 @@ class Author(Generic[H]):
         self._was_warned = self._was_warned or self._compute_share(call, used.result) >= NEAR_BOUND
         self._exchanges.append(ToolExchange(call, used.result))
         return used
-
-    def _make_event(
-        self, key: CallKey, call: ToolCall, digest: str, text: str, tree: str, seconds: float, *, failed: bool
-    ) -> ToolUsed:
-        return ToolUsed(
-            key=key, tool=call.tool, transcript_sha256=digest, result=text, tree=tree, seconds=seconds, failed=failed
-        )
 
     def _write_note(self, call: ToolCall, used: ToolUsed) -> str:
         """Return the one warning that a bound is close; empty otherwise."""

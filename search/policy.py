@@ -292,11 +292,9 @@ class RequestedWorkPolicy:
             for item, line in view.requested_ablations.items()
             if not line
         ]
-        due += [
-            build_expansion(view, "debug", node)
-            for node in view.list_debuggable(self.settings)
-            if node in tried and view.count_debug_depth(node) < MAX_LATE_DEBUGS
-        ]
+        deepest = min(MAX_LATE_DEBUGS, self.settings.max_debug_depth)
+        leaves = view.list_debuggable(self.settings.model_copy(update={"max_debug_depth": deepest}))
+        due += [build_expansion(view, "debug", node) for node in leaves if node in tried]
         for node in tried:
             if node in view.good_nodes:
                 due += next_replicate(view, "ablation", node, list_ablation_seeds(view, self.settings))

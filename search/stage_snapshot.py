@@ -615,10 +615,9 @@ class StageSnapshot:
     def needs_author(self, node: Node) -> bool:
         """Return whether a single answer is not enough to repair a node: two repairs in a row failed, or the last one
         failed in the same way."""
-        count, last = 0, node
-        while last.kind == "debug" and last.status == "buggy" and last.parent in self.nodes:
-            count, last = count + 1, self.nodes[last.parent]
-        return count >= FAILED_REPAIRS or self.has_repeated_failure(node)
+        return node.status == "buggy" and (
+            self.count_debug_depth(node) >= FAILED_REPAIRS or self.has_repeated_failure(node)
+        )
 
     def list_debuggable(self, settings: SearchSettings) -> tuple[Node, ...]:
         """Return buggy leaves worth another try: with code to fix, not too deep, without a shared failure, and without

@@ -182,14 +182,8 @@ def _build_addendum(context: RunContext, plan: AddendumPlan, refused: dict[str, 
     reasons = {one.request: one.reason.strip() for one in measures}
     reasons |= {one.request: SHARED_SEEDS_REASON if seeds else no_seeds for one in measures if one.seeds}
     reasons |= {one.request: one.refused for one in items if one.refused}
-    estimates = [
-        each
-        for one in measured
-        for each in (
-            *(_list_seed_estimates(state, one.request) if one is first and seeds else ()),
-            *_name_estimates(state, one),
-        )
-    ]
+    estimates = [each for one in measured for each in _name_estimates(state, one)]
+    estimates += _list_seed_estimates(state, first.request) if first is not None and seeds else ()
     faults = _find_estimate_faults(context, plan, estimates)
     answered = {one.request for one in measured}
     return AddendumRegistered(

@@ -91,7 +91,7 @@ class ProposedParts(HandIn):
         ),
     )
     data: tuple[Word, ...] = Field(min_length=1, max_length=20, description="where inputs are made or read")
-    targets: tuple[Word, ...] = Field(min_length=1, max_length=20, description="where targets are made or read")
+    targets: tuple[Word, ...] = Field(default=(), max_length=20, description="where targets are made or read")
     metric: tuple[Word, ...] = Field(min_length=1, max_length=20, description="where the number is computed")
     left_out: tuple[str, ...] = Field(
         default=(), max_length=40, description="candidates that are no parts, each as `name: reason`"

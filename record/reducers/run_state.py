@@ -238,9 +238,9 @@ class AblationState:
         default_factory=dict[tuple[str, int], repository_events.MutationTried]
     )
     """Outcome of each mutation by part and index."""
+    results: repository_events.AblationsConcluded | None = None
     fresh_seeds: dict[str, int] = field(default_factory=dict[str, int])
     """Number of fresh seeds of each part or set, in the order in which they were given."""
-    results: repository_events.AblationsConcluded | None = None
 
     def apply(self, event: repository_events.AblationEvent) -> None:
         """Fold one event of an ablation into the state, in place."""

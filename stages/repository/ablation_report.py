@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from labwright.record.claims.estimates import (
@@ -73,30 +73,11 @@ reported.
 """
 
 
-class PairedEffect(NamedTuple):
-    """Effects by seed. `n`: pairs with a value. `relative`: the mean effect divided by the size of the baseline's
-    mean."""
-
-    effects: tuple[float | None, ...]
-    n: int
-    mean: float | None
-    relative: float | None
-
-
-def compute_effect(
-    direction: MetricDirection, baseline: Sequence[float | None], ablated: Sequence[float | None]
-) -> PairedEffect:
-    """Compute the effects of paired runs; both sequences are in the same order of seeds."""
-    sign = 1.0 if direction == "max" else -1.0
-    effects = tuple(
-        None if one is None or other is None else sign * _subtract(one, other)
-        for one, other in zip(baseline, ablated, strict=True)
-    )
-    found = [one for one in effects if one is not None]
-    mean = fmean(found) if found else None
-    return PairedEffect(
-        effects, len(found), mean, _compute_relative(mean, [one for one in baseline if one is not None])
-    )
+def compute_effect(direction: MetricDirection, baseline: float | None, ablated: float | None) -> float | None:
+    """Return the effect of a pair of runs; None if one of them has no value."""
+    if baseline is None or ablated is None:
+        return None
+    return _subtract(baseline, ablated) if direction == "max" else _subtract(ablated, baseline)
 
 
 def _subtract(one: float, other: float) -> float:
@@ -104,11 +85,6 @@ def _subtract(one: float, other: float) -> float:
     seeds."""
     size = max(abs(one), abs(other))
     return round(one - other, 12 - math.ceil(math.log10(size))) if size else 0.0
-
-
-def _compute_relative(mean: float | None, baseline: Sequence[float]) -> float | None:
-    level = abs(fmean(baseline)) if baseline else 0.0
-    return mean / level if level and mean is not None else None
 
 
 def reaches_share(effect: float, baseline_mean: float, share: float = CRITICAL_SHARE) -> bool:
@@ -378,14 +354,9 @@ def to_json(state: RunState) -> dict[str, Any]:
     def dump(value: Any) -> Any:
         return None if value is None else value.model_dump(mode="json", exclude={"type", "format"})
 
-    gates = {
-        name: [
-            {"way": one.way, "gate": one.gate, "why": one.why}
-            for (part, _), one in ablation.tried_mutations.items()
-            if part == name
-        ]
-        for name in dict.fromkeys(part for part, _ in ablation.tried_mutations)
-    }
+    gates = defaultdict[str, list[dict[str, Any]]](list)
+    for (part, way), one in ablation.tried_mutations.items():
+        gates[part].append({"way": way, "gate": one.gate, "why": one.why})
     return {
         "code": dump(code.imported),
         "environment": dump(code.environment),
@@ -394,7 +365,7 @@ def to_json(state: RunState) -> dict[str, Any]:
         "baseline": dump(code.baseline),
         "parts": [
             part.model_dump(mode="json", exclude={"mutations"})
-            | {"ways": [way.what for way in part.mutations], "tried": gates.get(part.name, [])}
+            | {"ways": [way.what for way in part.mutations], "tried": gates[part.name]}
             for part in (ablation.parts.parts if ablation.parts is not None else ())
         ],
         "not_examined": [

@@ -77,7 +77,7 @@ from labwright.stages.repository.arm_runs import (
     name_arm,
     read_value,
 )
-from labwright.stages.repository.authors import PartProposal, format_limits, propose_parts
+from labwright.stages.repository.authors import format_limits, propose_parts
 from labwright.stages.repository.baseline_reproduction import RepositoryReproduction
 from labwright.stages.run_context import RunContext
 
@@ -222,7 +222,7 @@ class RepositoryAblation:
             f"{seconds:.3g} s, {self.context.executor.slots} at a time; {left}. {format_limits(self.context)}"
         )
 
-    def _limit_to_budget(self, found: PartProposal, budget: int | None) -> PartsFound:
+    def _limit_to_budget(self, found: PartsFound, budget: int | None) -> PartsFound:
         """Keep the components that the budget allows, by prior; list the others as not examined."""
         more = len(self.seeds) + MIN_RANKED_PARTS if self._is_proxy else 0
         budget = budget or advise_budget(len(found.parts)) + more
@@ -233,13 +233,8 @@ class RepositoryAblation:
             for part in found.parts
             if part.name not in names
         )
-        return PartsFound(
-            parts=tuple(part for part in found.parts if part.name in names),
-            rest=(*found.rest, *left),
-            floors=found.floors,
-            budget=budget,
-            why=found.why,
-        )
+        parts = tuple(part for part in found.parts if part.name in names)
+        return found.model_copy(update={"parts": parts, "rest": (*found.rest, *left), "budget": budget})
 
     # --- one run per component ----------------------------------------------------------------------------------------
 
@@ -298,7 +293,7 @@ class RepositoryAblation:
             other = self.runs.list_values(self._search_baseline).get(self.seeds[1])
             if again is not None and other is not None:
                 gate = classify_patch_run(other, again, reached=reached, repeatable=is_repeatable)
-        effect = compute_effect(self.setup.command.direction, [baseline], [value]).mean
+        effect = compute_effect(self.setup.command.direction, baseline, value)
         if (
             gate == "moved"
             and effect is not None
@@ -485,10 +480,7 @@ class RepositoryAblation:
             return {}
         base, own = self.runs.list_values(self._search_baseline), self.runs.list_values(arm)
         seeds = [seed for seed in own if seed in base and seed < FIRST_FRESH_SEED]
-        effects = compute_effect(
-            self.setup.command.direction, [base[seed] for seed in seeds], [own[seed] for seed in seeds]
-        ).effects
-        return dict(zip(seeds, effects, strict=True))
+        return {seed: compute_effect(self.setup.command.direction, base[seed], own[seed]) for seed in seeds}
 
     def _to_arm(self, one: _PartState, under_way: Sequence[str] = (), *, is_coarse: bool = False) -> BanditArm:
         effects = self._list_effects([one.part.name]).values()
@@ -570,7 +562,7 @@ class RepositoryAblation:
         if arm is None or baseline is None or (self._runs_spent >= most and not self.runs.list_nodes(arm)):
             return None
         value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
-        return compute_effect(self.setup.command.direction, [baseline], [value]).mean
+        return compute_effect(self.setup.command.direction, baseline, value)
 
     # --- fresh seeds --------------------------------------------------------------------------------------------------
 
@@ -583,7 +575,9 @@ class RepositoryAblation:
     def _rank_sets(self) -> dict[tuple[str, ...], float]:
         """Return the components that can have a verdict, and the joint set, with their effects in the search, the
         largest first."""
-        effects = {(one.name,): one.mean_effect for one in self._list_ranked() if one.effects}
+        effects: dict[tuple[str, ...], float] = {
+            (one.name,): one.mean_effect for one in self._list_ranked() if one.effects
+        }
         if self._joint_set:
             effects[self._joint_set] = self._list_effects(self._joint_set).get(self.seeds[0]) or 0.0
         return dict(sorted(effects.items(), key=lambda one: (-abs(one[1]), one[0])))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from math import isfinite
 from typing import TypeVar
@@ -22,6 +21,7 @@ from labwright.models.client import ModelClient
 from labwright.models.roles.experiment_code import CoderInputs, HandIn
 from labwright.models.roles.repository import PartsInputs, PartWay, ProposedPart, ProposedParts
 from labwright.record.baseline_check import ExpectedError, parse_expected
+from labwright.record.events.repository_events import PartsFound
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.repository import (
     RepositoryCommand,
@@ -57,17 +57,6 @@ from labwright.stages.run_context import RunContext, decision_number, wait_to_st
 H = TypeVar("H", bound=HandIn)
 MAX_COMPLAINTS = 8
 """Maximum number of reasons that an author is shown at once."""
-
-
-@dataclass(frozen=True)
-class PartProposal:
-    """The parts that an author named, what it left out, ways to take out the whole model, and its reasons; without
-    parts, why there is none."""
-
-    parts: tuple[RepositoryPart, ...] = ()
-    rest: tuple[UnexaminedPart, ...] = ()
-    floors: tuple[RepositoryMutation, ...] = ()
-    why: str = ""
 
 
 async def let_author_work(
@@ -199,8 +188,8 @@ def _parse_values(argv: Sequence[str]) -> dict[str, str]:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTrace, surroundings: str) -> PartProposal:
-    """Return the parts that an author names, what it left out, and why there are no parts."""
+async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTrace, surroundings: str) -> PartsFound:
+    """Return the parts that an author names, what it left out, and why there are no parts; without a budget of runs."""
     assert context.repository is not None
     code = index_code(context.repository.mirror.read_texts(setup.tree))
     inputs = PartsInputs(
@@ -218,7 +207,7 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
 
     made = await let_author_work(context, "parts", setup, inputs, ProposedParts, check)
     if made.result is None:
-        return PartProposal(why=f"the author named no parts: {made.ended}")
+        return PartsFound(parts=(), budget=0, why=f"the author named no parts: {made.ended}")
     left = [one.partition(":") for one in made.result.left_out]
     rest = {
         name.strip(): UnexaminedPart(name=name.strip(), kind="author", why=why.strip() or "no part of the method")
@@ -226,7 +215,8 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
     }
     parts = tuple(build_part(one, code) for one in made.result.parts)
     whole = made.result.whole
-    return PartProposal(
+    return PartsFound(
+        budget=0,
         parts=parts,
         rest=tuple(one for name, one in rest.items() if name not in {part.name for part in parts}),
         floors=(_build_mutation(whole),) if whole is not None else (),

@@ -359,9 +359,7 @@ class RepositoryReproduction:
             return False
         failed = f"{description}\n\n{run.stdout_tail[-8000:]}"
         prepared = await _Preparation(self.context, self.setup, self.setup.command, failed=failed).prepare()
-        if isinstance(prepared, str):
-            return False
-        if prepared.repair is None:
+        if isinstance(prepared, str) or prepared.repair is None:
             return False
         self.accept_repair(signature, prepared.repair)
         return True

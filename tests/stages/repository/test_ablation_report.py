@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from labwright.record.claims.part_effects import compare_arms
 from labwright.record.events.repository_events import (
     AblationsConcluded,
     BaselineChecked,
     CommandFound,
     MutationTried,
     PartsFound,
+    RepairTried,
     RepositoryImported,
 )
 from labwright.record.reducers.run_state import AblationState, RepositoryState, RunState
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Attempt, Node
-from labwright.record.schema.repository import PartResult, RepositoryCommand, UnexaminedPart
+from labwright.record.schema.repository import PartResult, RepositoryCommand, RepositoryRepair, UnexaminedPart
 from labwright.stages.repository.ablation_report import (
     NO_OPTIMIZER,
     REPORT_FILE,
@@ -87,6 +93,41 @@ def build_state() -> RunState:
         AblationsConcluded(results=(row,), top=(), runs=12),
     )
     return state
+
+
+def test_there_is_no_interval_of_two_seeds_and_no_percentage_of_a_metric_that_was_negative() -> None:
+    state = build_state()
+    assert (found := compare_arms(state, "without")) is not None and found.relative == pytest.approx(0.4 / 11)
+    assert found.effect.low is not None
+    few = {node: one for node, one in state.nodes.items() if one.seed < 1002}
+    assert (found := compare_arms(replace(state, nodes=few), "without")) is not None
+    assert (found.effect.n, found.effect.low, found.effect.high) == (2, None, None)
+    lower = {
+        node: one.model_copy(
+            update={
+                "attempts": (
+                    Attempt(
+                        number=1,
+                        measurements=tuple(
+                            each.model_copy(update={"value": each.value - 10}) for each in one.measurements
+                        ),
+                    ),
+                )
+            }
+        )
+        for node, one in state.nodes.items()
+    }
+    assert (found := compare_arms(replace(state, nodes=lower), "without")) is not None and found.relative is None
+
+
+def test_a_repair_before_any_run_has_no_failure() -> None:
+    state = build_state()
+    repair = RepositoryRepair(kind="prepared", argv=("python", "run.py"), reason="the seed was a literal")
+    state.repository.repairs.append(RepairTried(signature="", repair=repair, by="model", tree="t", kept=True))
+    state.ablation.fresh_seeds["max"] = 5
+    report = build_report_files(state)[REPORT_FILE]
+    assert "- kept (model): the seed was a literal\n" in report
+    assert "Fresh seeds went to the largest effects of the search first: max." in report
 
 
 def test_the_report_says_what_percentages_relate_to_and_what_was_detectable() -> None:
