@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from labwright.inspector.cell_text import format_required_cells
-from labwright.inspector.findings import AUTHOR_TASKS
 from labwright.inspector.safe_text import format_clock_time, format_duration, shorten, to_plain
 from labwright.record.claims.estimates import compute_node_score
 from labwright.record.events import Event, paper_events, repository_events, run_events, search_events
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.decisions import CompareNodes, ExpandTree, RunTask, WidenDimension
+from labwright.record.schema.decisions import CallKey, CompareNodes, ExpandTree, WidenDimension
 from labwright.record.schema.nodes import describe_limit_change, format_node_id, iterate_retries
 from labwright.record.schema.repository import format_command_line
 
@@ -87,6 +86,8 @@ def _describe_run_event(event: run_events.RunEvent | run_events.CallEvent, state
                 if event.failed
                 else f"handed in after {steps} steps"
             )
+        case run_events.CallAnswered(key=CallKey(role=run_events.AUTHOR_ROLE, ordinal=0) as key):
+            return f"author {key.decision}: started, first call: {shorten(str(event.answer.get('tool')), 40)}"
         case run_events.PromptChanged():
             return f"answer {event.key} reused although the machine or the limits have changed"
         case run_events.CallAnswered() if (
@@ -166,8 +167,6 @@ def _describe_search_event(event: search_events.SearchEvent | search_events.Node
             )
         case search_events.ProtocolReviewed():
             return shorten(f"protocol review: {to_plain(event.message)}", 200)
-        case search_events.DecisionMade(action=RunTask(task=task)) if task in AUTHOR_TASKS:
-            return f"author {event.k}: starts its work: {task}"
         case search_events.DecisionMade(action=CompareNodes(a=a, b=b, stage=stage)):
             return f"{stage}: asking a model which of {a} and {b} is sounder"
         case search_events.DecisionMade(action=ExpandTree() as action):

@@ -104,10 +104,8 @@ def list_report_files(folder: Path) -> tuple[str, ...]:
 
 # What an author did with its tools: one line per step.
 
-AUTHOR_TASKS = ("prepare", "repair", "parts", "code")
-"""Tasks of authors outside the search."""
-_TASKS = {"baseline": AUTHOR_TASKS[:2], EXPERIMENT_ARM: AUTHOR_TASKS[3:]}
-"""Those whose result a node measures, by its arm."""
+_TASKS = {"baseline": ("prepare", "repair"), EXPERIMENT_ARM: ("code",)}
+"""Tasks of authors outside the search whose result a node measures, by its arm."""
 
 
 class AuthorStep(NamedTuple):

@@ -301,10 +301,8 @@ class CostTable:
             return 0
         if self.search.author == "always":
             return written
-        if not most:
-            return 0
         depth = self.search.max_debug_depth  # of a program and its repairs, all but two may be an author's
-        chains, rest = divmod(written, 1 + depth)
+        chains, rest = divmod(most * written, 1 + depth)
         return chains * max(0, depth - 1) + max(0, rest - 2)
 
     # --- the cost of one call or experiment -------------------------------------------------------------------------

@@ -148,7 +148,7 @@ class RepositoryAblation:
         self._is_proxy = bool(words)
         self._baseline, self._search_baseline = baseline.arm, baseline.arm
         if self._is_proxy:
-            proxy = replace(self._search_setup, tree=self._imported_tree)
+            proxy = replace(self._search_setup, tree=self.context.code.tree)
             self._search_baseline = self.runs.build_arm(
                 BASELINE_ARM, "the proxy command", proxy, tree=self.setup.tree, stage="preliminary", kind="draft"
             )
@@ -161,11 +161,6 @@ class RepositoryAblation:
     @property
     def _ablation(self) -> AblationState:
         return self.context.state.ablation
-
-    @property
-    def _imported_tree(self) -> str:
-        assert self.context.repository is not None
-        return self.context.repository.code.tree
 
     async def ablate(self) -> None:
         """Measure the effect of every component and record the results. Raises `ExecutorError`."""
@@ -590,9 +585,8 @@ class RepositoryAblation:
         """
         while self.context.state.limit_reason is None:
             left, chosen = found.budget - self._runs_spent, dict[tuple[str, int], RepositoryArm]()
-            for names in self._list_unknown_sets():
-                arm, count = self._find_arm(names, full=True), self._count_wanted(names)
-                assert arm is not None
+            for names, arm in self._list_unknown_sets().items():
+                count = max(CONFIRM_SEEDS, min(self._count_fresh_runs(arm) + 1, MAX_FRESH_SEEDS))
                 missing = {
                     (one.sha256, seed): one
                     for one in (self._baseline, arm)
@@ -606,19 +600,14 @@ class RepositoryAblation:
             if not chosen:
                 return
 
-    def _list_unknown_sets(self) -> list[tuple[str, ...]]:
-        """Return the sets without a verdict that can be run, the largest effects first."""
+    def _list_unknown_sets(self) -> dict[tuple[str, ...], RepositoryArm]:
+        """Return the sets without a verdict that can be run with their arms, the largest effects first."""
         unknown = {row.part for row in self._build_rows() if row.called == "unknown"}
-        sets = [names for names in self._rank_sets() if "+".join(names) in unknown]
-        return [names for names in sets if self._find_arm(names, full=True) is not None]
+        found = {names: self._find_arm(names, full=True) for names in self._rank_sets() if "+".join(names) in unknown}
+        return {names: arm for names, arm in found.items() if arm is not None}
 
-    def _count_fresh_runs(self, names: Sequence[str]) -> int:
-        arm = self._find_arm(names, full=True)
-        return sum(one.seed >= FIRST_FRESH_SEED for one in self.runs.list_nodes(arm)) if arm is not None else 0
-
-    def _count_wanted(self, names: Sequence[str]) -> int:
-        """Return up to which number of fresh seeds a set is measured next."""
-        return max(CONFIRM_SEEDS, min(self._count_fresh_runs(names) + 1, MAX_FRESH_SEEDS))
+    def _count_fresh_runs(self, arm: RepositoryArm) -> int:
+        return sum(one.seed >= FIRST_FRESH_SEED for one in self.runs.list_nodes(arm))
 
     def _record_fresh_seeds(self, names: tuple[str, ...], count: int) -> None:
         """Record how many fresh seeds a set gets, and why."""
@@ -656,8 +645,8 @@ class RepositoryAblation:
         # ranked by fresh seeds; what has none comes after all that has
         ranked = sorted((row for row in rows if row.part in among), key=lambda row: not row.fresh)
         best = [row for row in ranked if (row.mean or 0.0) > 0][: self.top]
-        left_open = [one for one in self._list_unknown_sets() if self._count_fresh_runs(one) < MAX_FRESH_SEEDS]
-        count = len(left_open) + sum(one.kind == "budget" for one in found.rest)
+        count = sum(self._count_fresh_runs(arm) < MAX_FRESH_SEEDS for arm in self._list_unknown_sets().values())
+        count += sum(one.kind == "budget" for one in found.rest)
         return AblationsConcluded(
             results=tuple(rows),
             top=tuple(row.part for row in best if row.fresh),

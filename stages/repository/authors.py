@@ -293,7 +293,7 @@ def _list_made_by(places: Sequence[str], code: CodeIndex, trace: CallTrace) -> d
         one.key: place
         for one in code.definitions
         for place in places
-        if _is_in_place(f"{one.path}:{one.symbol}", place)
+        if f"{one.path}:{one.symbol}.".startswith(f"{place}.")
     }
     named, waiting = {*makers}, [one for one in code.definitions if one.key in makers]
     while waiting:
@@ -308,10 +308,6 @@ def _list_made_by(places: Sequence[str], code: CodeIndex, trace: CallTrace) -> d
         if not shared:
             return {symbols[key]: place for key, place in makers.items() if key not in named}
         makers = {key: place for key, place in makers.items() if key not in shared}
-
-
-def _is_in_place(symbol: str, place: str) -> bool:
-    return symbol == place or symbol.startswith(f"{place}.")
 
 
 def build_part(one: ProposedPart, code: CodeIndex) -> RepositoryPart:
