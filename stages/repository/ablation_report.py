@@ -248,6 +248,9 @@ def _build_row(one: MeasuredPart, p: float | None, compared: int, is_coarse: boo
     flag = one.flag or ("at the floor" if one.gate == "at the floor" else "")
     if not flag and fresh is not None and fresh.sd is None and fresh.mean:
         flag = "the same at every seed, so it cannot be tested"
+    if one.effect is not None and one.effect.log_ratio is not None and fresh is not None:
+        tested = "tested as a ratio, since the baseline spans orders of magnitude"
+        flag = f"{flag}; {tested}" if flag else tested
     return PartResult(
         part=one.part,
         node=one.node,
@@ -262,7 +265,9 @@ def _build_row(one: MeasuredPart, p: float | None, compared: int, is_coarse: boo
         high=fresh.high if fresh is not None else None,
         p=p,
         called=decide_verdict(one, p, is_coarse=is_coarse),
-        detectable=None if fresh is None or fresh.sd is None else compute_detectable_effect(one.n, fresh.sd, compared),
+        detectable=None
+        if fresh is None or fresh.sd is None or (one.effect is not None and one.effect.log_ratio is not None)
+        else compute_detectable_effect(one.n, fresh.sd, compared),
         flag=flag,
     )
 
@@ -283,9 +288,10 @@ def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> Pa
         return "unknown"
     if p > SIGNIFICANCE_LEVEL:
         return "no measurable difference"
-    if found.mean < 0:
+    size, unit = (found.mean, one.effect.baseline.mean) if one.effect.log_ratio is None else (one.effect.log_ratio, 1.0)
+    if size < 0:
         return "harmful"
-    return "critical" if reaches_share(found.mean, one.effect.baseline.mean) else "helps"
+    return "critical" if reaches_share(size, unit) else "helps"
 
 
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"
@@ -396,7 +402,8 @@ def _run_to_json(state: RunState, node: Node) -> dict[str, Any]:
 def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
     code, is_given = state.repository, bool(state.read_setting("code.metric"))
     assert code.imported is not None
-    yield f"# {Path(code.imported.repository).name}: reproduced and ablated"
+    is_ablated = state.ablation.results is not None and bool(state.ablation.results.results)
+    yield f"# {Path(code.imported.repository).name}: {'ablation' if is_ablated else 'reproduction'}"
     yield f"\nCommit `{code.imported.commit[:12]}`{', with uncommitted work' * code.imported.snapshot}."
     yield from (f"- {one}" for one in code.imported.faults)
     if (found := code.command) is not None:
@@ -404,7 +411,9 @@ def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
             (one.repair.argv for one in reversed(code.repairs) if one.kept and one.repair.argv), found.command.argv
         )
         source, remark = ("user", ". The model's remark: ") if found.by == "person" else (found.by, ": ")
-        yield f"\n## Command\n\n    {format_command_line(ran)}\n"
+        variables = found.command.env | {k: v for one in code.repairs if one.kept for k, v in one.repair.env.items()}
+        environment_words = [f"{name}={value}" for name, value in sorted(variables.items())]
+        yield f"\n## Command\n\n    {format_command_line((*environment_words, *ran))}\n"
         yield (
             f"Named by the {source}"
             if ran == found.command.argv
@@ -447,8 +456,10 @@ def _render_baseline(state: RunState, texts: Mapping[str, str]) -> Iterator[str]
         spread = f", standard deviation {texts[f'{claim.key}.sd']}" if claim.sd is not None else ""
         mean = f"mean {texts[f'{claim.key}.mean']}{spread}"
     expected = code.command.expected if code.command is not None else None
+    verdict = "not compared, since no value is given" if check.verdict == "unchecked" else check.verdict
     yield (
-        f"**{check.verdict}**: {mean} over {len(check.seeds)} seeds"
+        f"**{verdict}**: {mean} over "
+        f"{claim.n if claim is not None else 0} of {len(check.seeds)} seeds"
         + (f"; expected {expected.value:g} ± {expected.tolerance:g}" if expected is not None else "")
         + "."
     )

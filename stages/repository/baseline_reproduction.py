@@ -420,7 +420,7 @@ class RepositoryReproduction:
         same: SameSeed | None = "unseeded" if values else None
         check = check_baseline(seeds, self.command.expected)
         if values and self.setup.command.seeded:
-            same = "same digits" if values[0] == values[-1] else "differs"
+            same = None if None in (values[0], values[-1]) else "same digits" if values[0] == values[-1] else "differs"
             if len(set(seeds)) == 1:
                 why = (
                     f"{len(seeds)} seeds gave the same value, {seeds[0]!r}: the seed has no effect, or an effect "
