@@ -7,7 +7,7 @@ from labwright.inspector.safe_text import format_clock_time, format_duration, sh
 from labwright.record.claims.estimates import compute_node_score
 from labwright.record.events import Event, paper_events, repository_events, run_events, search_events
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.decisions import CompareNodes, ExpandTree, WidenDimension
+from labwright.record.schema.decisions import CallKey, CompareNodes, ExpandTree, WidenDimension
 from labwright.record.schema.nodes import describe_limit_change, format_node_id, iterate_retries
 from labwright.record.schema.repository import format_command_line
 
@@ -54,13 +54,16 @@ def _describe_code_event(event: _RepositoryEvent) -> str | None:
             return f"{len(event.parts)} parts found, {len(event.rest)} candidates excluded; at most {event.budget} runs"
         case repository_events.MutationTried():
             return f"{shorten(event.part, 80)}: {event.gate}" + (f" ({shorten(event.why, 120)})" if event.why else "")
+        case repository_events.FreshSeedsGiven():
+            return f"{shorten(event.part, 80)}: {event.seeds} fresh seeds ({event.why})"
         case repository_events.QuestionDesigned():
             arms = ", ".join(one.name for one in event.design.arms)
             return f"designed: {arms}; {event.design.seeds} seeds; {shorten(event.design.hypothesis, 160)}"
         case repository_events.QuestionAnswered():
             return f"answered: {shorten(event.conclusion, 300)}" if event.conclusion else f"no answer: {event.why}"
         case repository_events.AblationsConcluded():
-            return f"finished after {event.runs} runs: {', '.join(shorten(name, 60) for name in event.top)}"
+            top = ", ".join(shorten(name, 60) for name in event.top) or "nothing helps"
+            return f"finished after {event.runs} runs: {top}" + (f"; {event.stopped}" if event.stopped else "")
 
 
 def _describe_run_event(event: run_events.RunEvent | run_events.CallEvent, state: RunState) -> str | None:
@@ -83,6 +86,8 @@ def _describe_run_event(event: run_events.RunEvent | run_events.CallEvent, state
                 if event.failed
                 else f"handed in after {steps} steps"
             )
+        case run_events.CallAnswered(key=CallKey(role=run_events.AUTHOR_ROLE, ordinal=0) as key):
+            return f"author {key.decision}: started, first call: {shorten(str(event.answer.get('tool')), 40)}"
         case run_events.PromptChanged():
             return f"answer {event.key} reused although the machine or the limits have changed"
         case run_events.CallAnswered() if (

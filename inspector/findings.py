@@ -65,6 +65,8 @@ def list_findings(state: RunState) -> Iterator[tuple[str, str]]:
             "no part was measured on fresh seeds and helps" if found.results else "no part was found"
         )
         yield "most important", to_plain(", ".join(found.top)) or f"none: {to_plain(nothing)}"
+        if found.top and found.stopped and state.limit_reason is None:
+            yield "budget", to_plain(found.stopped)
     if (answer := state.question.answer) is not None:
         yield "answer", to_plain(answer.conclusion) or f"none: {to_plain(answer.why)}"
 

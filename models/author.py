@@ -5,7 +5,8 @@ stored like any other, and a resumed run reuses it. The result of a tool is reco
 (`ToolUsed`), with the tree after it; a resumed run restores the tree of the last one and runs no recorded tool again.
 
 The work is bounded in steps, tokens, seconds and characters. The model is warned once that it is close to a bound. At
-the bound it can only hand in; if it does not, its work ends with the tree that it has and no result.
+the bound it can only hand in; if that is refused, its work ends with the tree that it has and no result. A result that
+does not fit its schema is refused like any other, but does not end the work before `MAX_LATE_HAND_INS`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from pydantic import ValidationError
+
 from labwright.models.client import ModelClient
 from labwright.models.conversation import Conversation, ToolCall, ToolDescription, ToolExchange
 from labwright.models.roles.experiment_code import CODER, CoderInputs, HandIn
 from labwright.record.events.run_events import HAND_IN, ToolUsed
 from labwright.record.schema.decisions import CallKey
+from labwright.record.schema.frozen_model import describe_validation_error
 
 H = TypeVar("H", bound=HandIn)
 NEAR_BOUND = 0.8
 """Share of a bound at which the model is warned to hand in soon."""
+MAX_LATE_HAND_INS = 3
+"""Maximum number of hand-ins at a bound, if they do not fit the schema."""
 
 
 class WorkStopped(Exception):
@@ -117,7 +123,7 @@ class Author(Generic[H]):
     async def work(self, inputs: CoderInputs) -> AuthorWork[H]:
         """Return what the author made. Raises `ModelError`, and what the tools and `check` raise."""
         self._start = tree = self.tools.tree
-        hand_in, state = _HandInTool(self.result), self.client.recorder.state
+        hand_in, state, late = _HandInTool(self.result), self.client.recorder.state, 0
         while True:
             last = self._compute_share() >= 1
             offered = (hand_in,) if last else (*self.tools.specs, hand_in)
@@ -131,31 +137,51 @@ class Author(Generic[H]):
             answer = state.calls.answers[key]
             self._tokens += answer.usage.input_tokens - answer.usage.cached_tokens + answer.usage.output_tokens
             self._seconds += answer.seconds
-            result = self.result.model_validate(call.arguments) if call.tool == HAND_IN else None
+            handed_in = self._read_result(call)
+            result = None if isinstance(handed_in, str) else handed_in
             try:
-                used = await self._use_tool(key, call, tree, result, last=last)
+                used = await self._use_tool(key, call, tree, handed_in, last=last)
             except WorkStopped as error:
                 return AuthorWork(None, tree, len(self._exchanges), str(error))
             tree = used.tree
             if result is not None and not used.failed:
                 return AuthorWork(result, tree, len(self._exchanges))
-            if last:
+            late += last
+            if last and (result is not None or late == MAX_LATE_HAND_INS):
                 return AuthorWork(None, tree, len(self._exchanges), used.result)
 
-    async def _use_tool(self, key: CallKey, call: ToolCall, tree: str, result: H | None, *, last: bool) -> ToolUsed:
-        """Return the recorded result of a call, or run its tool and record it; `result` is what it hands in."""
+    def _read_result(self, call: ToolCall) -> H | str | None:
+        """Return what a call hands in, or why that does not fit the schema; None for another tool."""
+        try:
+            return self.result.model_validate(call.arguments) if call.tool == HAND_IN else None
+        except ValidationError as error:
+            return describe_validation_error(error)
+
+    async def _use_tool(
+        self, key: CallKey, call: ToolCall, tree: str, handed_in: H | str | None, *, last: bool
+    ) -> ToolUsed:
+        """Return the recorded result of a call, or run its tool and record it; `handed_in` is of `_read_result`."""
         recorder = self.client.recorder
         digest = Conversation((), (ToolExchange(call, self._start), *self._exchanges)).hash_exchanges()
         used = recorder.state.calls.tool_uses.get(key)
         if used is None or used.transcript_sha256 != digest:
             if self.tools.tree != tree:
                 await asyncio.to_thread(self.tools.restore, tree)
-            if result is not None:
-                why = await self.check(result, tree)
-                used = self._make_event(key, call, digest, why or "accepted", tree, 0.0, failed=bool(why))
+            if handed_in is not None:
+                why = handed_in if isinstance(handed_in, str) else await self.check(handed_in, tree)
+                text, after, seconds, failed = why or "accepted", tree, 0.0, bool(why)
             else:
                 made = await self.tools.call(call.tool, call.arguments)
-                used = self._make_event(key, call, digest, made.text, made.tree, made.seconds, failed=made.failed)
+                text, after, seconds, failed = made.text, made.tree, made.seconds, made.failed
+            used = ToolUsed(
+                key=key,
+                tool=call.tool,
+                transcript_sha256=digest,
+                result=text,
+                tree=after,
+                seconds=seconds,
+                failed=failed,
+            )
             if not last and (note := self._write_note(call, used)):
                 used = used.model_copy(update={"result": f"{used.result}\n\n{note}"})
             recorder.append(used)
@@ -163,13 +189,6 @@ class Author(Generic[H]):
         self._was_warned = self._was_warned or self._compute_share(call, used.result) >= NEAR_BOUND
         self._exchanges.append(ToolExchange(call, used.result))
         return used
-
-    def _make_event(
-        self, key: CallKey, call: ToolCall, digest: str, text: str, tree: str, seconds: float, *, failed: bool
-    ) -> ToolUsed:
-        return ToolUsed(
-            key=key, tool=call.tool, transcript_sha256=digest, result=text, tree=tree, seconds=seconds, failed=failed
-        )
 
     def _write_note(self, call: ToolCall, used: ToolUsed) -> str:
         """Return the one warning that a bound is close; empty otherwise."""

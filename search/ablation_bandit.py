@@ -148,12 +148,12 @@ def split_budget(
     return BudgetSplit(confirmed, exploring, min(components, exploring))
 
 
-def advise_budget(components: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS) -> int:
-    """Return the recommended number of runs: one sweep, 4 of the baseline, 3 for floors and for a check of the scored
-    data, 12 for the search for redundant pairs, and fresh seeds of the baseline, k parts, a harmful part and a joint
-    set.
+def advise_budget(components: int) -> int:
+    """Return the number of runs after which every part can have a verdict: at most two runs each in the search, 4 of
+    the baseline, 3 for floors and for a check of the scored data, 12 for the search for redundant pairs, and fresh
+    seeds of the baseline, every part and a joint set.
     """
-    return components + 4 + 3 + 12 + confirm_seeds * (k + 3)
+    return 2 * components + 4 + 3 + 12 + CONFIRM_SEEDS * (components + 2)
 
 
 def find_helping(arms: Iterable[BanditArm], k: int) -> list[str]:

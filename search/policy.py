@@ -51,7 +51,7 @@ def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | Non
     limit = settings.find_limits(view.stage).nodes
     if len(view.searched_nodes) >= limit:
         return f"limit of {limit} nodes"
-    followed_up = not view.unfinished_search_nodes and not view.list_debuggable(settings.max_debug_depth)
+    followed_up = not view.unfinished_search_nodes and not view.list_debuggable(settings)
     if view.stage == "preliminary":
         drafted = len(view.list_nodes_of_kind("draft")) >= settings.count_drafts(view.plan.open)
         return (
@@ -185,7 +185,7 @@ class BestFirstPolicy(StagedPolicy):
     """Debug buggy leaves first, with probability `debug_prob`; otherwise build on the best node."""
 
     def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
-        leaves = view.list_debuggable(self.settings.max_debug_depth)
+        leaves = view.list_debuggable(self.settings)
         debug = self.next_common_repair(view) or (build_expansion(view, "debug", leaves[0]) if leaves else None)
         if debug is not None and rng.random() < self.settings.debug_prob:
             return debug
@@ -214,7 +214,7 @@ class ChainPolicy(StagedPolicy):
     def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
         if view.unfinished_search_nodes:
             return None
-        leaves = view.list_debuggable(self.settings.max_debug_depth)
+        leaves = view.list_debuggable(self.settings)
         debug = self.next_common_repair(view) or (build_expansion(view, "debug", leaves[-1]) if leaves else None)
         if debug is not None:
             return debug
@@ -293,7 +293,8 @@ class RequestedWorkPolicy:
             if not line
         ]
         deepest = min(MAX_LATE_DEBUGS, self.settings.max_debug_depth)
-        due += [build_expansion(view, "debug", node) for node in view.list_debuggable(deepest) if node in tried]
+        leaves = view.list_debuggable(self.settings.model_copy(update={"max_debug_depth": deepest}))
+        due += [build_expansion(view, "debug", node) for node in leaves if node in tried]
         for node in tried:
             if node in view.good_nodes:
                 due += next_replicate(view, "ablation", node, list_ablation_seeds(view, self.settings))

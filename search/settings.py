@@ -12,6 +12,8 @@ from labwright.record.schema.nodes import StageName
 
 RETRY_FACTOR = 1.5
 """Factor on the time limit of a retry after a timeout; 2 would double the longest wait of a run."""
+FAILED_REPAIRS = 2
+"""Repairs of one program that fail, each in another way, before `author=auto` gives it to an author with tools."""
 NUM_PLANNING_SEEDS = 3
 """Number of paired seeds of the tuned node from which the number of fresh seeds is planned: the fewest that show a
 spread. A wrong guess costs a look at the results, not the study."""
@@ -67,7 +69,8 @@ class SearchSettings(FrozenModel):
     author: Literal["auto", "always", "never"] = Field(
         default="auto",
         description="whether an author, a model that works with tools (docs/models.md), writes programs of own-data "
-        "studies. auto: only where two repairs in a row failed; always: every program; never: each is one answer",
+        "studies. auto: only where two repairs in a row failed, or one in the same way; always: every program; never: "
+        "each is one answer",
     )
     debug_prob: float = Field(
         default=1.0, ge=0, le=1, description="probability of debugging a buggy leaf first; AI-Scientist-v2, table 3"

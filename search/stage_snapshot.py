@@ -42,7 +42,7 @@ from labwright.record.schema.nodes import (
 )
 from labwright.record.search_space import widen_space
 from labwright.record.tuning_results import TrialStudies, collect_trial_results, compute_efforts, group_studies
-from labwright.search.settings import SearchSettings
+from labwright.search.settings import FAILED_REPAIRS, SearchSettings
 from labwright.search.shared_failures import SharedFailures, has_same_failure
 
 # Rank nodes by the share of their stage's panel that they measured, then by the primary metric of the method. A panel
@@ -612,9 +612,16 @@ class StageSnapshot:
             and ((before.kind, before.message) == (node.failure.kind, node.failure.message))
         )
 
-    def list_debuggable(self, max_depth: int) -> tuple[Node, ...]:
-        """Return buggy leaves worth another try: with code to fix, not too deep, without a repeated or shared
-        failure."""
+    def needs_author(self, node: Node) -> bool:
+        """Return whether a single answer is not enough to repair a node: two repairs in a row failed, or the last one
+        failed in the same way."""
+        return node.status == "buggy" and (
+            self.count_debug_depth(node) >= FAILED_REPAIRS or self.has_repeated_failure(node)
+        )
+
+    def list_debuggable(self, settings: SearchSettings) -> tuple[Node, ...]:
+        """Return buggy leaves worth another try: with code to fix, not too deep, without a shared failure, and without
+        a repeated one, unless an author has not yet had its turn."""
         return tuple(
             node
             for node in self.searched_nodes
@@ -624,8 +631,11 @@ class StageSnapshot:
             and node.id not in self.shared_failures.group_node_by_node
             and (node.failure is None or node.failure.kind != "no answer")  # a model failed, not the code
             and not (node.closed or node.marked)
-            and self.count_debug_depth(node) < max_depth
-            and not self.has_repeated_failure(node)
+            and self.count_debug_depth(node) < settings.max_debug_depth
+            and not (
+                self.has_repeated_failure(node)
+                and (settings.author != "auto" or self.needs_author(self.nodes[node.parent or ""]))
+            )
         )
 
     def list_replicates(self, node: str) -> tuple[Node, ...]:

@@ -51,6 +51,7 @@ from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS, MAX_ADDED_ARMS, M
 from labwright.stages.stage_runner import StageRunner
 
 NO_LOCK_REASON = "the study locked no fresh seeds, so none can be added"
+SHARED_SEEDS_REASON = "the further seeds for another request answer it too"
 LEFT_OUT_REASON = "the plan of the addendum says nothing about it"
 
 
@@ -168,46 +169,57 @@ def _find_estimate_faults(
 def _build_addendum(context: RunContext, plan: AddendumPlan, refused: dict[str, str]) -> AddendumRegistered:
     """Return the usable part of a plan, as far as time and budget have room; `refused` has a reason for each request,
     which is dropped if something is measured for it."""
-    state, lock = context.state, context.state.search.current_lock
-    others = [one.ablation for one in collect_ablation_results(state) if one.outcome == "measured"]
-    items: list[AddendumItem] = []
-    estimates: list[AddendumEstimate] = []
-    seeds, arms, asked = 0, 0, set(refused)
-    for one in plan.measures:
-        if one.request not in asked:
-            continue
-        done = False
-        refused[one.request] = one.reason.strip() or refused.get(one.request, LEFT_OUT_REASON)
-        if one.ablation is not None:
-            why = find_ablation_fault(one.ablation, context.plan, others)
-            why = why or ("" if arms < MAX_ADDED_ARMS else f"an addendum has at most {MAX_ADDED_ARMS} arms")
-            why = why or explain_no_room(context, arms + 1, seeds)
-            items.append(AddendumItem(request=one.request, ablation=one.ablation, refused=why))
-            others.append(one.ablation)
-            done, arms = not why, arms + (not why)
-            refused[one.request] = why or refused[one.request]
-        if one.seeds and seeds:
-            refused[one.request] = "the further seeds for another request answer it too"
-        elif one.seeds:
-            wanted = min(one.seeds, MAX_ADDED_SEEDS) if lock is not None else 0
-            rooms = ((count, explain_no_room(context, arms, count)) for count in range(wanted, 0, -1))
-            seeds, why = next(((count, "") for count, why in rooms if not why), (0, ""))
-            why = why or (NO_LOCK_REASON if lock is None else explain_no_room(context, arms, 1))
-            done, refused[one.request] = done or seeds > 0, refused[one.request] if seeds else why
-            estimates += _list_seed_estimates(state, one.request) if seeds else ()
-        if done or (one.ablation is None and one.estimates):
-            estimates += _name_estimates(state, one)
-            del refused[one.request]
+    state, measures = context.state, [one for one in plan.measures if one.request in refused]
+    items = _admit_arms(context, measures)
+    arms = {one.ablation.name for one in items if not one.refused}
+    first = next((one for one in measures if one.seeds), None)
+    seeds, no_seeds = _admit_seeds(context, first.seeds, len(arms)) if first is not None else (0, "")
+    measured = [
+        one
+        for one in measures
+        if (seeds and one is first) or (one.ablation.name in arms if one.ablation is not None else bool(one.estimates))
+    ]
+    reasons = {one.request: one.reason.strip() for one in measures}
+    reasons |= {one.request: SHARED_SEEDS_REASON if seeds else no_seeds for one in measures if one.seeds}
+    reasons |= {one.request: one.refused for one in items if one.refused}
+    estimates = [each for one in measured for each in _name_estimates(state, one)]
+    estimates += _list_seed_estimates(state, first.request) if first is not None and seeds else ()
     faults = _find_estimate_faults(context, plan, estimates)
+    answered = {one.request for one in measured}
     return AddendumRegistered(
         version=state.paper.version,
         plan=state.search.plan_hash,
         items=tuple(items),
         seeds=_choose_seeds(state, seeds),
         estimates=tuple(one for one in estimates if one.name not in faults),
-        refused=refused,
+        refused={request: reasons.get(request) or why for request, why in refused.items() if request not in answered},
         seen=describe_seen_results(state),
     )
+
+
+def _admit_arms(context: RunContext, measures: Sequence[PlannedMeasure]) -> list[AddendumItem]:
+    """Return the arms of measures, each with the reason if it is refused."""
+    others = [one.ablation for one in collect_ablation_results(context.state) if one.outcome == "measured"]
+    items: list[AddendumItem] = []
+    for one in measures:
+        if one.ablation is not None:
+            count = sum(not item.refused for item in items)
+            why = find_ablation_fault(one.ablation, context.plan, others) or (
+                explain_no_room(context, count + 1, 0)
+                if count < MAX_ADDED_ARMS
+                else f"an addendum has at most {MAX_ADDED_ARMS} arms"
+            )
+            items.append(AddendumItem(request=one.request, ablation=one.ablation, refused=why))
+            others.append(one.ablation)
+    return items
+
+
+def _admit_seeds(context: RunContext, wanted: int, arms: int) -> tuple[int, str]:
+    """Return how many of the wanted seeds have room besides a number of arms, and why there is not even one."""
+    if context.state.search.current_lock is None:
+        return 0, NO_LOCK_REASON
+    reasons = {count: explain_no_room(context, arms, count) for count in range(1, min(wanted, MAX_ADDED_SEEDS) + 1)}
+    return max((count for count, why in reasons.items() if not why), default=0), reasons[1]
 
 
 def _choose_seeds(state: RunState, number: int) -> tuple[int, ...]:

@@ -47,7 +47,6 @@ from labwright.search.policy import MAX_LATE_DEBUGS
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import MAX_COMPARISONS
 from labwright.stages.settings import (
-    FAILED_REPAIRS,
     MAX_ABLATION_PLAN_CALLS,
     MAX_AMEND_CALLS,
     MAX_AUTHOR_STEPS,
@@ -302,8 +301,9 @@ class CostTable:
             return 0
         if self.search.author == "always":
             return written
-        chain = 2 + FAILED_REPAIRS  # a program, its failed repairs, and that of the author
-        return most * (self.search.max_debug_depth > FAILED_REPAIRS) * (written // chain)
+        depth = self.search.max_debug_depth  # of a program and its repairs, all but two may be an author's
+        chains, rest = divmod(most * written, 1 + depth)
+        return chains * max(0, depth - 1) + max(0, rest - 2)
 
     # --- the cost of one call or experiment -------------------------------------------------------------------------
 

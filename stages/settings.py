@@ -24,8 +24,6 @@ MAX_ABLATION_PLAN_CALLS = 2
 """Maximum number of calls for a plan of ablations; unusable ablations of the last answer are dropped."""
 MAX_CITATION_QUERIES = 5
 """Maximum number of searches per citation round; further searches would concern minor claims."""
-FAILED_REPAIRS = 2
-"""Repairs of one program that fail before `search.author=auto` gives it to an author with tools."""
 MAX_AUTHOR_STEPS = 24
 """Maximum number of tool calls of an author for one program."""
 MAX_REVISION_ROUNDS = 2

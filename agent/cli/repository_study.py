@@ -172,3 +172,5 @@ def _format_findings(state: RunState) -> Iterator[Text]:
         if one.part in found.top or one.called in ("harmful", "critical", "helps", *UNRANKED_GATES):
             effect = f", effect {texts[f'{one.key}.mean']}" if one.mean is not None else ""
             yield format_line(f"{one.part}: {one.called}{effect}{f' ({one.flag})' if one.flag else ''}")
+    if found.results and found.stopped:
+        yield format_line(found.stopped)

@@ -277,7 +277,13 @@ def _is_same(found: Any, wanted: Any, key: str = "") -> bool:
 
 
 def _compute_effect(given: Case) -> CaseResult:
-    return ablation_report.compute_effect(given["direction"], given["baseline"], given["ablated"])._asdict()
+    pairs = zip(given["baseline"], given["ablated"], strict=True)
+    effects = [ablation_report.compute_effect(given["direction"], *pair) for pair in pairs]
+    found = [one for one in effects if one is not None]
+    baseline = [one for one in given["baseline"] if one is not None]
+    mean, level = (fmean(found) if found else None), (abs(fmean(baseline)) if baseline else 0.0)
+    relative = mean / level if level and mean is not None else None
+    return {"effects": effects, "n": len(found), "mean": mean, "relative": relative}
 
 
 def _compute_critical_value(given: Case) -> CaseResult:

@@ -6,20 +6,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
 from labwright.models.conversation import ToolCall
 from labwright.models.roles.role import EnvironmentField, Role
 from labwright.record.baseline_check import Ablation
 from labwright.record.estimands import list_main_arms
-from labwright.record.events.run_events import AUTHOR_ROLE, HAND_IN
+from labwright.record.events.run_events import AUTHOR_ROLE
 from labwright.record.machine import ComputeRate
 from labwright.record.python_syntax import collect_attributes, collect_constants, collect_reads
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement
 from labwright.record.schema.earlier_study import EarlierStudy
-from labwright.record.schema.frozen_model import FrozenModel, describe_validation_error
+from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import (
     Attempt,
@@ -64,9 +64,8 @@ AuthorTask = Literal["prepare", "parts", "experiment", "arms", "conclusion", "pr
 
 
 class CoderInputs(FrozenModel):
-    """A task of an author; each task is a subclass with the type of its result."""
+    """A task of an author."""
 
-    result: ClassVar[type[HandIn]] = HandIn
     task: AuthorTask
     frozen: tuple[str, ...] = Field(default=(), description="patterns of files that may not change")
     known: tuple[CoderFact, ...] = Field(default=(), description="what the program knows already")
@@ -74,18 +73,7 @@ class CoderInputs(FrozenModel):
     steps: int = Field(default=40, description="how many tools may be called")
 
 
-def _check_step(inputs: CoderInputs, answer: BaseModel) -> None:
-    """Refuse arguments of `hand_in` that do not fit, so that the model is asked again. Raises `ValueError`."""
-    if isinstance(answer, ToolCall) and answer.tool == HAND_IN:
-        try:
-            inputs.result.model_validate(answer.arguments)
-        except ValidationError as error:
-            raise ValueError(describe_validation_error(error)) from None
-
-
-CODER = Role(
-    AUTHOR_ROLE, CoderInputs, ToolCall, temperature=0.2, max_tokens=16_384, prompt_tokens=60_000, check=_check_step
-)
+CODER = Role(AUTHOR_ROLE, CoderInputs, ToolCall, temperature=0.2, max_tokens=16_384, prompt_tokens=60_000)
 
 
 Seconds = Annotated[float, EnvironmentField(0.0)]
@@ -342,7 +330,6 @@ class WrittenProgram(ProgramDescription, HandIn):
 class ProgramInputs(CodeInputs, CoderInputs):
     """Inputs of an author that writes a program in a scratch copy of the parent's files."""
 
-    result: ClassVar[type[HandIn]] = WrittenProgram
     task: AuthorTask = "program"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -53,7 +53,6 @@ class ExperimentScript(HandIn):
 
 
 class ExperimentInputs(CoderInputs):
-    result: ClassVar[type[HandIn]] = ExperimentScript
     task: AuthorTask = "experiment"
 
 
@@ -64,7 +63,6 @@ class WrittenConclusion(HandIn):
 
 
 class ConclusionTaskInputs(CoderInputs):
-    result: ClassVar[type[HandIn]] = WrittenConclusion
     task: AuthorTask = "conclusion"
 
 

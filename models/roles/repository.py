@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -55,7 +55,6 @@ class PreparedCommand(HandIn):
 
 
 class PrepareInputs(CoderInputs):
-    result: ClassVar[type[HandIn]] = PreparedCommand
     task: AuthorTask = "prepare"
 
 
@@ -92,7 +91,7 @@ class ProposedParts(HandIn):
         ),
     )
     data: tuple[Word, ...] = Field(min_length=1, max_length=20, description="where inputs are made or read")
-    targets: tuple[Word, ...] = Field(min_length=1, max_length=20, description="where targets are made or read")
+    targets: tuple[Word, ...] = Field(default=(), max_length=20, description="where targets are made or read")
     metric: tuple[Word, ...] = Field(min_length=1, max_length=20, description="where the number is computed")
     left_out: tuple[str, ...] = Field(
         default=(), max_length=40, description="candidates that are no parts, each as `name: reason`"
@@ -133,7 +132,6 @@ class SwitchFact(FrozenModel):
 
 
 class PartsInputs(CoderInputs):
-    result: ClassVar[type[HandIn]] = ProposedParts
     task: AuthorTask = "parts"
     functions: tuple[FunctionFact, ...] = Field(default=(), description="what ran, in the order of the code")
     switches: tuple[SwitchFact, ...] = ()
@@ -211,7 +209,6 @@ class Patches(HandIn):
 
 
 class PatchingInputs(AuthorInputs, CoderInputs):
-    result: ClassVar[type[HandIn]] = Patches
     task: AuthorTask = "arms"
     repository: ShownRepository
     start: str = Field(default="", description="the arm with whose files the scratch copy starts; empty: the baseline")

@@ -35,6 +35,7 @@ from labwright.record.schema.earlier_study import (
     EarlierVerdict,
     RecalledStudy,
 )
+from labwright.record.schema.frozen_model import describe_validation_error
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import SEARCH_KINDS
@@ -158,10 +159,9 @@ def read_memory(folder: Path) -> MemoryContents:
             if path.stem != study.id:
                 raise ValueError(f"its id is {study.id}")
             studies.append(study)
-        except ValidationError as error:
-            problems.append(f"{path.name} is not a record of a study: {error.errors()[0]['msg']}")
         except (ValueError, OSError) as error:
-            problems.append(f"{path.name} is not a record of a study: {str(error).splitlines()[0]}")
+            why = describe_validation_error(error) if isinstance(error, ValidationError) else error
+            problems.append(f"{path.name} is not a record of a study: {why}")
     return MemoryContents(tuple(sorted(studies, key=lambda one: -one.finished_at)), tuple(problems))
 
 

@@ -4,18 +4,23 @@ The arms are nodes: the unmodified repository, and its children without a part; 
 replicate. Once an arm has fresh seeds, which influenced no choice, its effect is over these alone. An effect is
 positive if the part helps, for either direction of the metric. Runs of a command without a seed are compared unpaired.
 
+A metric without negative values whose baseline spans orders of magnitude between seeds (a loss that falls to 1e-8 at
+most seeds and to .05 at some) is tested by the ratio of both results: the test is that of the differences of their
+logarithms, and no interval is given.
+
 Source of the unpaired interval: Welch 1947, with Satterthwaite's degrees of freedom.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from math import hypot, inf
-from statistics import stdev, variance
+from math import hypot, inf, log
+from statistics import fmean, stdev, variance
 from typing import NamedTuple
 
 from labwright.record.claims.differences import ClaimDifference, MeanEstimate, Spread, build_difference, compute_mean_p
 from labwright.record.claims.estimates import (
+    MIN_REPLICATES,
     SIGNIFICANCE_LEVEL,
     Claim,
     compute_claims,
@@ -29,15 +34,19 @@ from labwright.record.schema.nodes import Node
 
 FIRST_FRESH_SEED = 1000
 """First of the fresh seeds, which no choice has used."""
+MIN_RATIO_OF_SEEDS = 100.0
+"""Minimum ratio between the baseline's largest and smallest value from which effects are tested as ratios."""
 
 
 class PartEffect(NamedTuple):
-    """The effect of removing the parts of one node. `p`: of the t test, uncorrected; None if it cannot be tested."""
+    """The effect of removing the parts of one node. `p`: of the t test, uncorrected; None if it cannot be tested.
+    `log_ratio`: the mean effect as a natural logarithm if it is tested as a ratio."""
 
     effect: ClaimDifference
     baseline: Claim
     without: Claim
     p: float | None
+    log_ratio: float | None = None
 
     @property
     def is_fresh(self) -> bool:
@@ -46,8 +55,11 @@ class PartEffect(NamedTuple):
 
     @property
     def relative(self) -> float | None:
-        """The effect divided by the size of the baseline's mean."""
-        return self.effect.mean / abs(self.baseline.mean) if self.baseline.mean else None
+        """The effect divided by the baseline's mean; None for a metric that was negative, whose zero means nothing, and
+        for one that spans orders of magnitude."""
+        values = (*self.baseline.values, *self.without.values)
+        has_unit = min(values) >= 0 and self.baseline.mean and self.log_ratio is None
+        return self.effect.mean / self.baseline.mean if has_unit else None
 
 
 def compute_part_effects(state: RunState) -> dict[str, PartEffect]:
@@ -57,7 +69,10 @@ def compute_part_effects(state: RunState) -> dict[str, PartEffect]:
 
 
 def compare_arms(state: RunState, node: str) -> PartEffect | None:
-    """Return the effect of what a node removes from its parent, on the seeds of both; None if there are none."""
+    """Return the effect of what a node removes from its parent, on the seeds of both; None if there are none.
+
+    It has an interval if there are enough fresh seeds for a verdict.
+    """
     code, parent = state.repository, state.nodes[node].parent
     if code.command is None or parent is None:
         return None
@@ -71,11 +86,24 @@ def compare_arms(state: RunState, node: str) -> PartEffect | None:
         return None
     higher = command.direction == "max"
     pair = (baseline, without) if higher else (without, baseline)
-    effect = build_difference(state, *pair, higher=higher)
-    if command.seeded:
-        return PartEffect(effect, baseline, without, compute_p_value(effect.values))
-    effect, p = _compare_unpaired(effect, *pair)
-    return PartEffect(effect, baseline, without, p)
+    effect, p = _compare(state, *pair, higher=higher, paired=command.seeded)
+    every = [one.value for run in _list_runs(state, parent) for one in run.measurements if one.name == baseline.name]
+    log_ratio = None
+    if min(*every, *without.values) > 0 and max(every) >= MIN_RATIO_OF_SEEDS * min(every):
+        a, b = (one.model_copy(update={"values": tuple(map(log, one.values))}) for one in pair)
+        ratio, p = _compare(state, a, b, higher=higher, paired=command.seeded)
+        log_ratio = ratio.mean
+    if log_ratio is not None or effect.n < MIN_REPLICATES or effect.seeds[0] < FIRST_FRESH_SEED:
+        effect = effect.model_copy(update={"low": None, "high": None})
+    return PartEffect(effect, baseline, without, p, log_ratio)
+
+
+def _compare(
+    state: RunState, a: Claim, b: Claim, *, higher: bool, paired: bool
+) -> tuple[ClaimDifference, float | None]:
+    """Return the difference of two claims, and its p: paired by seed, or between the means of unpaired runs."""
+    effect = build_difference(state, a, b, higher=higher)
+    return (effect, compute_p_value(effect.values)) if paired else _compare_unpaired(effect, a, b)
 
 
 def _list_runs(state: RunState, node: str) -> list[Node]:
@@ -92,7 +120,7 @@ def _compute_claims(nodes: Sequence[Node], seeds: Collection[int]) -> list[Claim
 def _compare_unpaired(effect: ClaimDifference, a: Claim, b: Claim) -> tuple[ClaimDifference, float | None]:
     """Return the difference of two means of unpaired runs, and its p. `sd` is that of one difference."""
     spread, p = compute_unpaired_spread(a.values, b.values), None
-    mean, interval = a.mean - b.mean, (None, None)
+    mean, interval = fmean(a.values) - fmean(b.values), (None, None)
     if spread is not None:
         found = MeanEstimate(mean, spread)
         interval, p = found.compute_interval(SIGNIFICANCE_LEVEL), compute_mean_p(found._replace(mean=abs(mean)), 0.0)

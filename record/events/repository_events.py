@@ -65,7 +65,7 @@ class RepairTried(FrozenModel):
     """A repair was tried after a failed run; it is kept if the program then passed the point of failure."""
 
     type: Literal["repaired"] = "repaired"
-    signature: str = Field(description="signature of the failure")
+    signature: str = Field(description="signature of the failure; empty: nothing was run before")
     repair: RepositoryRepair
     by: Literal["rule", "model"]
     tree: str = Field(description="tree with the repair")
@@ -111,6 +111,15 @@ class MutationTried(FrozenModel):
     why: str = ""
 
 
+class FreshSeedsGiven(FrozenModel):
+    """A part without a verdict gets fresh seeds."""
+
+    type: Literal["fresh_seeds_given"] = "fresh_seeds_given"
+    part: str = Field(description="one part, or several joined by + and ablated together")
+    seeds: int = Field(description="number of fresh seeds that it then has")
+    why: str
+
+
 class AblationsConcluded(FrozenModel):
     """The results of the ablations."""
 
@@ -121,9 +130,7 @@ class AblationsConcluded(FrozenModel):
     agreement: float | None = Field(
         default=None, description="Kendall's tau between the ranks by proxy and full command"
     )
-    stopped: str = Field(
-        default="", description="why the search ended before the parts were separated or the budget was used"
-    )
+    stopped: str = Field(default="", description="why parts have no verdict: a limit, or the budget of runs")
 
 
 class QuestionDesigned(FrozenModel):
@@ -143,5 +150,5 @@ class QuestionAnswered(FrozenModel):
 
 
 RepositoryEvent = RepositoryImported | EnvironmentBuilt | CommandFound | RepairTried | BaselineChecked
-AblationEvent = PartsFound | MutationTried | AblationsConcluded
+AblationEvent = PartsFound | MutationTried | FreshSeedsGiven | AblationsConcluded
 QuestionEvent = QuestionDesigned | QuestionAnswered

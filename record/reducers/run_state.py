@@ -239,6 +239,8 @@ class AblationState:
     )
     """Outcome of each mutation by part and index."""
     results: repository_events.AblationsConcluded | None = None
+    fresh_seeds: dict[str, int] = field(default_factory=dict[str, int])
+    """Number of fresh seeds of each part or set, in the order in which they were given."""
 
     def apply(self, event: repository_events.AblationEvent) -> None:
         """Fold one event of an ablation into the state, in place."""
@@ -247,6 +249,8 @@ class AblationState:
                 self.parts = event
             case repository_events.MutationTried():
                 self.tried_mutations[event.part, event.way] = event
+            case repository_events.FreshSeedsGiven():
+                self.fresh_seeds[event.part] = event.seeds
             case repository_events.AblationsConcluded():
                 self.results = event
 

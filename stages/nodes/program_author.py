@@ -42,7 +42,7 @@ from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.measuring import measure_job
 from labwright.stages.nodes.node_cells import apply_settings, is_cell_program, list_arms, required_cells
 from labwright.stages.run_context import RunContext
-from labwright.stages.settings import FAILED_REPAIRS, MAX_AUTHOR_STEPS
+from labwright.stages.settings import MAX_AUTHOR_STEPS
 
 AUTHOR_LIMITS = AuthorLimits(steps=MAX_AUTHOR_STEPS, tokens=600_000, seconds=3600.0)
 
@@ -65,15 +65,8 @@ def wants_author(context: RunContext, decided: DecisionMade, view: StageSnapshot
     action = decided.action
     if context.search.author == "never" or not context.models.has_author or not isinstance(action, ExpandTree):
         return False
-    return context.search.author == "always" or _count_failed_repairs(action, view) >= FAILED_REPAIRS
-
-
-def _count_failed_repairs(action: ExpandTree, view: StageSnapshot) -> int:
-    """Count the repairs in a row, up to the parent of a repair, that left a program that does not work."""
-    count, node = 0, view.nodes.get(action.parent or "") if action.kind == "debug" else None
-    while node is not None and node.kind == "debug" and node.status == "buggy":
-        count, node = count + 1, view.nodes.get(node.parent or "")
-    return count
+    parent = view.nodes.get(action.parent or "") if action.kind == "debug" else None
+    return context.search.author == "always" or (parent is not None and view.needs_author(parent))
 
 
 async def let_author_write(

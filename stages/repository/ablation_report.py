@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from labwright.record.claims.estimates import (
@@ -73,30 +73,11 @@ reported.
 """
 
 
-class PairedEffect(NamedTuple):
-    """Effects by seed. `n`: pairs with a value. `relative`: the mean effect divided by the size of the baseline's
-    mean."""
-
-    effects: tuple[float | None, ...]
-    n: int
-    mean: float | None
-    relative: float | None
-
-
-def compute_effect(
-    direction: MetricDirection, baseline: Sequence[float | None], ablated: Sequence[float | None]
-) -> PairedEffect:
-    """Compute the effects of paired runs; both sequences are in the same order of seeds."""
-    sign = 1.0 if direction == "max" else -1.0
-    effects = tuple(
-        None if one is None or other is None else sign * _subtract(one, other)
-        for one, other in zip(baseline, ablated, strict=True)
-    )
-    found = [one for one in effects if one is not None]
-    mean = fmean(found) if found else None
-    return PairedEffect(
-        effects, len(found), mean, _compute_relative(mean, [one for one in baseline if one is not None])
-    )
+def compute_effect(direction: MetricDirection, baseline: float | None, ablated: float | None) -> float | None:
+    """Return the effect of a pair of runs; None if one of them has no value."""
+    if baseline is None or ablated is None:
+        return None
+    return _subtract(baseline, ablated) if direction == "max" else _subtract(ablated, baseline)
 
 
 def _subtract(one: float, other: float) -> float:
@@ -104,11 +85,6 @@ def _subtract(one: float, other: float) -> float:
     seeds."""
     size = max(abs(one), abs(other))
     return round(one - other, 12 - math.ceil(math.log10(size))) if size else 0.0
-
-
-def _compute_relative(mean: float | None, baseline: Sequence[float]) -> float | None:
-    level = abs(fmean(baseline)) if baseline else 0.0
-    return mean / level if level and mean is not None else None
 
 
 def reaches_share(effect: float, baseline_mean: float, share: float = CRITICAL_SHARE) -> bool:
@@ -272,6 +248,9 @@ def _build_row(one: MeasuredPart, p: float | None, compared: int, is_coarse: boo
     flag = one.flag or ("at the floor" if one.gate == "at the floor" else "")
     if not flag and fresh is not None and fresh.sd is None and fresh.mean:
         flag = "the same at every seed, so it cannot be tested"
+    if one.effect is not None and one.effect.log_ratio is not None and fresh is not None:
+        tested = "tested as a ratio, since the baseline spans orders of magnitude"
+        flag = f"{flag}; {tested}" if flag else tested
     return PartResult(
         part=one.part,
         node=one.node,
@@ -286,7 +265,9 @@ def _build_row(one: MeasuredPart, p: float | None, compared: int, is_coarse: boo
         high=fresh.high if fresh is not None else None,
         p=p,
         called=decide_verdict(one, p, is_coarse=is_coarse),
-        detectable=None if fresh is None or fresh.sd is None else compute_detectable_effect(one.n, fresh.sd, compared),
+        detectable=None
+        if fresh is None or fresh.sd is None or (one.effect is not None and one.effect.log_ratio is not None)
+        else compute_detectable_effect(one.n, fresh.sd, compared),
         flag=flag,
     )
 
@@ -307,9 +288,10 @@ def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> Pa
         return "unknown"
     if p > SIGNIFICANCE_LEVEL:
         return "no measurable difference"
-    if found.mean < 0:
+    size, unit = (found.mean, one.effect.baseline.mean) if one.effect.log_ratio is None else (one.effect.log_ratio, 1.0)
+    if size < 0:
         return "harmful"
-    return "critical" if reaches_share(found.mean, one.effect.baseline.mean) else "helps"
+    return "critical" if reaches_share(size, unit) else "helps"
 
 
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"
@@ -378,14 +360,9 @@ def to_json(state: RunState) -> dict[str, Any]:
     def dump(value: Any) -> Any:
         return None if value is None else value.model_dump(mode="json", exclude={"type", "format"})
 
-    gates = {
-        name: [
-            {"way": one.way, "gate": one.gate, "why": one.why}
-            for (part, _), one in ablation.tried_mutations.items()
-            if part == name
-        ]
-        for name in dict.fromkeys(part for part, _ in ablation.tried_mutations)
-    }
+    gates = defaultdict[str, list[dict[str, Any]]](list)
+    for (part, way), one in ablation.tried_mutations.items():
+        gates[part].append({"way": way, "gate": one.gate, "why": one.why})
     return {
         "code": dump(code.imported),
         "environment": dump(code.environment),
@@ -394,7 +371,7 @@ def to_json(state: RunState) -> dict[str, Any]:
         "baseline": dump(code.baseline),
         "parts": [
             part.model_dump(mode="json", exclude={"mutations"})
-            | {"ways": [way.what for way in part.mutations], "tried": gates.get(part.name, [])}
+            | {"ways": [way.what for way in part.mutations], "tried": gates[part.name]}
             for part in (ablation.parts.parts if ablation.parts is not None else ())
         ],
         "not_examined": [
@@ -425,7 +402,8 @@ def _run_to_json(state: RunState, node: Node) -> dict[str, Any]:
 def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
     code, is_given = state.repository, bool(state.read_setting("code.metric"))
     assert code.imported is not None
-    yield f"# {Path(code.imported.repository).name}: reproduced and ablated"
+    is_ablated = state.ablation.results is not None and bool(state.ablation.results.results)
+    yield f"# {Path(code.imported.repository).name}: {'ablation' if is_ablated else 'reproduction'}"
     yield f"\nCommit `{code.imported.commit[:12]}`{', with uncommitted work' * code.imported.snapshot}."
     yield from (f"- {one}" for one in code.imported.faults)
     if (found := code.command) is not None:
@@ -433,7 +411,9 @@ def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
             (one.repair.argv for one in reversed(code.repairs) if one.kept and one.repair.argv), found.command.argv
         )
         source, remark = ("user", ". The model's remark: ") if found.by == "person" else (found.by, ": ")
-        yield f"\n## Command\n\n    {format_command_line(ran)}\n"
+        variables = found.command.env | {k: v for one in code.repairs if one.kept for k, v in one.repair.env.items()}
+        environment_words = [f"{name}={value}" for name, value in sorted(variables.items())]
+        yield f"\n## Command\n\n    {format_command_line((*environment_words, *ran))}\n"
         yield (
             f"Named by the {source}"
             if ran == found.command.argv
@@ -454,8 +434,9 @@ def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
     if code.repairs:
         yield "\n## Repairs\n"
         yield from (
-            f"- {'kept' if one.kept else 'reverted'} ({one.by}): {one.repair.reason}; failure "
-            f"`{one.signature}`" + (f", afterwards `{one.then}`" if one.then else "")
+            f"- {'kept' if one.kept else 'reverted'} ({one.by}): {one.repair.reason}"
+            + (f"; failure `{one.signature}`" if one.signature else "")
+            + (f", afterwards `{one.then}`" if one.then else "")
             for one in code.repairs
         )
     yield from _render_baseline(state, texts)
@@ -475,8 +456,10 @@ def _render_baseline(state: RunState, texts: Mapping[str, str]) -> Iterator[str]
         spread = f", standard deviation {texts[f'{claim.key}.sd']}" if claim.sd is not None else ""
         mean = f"mean {texts[f'{claim.key}.mean']}{spread}"
     expected = code.command.expected if code.command is not None else None
+    verdict = "not compared, since no value is given" if check.verdict == "unchecked" else check.verdict
     yield (
-        f"**{check.verdict}**: {mean} over {len(check.seeds)} seeds"
+        f"**{verdict}**: {mean} over "
+        f"{claim.n if claim is not None else 0} of {len(check.seeds)} seeds"
         + (f"; expected {expected.value:g} ± {expected.tolerance:g}" if expected is not None else "")
         + "."
     )
@@ -515,6 +498,8 @@ def _render_results(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
         )
     yield "\n| part | how | where | n | effect | interval | p | verdict |\n|---|---|---|---|---|---|---|---|"
     yield from (_format_row(one, texts) for one in ablation.results.results)
+    if ablation.fresh_seeds:
+        yield f"\nFresh seeds went to the largest effects of the search first: {', '.join(ablation.fresh_seeds)}."
     if (floor := ablation.tried_mutations.get((WHOLE_TRAINING, 0))) is not None:
         yield f"\nThe run without {WHOLE_TRAINING} gives no floor; {floor.why}."
     if ablation.results.agreement is not None:

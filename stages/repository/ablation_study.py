@@ -1,13 +1,13 @@
 """Ablate the components of a repository within a budget of runs.
 
-First every component is ablated once. Then runs are spent on the border between the most important components and the
-rest, components that may mask each other are ablated together, and findings are confirmed on fresh seeds. What is left
-of the budget goes to components that are still unknown.
+First every component is ablated once, and components that may mask each other are ablated together. If the budget does
+not give every component fresh seeds, runs are spent on the border between the most important components and the rest.
+Then fresh seeds decide, the largest effects first, until every component has a verdict or the budget is used.
 
-Each mutation of a component is an arm, with its own patch and command words, and is tried at one seed. If it fails, has
-no effect on the run, or removes the whole model, the next mutation is tried. A component that no mutation can ablate is
-`not measured`, never 0. A component without which the program cannot run, or that produces the data against which
-predictions are scored, is reported but not ranked.
+Each mutation of a component is an arm, with its own patch and command words, and is tried at one seed, and at a second
+if no digit changed. If it fails, does not run, or removes the whole model, the next mutation is tried. A component that
+no mutation can ablate is `not measured`, never 0. A component without which the program cannot run, or that produces
+the data against which predictions are scored, is reported but not ranked.
 
 Every choice is a function of the recorded runs, and interrupted runs are completed before any new choice, so a resumed
 study repeats no run and asks no model twice. Source: AblateCell, ablation phase; the policy is
@@ -26,7 +26,7 @@ from math import isfinite
 from statistics import fmean
 
 from labwright.record.claims.part_effects import FIRST_FRESH_SEED, PartEffect, compare_arms
-from labwright.record.events.repository_events import AblationsConcluded, MutationTried, PartsFound
+from labwright.record.events.repository_events import AblationsConcluded, FreshSeedsGiven, MutationTried, PartsFound
 from labwright.record.reducers.run_state import AblationState
 from labwright.record.schema.nodes import CellRun
 from labwright.record.schema.repository import (
@@ -77,7 +77,7 @@ from labwright.stages.repository.arm_runs import (
     name_arm,
     read_value,
 )
-from labwright.stages.repository.authors import PartProposal, format_limits, propose_parts
+from labwright.stages.repository.authors import format_limits, propose_parts
 from labwright.stages.repository.baseline_reproduction import RepositoryReproduction
 from labwright.stages.run_context import RunContext
 
@@ -148,7 +148,7 @@ class RepositoryAblation:
         self._is_proxy = bool(words)
         self._baseline, self._search_baseline = baseline.arm, baseline.arm
         if self._is_proxy:
-            proxy = replace(self._search_setup, tree=self._imported_tree)
+            proxy = replace(self._search_setup, tree=self.context.code.tree)
             self._search_baseline = self.runs.build_arm(
                 BASELINE_ARM, "the proxy command", proxy, tree=self.setup.tree, stage="preliminary", kind="draft"
             )
@@ -161,11 +161,6 @@ class RepositoryAblation:
     @property
     def _ablation(self) -> AblationState:
         return self.context.state.ablation
-
-    @property
-    def _imported_tree(self) -> str:
-        assert self.context.repository is not None
-        return self.context.repository.code.tree
 
     async def ablate(self) -> None:
         """Measure the effect of every component and record the results. Raises `ExecutorError`."""
@@ -181,7 +176,6 @@ class RepositoryAblation:
         self._joint_set = await self._find_joint_set(found)
         await self._separate_top(found)
         await self._confirm(found)
-        await self._measure_unknown(found)
         agreement = await self._compute_proxy_agreement() if self._is_proxy else None
         self._conclude(self._build_conclusion(found, agreement))
 
@@ -216,17 +210,17 @@ class RepositoryAblation:
         left = (
             f"{budget - spent} runs are left"
             if budget is not None
-            else f"one run is left for each part, and {advise_budget(0, k=self.top) - spent} more"
+            else "the number of parts decides how many runs are made, at least one each, and fresh seeds for all"
         )
         return (
             f"As it is, the repository gives {check.mean:.6g}{spread} over {len(check.seeds)} seeds. A run takes "
             f"{seconds:.3g} s, {self.context.executor.slots} at a time; {left}. {format_limits(self.context)}"
         )
 
-    def _limit_to_budget(self, found: PartProposal, budget: int | None) -> PartsFound:
+    def _limit_to_budget(self, found: PartsFound, budget: int | None) -> PartsFound:
         """Keep the components that the budget allows, by prior; list the others as not examined."""
         more = len(self.seeds) + MIN_RANKED_PARTS if self._is_proxy else 0
-        budget = budget or advise_budget(len(found.parts), k=self.top) + more
+        budget = budget or advise_budget(len(found.parts)) + more
         most = split_budget(len(found.parts), budget, k=self.top, baseline=len(self.seeds) + 2).explored
         names = order_sweep({part.name: part.prior for part in found.parts})[:most]
         left = tuple(
@@ -234,13 +228,8 @@ class RepositoryAblation:
             for part in found.parts
             if part.name not in names
         )
-        return PartsFound(
-            parts=tuple(part for part in found.parts if part.name in names),
-            rest=(*found.rest, *left),
-            floors=found.floors,
-            budget=budget,
-            why=found.why,
-        )
+        parts = tuple(part for part in found.parts if part.name in names)
+        return found.model_copy(update={"parts": parts, "rest": (*found.rest, *left), "budget": budget})
 
     # --- one run per component ----------------------------------------------------------------------------------------
 
@@ -292,8 +281,14 @@ class RepositoryAblation:
             return self._record_gate(name, way, arm, "failed", run.failure.message if run.failure else ""), None
         check = self.context.state.repository.baseline
         is_repeatable = check is not None and check.same_seed == "same digits"
-        gate = classify_patch_run(baseline, value, reached=self._is_reached(mutation), repeatable=is_repeatable)
-        effect = compute_effect(self.setup.command.direction, [baseline], [value]).mean
+        reached = self._is_reached(mutation)
+        gate = classify_patch_run(baseline, value, reached=reached, repeatable=is_repeatable)
+        if gate == "no effect":  # equal digits at one seed may be chance
+            again = read_value(await self._run(arm, self.seeds[1]), arm.metric)
+            other = self.runs.list_values(self._search_baseline).get(self.seeds[1])
+            if again is not None and other is not None:
+                gate = classify_patch_run(other, again, reached=reached, repeatable=is_repeatable)
+        effect = compute_effect(self.setup.command.direction, baseline, value)
         if (
             gate == "moved"
             and effect is not None
@@ -440,10 +435,8 @@ class RepositoryAblation:
         """Spend runs on separating the k-th component from the next, until they are separated or only runs reserved for
         confirmation are left. If fresh seeds are affordable for all components, these separate them.
         """
-        sets = self._select_to_confirm(found)
-        kept = CONFIRM_SEEDS * (1 + len(sets))
-        others = sum((one.name,) not in sets for one in self._list_ranked())
-        if self._runs_spent + kept + CONFIRM_SEEDS * others <= found.budget:
+        kept = self._count_reserved(found)
+        if self._runs_spent + CONFIRM_SEEDS * (1 + len(self._rank_sets())) <= found.budget:
             return
         waiting: set[asyncio.Task[None]] = set()
         under_way: list[str] = []
@@ -482,10 +475,7 @@ class RepositoryAblation:
             return {}
         base, own = self.runs.list_values(self._search_baseline), self.runs.list_values(arm)
         seeds = [seed for seed in own if seed in base and seed < FIRST_FRESH_SEED]
-        effects = compute_effect(
-            self.setup.command.direction, [base[seed] for seed in seeds], [own[seed] for seed in seeds]
-        ).effects
-        return dict(zip(seeds, effects, strict=True))
+        return {seed: compute_effect(self.setup.command.direction, base[seed], own[seed]) for seed in seeds}
 
     def _to_arm(self, one: _PartState, under_way: Sequence[str] = (), *, is_coarse: bool = False) -> BanditArm:
         effects = self._list_effects([one.part.name]).values()
@@ -540,8 +530,7 @@ class RepositoryAblation:
         Components that only set a strength are excluded: programs break when all strengths are zero. The runs that
         confirm the most important components are not used for the search.
         """
-        most = found.budget - CONFIRM_SEEDS * (1 + len(self._select_to_confirm(found)))
-        sigma = self._sigma
+        most, sigma = found.budget - self._count_reserved(found), self._sigma
         arms = [one for one in self._list_ranked() if not self._part_states[one.name].is_strength]
         names = find_near_zero(arms, sigma, self.top) if isfinite(sigma) else []
         if len(names) < 2:
@@ -568,65 +557,66 @@ class RepositoryAblation:
         if arm is None or baseline is None or (self._runs_spent >= most and not self.runs.list_nodes(arm)):
             return None
         value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
-        return compute_effect(self.setup.command.direction, [baseline], [value]).mean
+        return compute_effect(self.setup.command.direction, baseline, value)
 
     # --- fresh seeds --------------------------------------------------------------------------------------------------
 
+    def _count_reserved(self, found: PartsFound) -> int:
+        """Return how many runs are kept for fresh seeds: of the baseline, the most important components, and a joint
+        set."""
+        split = split_budget(len(found.parts), found.budget, k=self.top, baseline=len(self.seeds) + 2)
+        return CONFIRM_SEEDS * (2 + split.confirmed)
+
+    def _rank_sets(self) -> dict[tuple[str, ...], float]:
+        """Return the components that can have a verdict, and the joint set, with their effects in the search, the
+        largest first."""
+        effects: dict[tuple[str, ...], float] = {
+            (one.name,): one.mean_effect for one in self._list_ranked() if one.effects
+        }
+        if self._joint_set:
+            effects[self._joint_set] = self._list_effects(self._joint_set).get(self.seeds[0]) or 0.0
+        return dict(sorted(effects.items(), key=lambda one: (-abs(one[1]), one[0])))
+
     async def _confirm(self, found: PartsFound) -> None:
-        """Measure the selected sets on fresh seeds."""
-        await self._measure_affordable(found, [(names, CONFIRM_SEEDS) for names in self._select_to_confirm(found)])
-
-    def _select_to_confirm(self, found: PartsFound) -> list[tuple[str, ...]]:
-        """Select the sets to measure on fresh seeds, the largest effects first: the most important components, the most
-        harmful one, and the joint set."""
-        most = split_budget(len(found.parts), found.budget, k=self.top, baseline=len(self.seeds) + 2).confirmed
-        best = [one.name for one in rank_arms(self._list_candidates())][: self.top][:most]
-        harms = find_harmful(self._list_ranked(), self._sigma)[:1] if isfinite(self._sigma) else []
-        sets = [*((name,) for name in dict.fromkeys((*best, *harms))), *([self._joint_set] if self._joint_set else [])]
-        return sorted(sets, key=lambda names: -abs(self._list_effects(names).get(self.seeds[0]) or 0.0))
-
-    async def _measure_unknown(self, found: PartsFound) -> None:
-        """Spend the rest of the budget on more seeds of what is unknown, the largest effects first.
+        """Measure on fresh seeds what has no verdict, the largest effects of the search first, while the budget lasts.
 
         What could not be tested because all its effects are equal gets further seeds, up to `MAX_FRESH_SEEDS`. Since
         such effects were never tested before, this does not inflate the error rate.
         """
         while self.context.state.limit_reason is None:
-            unknown = {row.part for row in self._build_rows() if row.called == "unknown"}
-            sets = [self._joint_set, *((one.name,) for one in rank_arms(self._list_ranked()))]
-            open_sets = [names for names in sets if "+".join(names) in unknown]
-            if not await self._measure_affordable(found, [(names, self._count_wanted(names)) for names in open_sets]):
+            left, chosen = found.budget - self._runs_spent, dict[tuple[str, int], RepositoryArm]()
+            for names, arm in self._list_unknown_sets().items():
+                count = max(CONFIRM_SEEDS, min(self._count_fresh_runs(arm) + 1, MAX_FRESH_SEEDS))
+                missing = {
+                    (one.sha256, seed): one
+                    for one in (self._baseline, arm)
+                    for seed in range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + count)
+                    if seed not in {node.seed for node in self.runs.list_nodes(one)}
+                }
+                if missing and len(chosen | missing) <= left:
+                    chosen |= missing
+                    self._record_fresh_seeds(names, count)
+            await gather_all([self._run(arm, seed) for (_, seed), arm in chosen.items()])
+            if not chosen:
                 return
 
-    def _count_wanted(self, names: Sequence[str]) -> int:
-        """Return up to which number of fresh seeds a set is measured next."""
-        arm = self._find_arm(names, full=True)
-        known = sum(one.seed >= FIRST_FRESH_SEED for one in self.runs.list_nodes(arm)) if arm is not None else 0
-        return max(CONFIRM_SEEDS, min(known + 1, MAX_FRESH_SEEDS))
+    def _list_unknown_sets(self) -> dict[tuple[str, ...], RepositoryArm]:
+        """Return the sets without a verdict that can be run with their arms, the largest effects first."""
+        unknown = {row.part for row in self._build_rows() if row.called == "unknown"}
+        found = {names: self._find_arm(names, full=True) for names in self._rank_sets() if "+".join(names) in unknown}
+        return {names: arm for names, arm in found.items() if arm is not None}
 
-    async def _measure_affordable(self, found: PartsFound, wanted: Sequence[tuple[Sequence[str], int]]) -> bool:
-        """Measure sets on numbers of fresh seeds, in order, those for which the whole number fits into the budget.
+    def _count_fresh_runs(self, arm: RepositoryArm) -> int:
+        return sum(one.seed >= FIRST_FRESH_SEED for one in self.runs.list_nodes(arm))
 
-        Return whether any run was missing.
-        """
-        left, chosen = found.budget - self._runs_spent, dict[tuple[str, int], RepositoryArm]()
-        for names, count in wanted:
-            if (arm := self._find_arm(names, full=True)) is None:
-                continue
-            missing = {
-                (one.sha256, seed): one
-                for one in (self._baseline, arm)
-                for seed in self._list_fresh_seeds(count)
-                if seed not in {node.seed for node in self.runs.list_nodes(one)}
-            }
-            if len(chosen | missing) <= left:
-                chosen |= missing
-        await gather_all([self._run(arm, seed) for (_, seed), arm in chosen.items()])
-        return bool(chosen)
-
-    @staticmethod
-    def _list_fresh_seeds(count: int) -> range:
-        return range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + count)
+    def _record_fresh_seeds(self, names: tuple[str, ...], count: int) -> None:
+        """Record how many fresh seeds a set gets, and why."""
+        part, ranked = "+".join(names), self._rank_sets()
+        if self._ablation.fresh_seeds.get(part, 0) < count:
+            place = [*ranked].index(names) + 1
+            why = f"effect {ranked[names]:+.4g} in the search, number {place} of {len(ranked)} by size"
+            why = why if count <= CONFIRM_SEEDS else f"{count - 1} gave no verdict"
+            self.context.recorder.append(FreshSeedsGiven(part=part, seeds=count, why=why))
 
     async def _compute_proxy_agreement(self) -> float | None:
         """Return how well the rankings by the proxy and by the full command agree, over at least `MIN_RANKED_PARTS`
@@ -655,7 +645,8 @@ class RepositoryAblation:
         # ranked by fresh seeds; what has none comes after all that has
         ranked = sorted((row for row in rows if row.part in among), key=lambda row: not row.fresh)
         best = [row for row in ranked if (row.mean or 0.0) > 0][: self.top]
-        confirmed = sum(row.fresh and "+" not in row.part for row in rows)
+        count = sum(self._count_fresh_runs(arm) < MAX_FRESH_SEEDS for arm in self._list_unknown_sets().values())
+        count += sum(one.kind == "budget" for one in found.rest)
         return AblationsConcluded(
             results=tuple(rows),
             top=tuple(row.part for row in best if row.fresh),
@@ -663,10 +654,10 @@ class RepositoryAblation:
             agreement=agreement,
             stopped=self.context.state.limit_reason
             or (
-                ""
-                if all(row.fresh for row in best)
-                else f"the budget of {found.budget} runs confirms {confirmed} parts"
-            ),
+                f"{count} part{'s have' if count > 1 else ' has'} no verdict: the run budget of {found.budget} is "
+                "used; raise --budget-runs"
+            )
+            * bool(count),
         )
 
     def _build_rows(self) -> list[PartResult]:

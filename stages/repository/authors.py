@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from math import isfinite
 from typing import TypeVar
@@ -22,6 +21,7 @@ from labwright.models.client import ModelClient
 from labwright.models.roles.experiment_code import CoderInputs, HandIn
 from labwright.models.roles.repository import PartsInputs, PartWay, ProposedPart, ProposedParts
 from labwright.record.baseline_check import ExpectedError, parse_expected
+from labwright.record.events.repository_events import PartsFound
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.repository import (
     RepositoryCommand,
@@ -40,7 +40,7 @@ from labwright.sandbox.repository.scratch_tree import MAX_COMMAND_SECONDS, open_
 from labwright.sandbox.repository.trace import CallTrace
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.repository.arm_runs import CommandSetup
-from labwright.stages.repository.command_discovery import list_imports
+from labwright.stages.repository.command_discovery import find_key_line, list_imports
 from labwright.stages.repository.patch_scope import (
     CodeIndex,
     find_tampering,
@@ -59,17 +59,6 @@ from labwright.stages.run_context import RunContext, decision_number, wait_to_st
 H = TypeVar("H", bound=HandIn)
 MAX_COMPLAINTS = 8
 """Maximum number of reasons that an author is shown at once."""
-
-
-@dataclass(frozen=True)
-class PartProposal:
-    """The parts that an author named, what it left out, ways to take out the whole model, and its reasons; without
-    parts, why there is none."""
-
-    parts: tuple[RepositoryPart, ...] = ()
-    rest: tuple[UnexaminedPart, ...] = ()
-    floors: tuple[RepositoryMutation, ...] = ()
-    why: str = ""
 
 
 async def let_author_work(
@@ -201,8 +190,8 @@ def _parse_values(argv: Sequence[str]) -> dict[str, str]:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTrace, surroundings: str) -> PartProposal:
-    """Return the parts that an author names, what it left out, and why there are no parts."""
+async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTrace, surroundings: str) -> PartsFound:
+    """Return the parts that an author names, what it left out, and why there are no parts; without a budget of runs."""
     assert context.repository is not None
     code = index_code(context.repository.mirror.read_texts(setup.tree))
     inputs = PartsInputs(
@@ -220,7 +209,7 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
 
     made = await let_author_work(context, "parts", setup, inputs, ProposedParts, check)
     if made.result is None:
-        return PartProposal(why=f"the author named no parts: {made.ended}")
+        return PartsFound(parts=(), budget=0, why=f"the author named no parts: {made.ended}")
     left = [one.partition(":") for one in made.result.left_out]
     rest = {
         name.strip(): UnexaminedPart(name=name.strip(), kind="author", why=why.strip() or "no part of the method")
@@ -228,7 +217,8 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
     }
     parts = tuple(build_part(one, code) for one in made.result.parts)
     whole = made.result.whole
-    return PartProposal(
+    return PartsFound(
+        budget=0,
         parts=parts,
         rest=tuple(one for name, one in rest.items() if name not in {part.name for part in parts}),
         floors=(_build_mutation(whole),) if whole is not None else (),
@@ -305,7 +295,7 @@ def _list_made_by(places: Sequence[str], code: CodeIndex, trace: CallTrace) -> d
         one.key: place
         for one in code.definitions
         for place in places
-        if _is_in_place(f"{one.path}:{one.symbol}", place)
+        if f"{one.path}:{one.symbol}.".startswith(f"{place}.")
     }
     named, waiting = {*makers}, [one for one in code.definitions if one.key in makers]
     while waiting:
@@ -322,10 +312,6 @@ def _list_made_by(places: Sequence[str], code: CodeIndex, trace: CallTrace) -> d
         makers = {key: place for key, place in makers.items() if key not in shared}
 
 
-def _is_in_place(symbol: str, place: str) -> bool:
-    return symbol == place or symbol.startswith(f"{place}.")
-
-
 def build_part(one: ProposedPart, code: CodeIndex) -> RepositoryPart:
     """Return a part as it is recorded; its line is the first that it edits, otherwise that of its symbol."""
     lines = [each.node.lineno for each in code.definitions if (each.path, each.symbol) == (one.path, one.symbol)]
@@ -336,7 +322,7 @@ def build_part(one: ProposedPart, code: CodeIndex) -> RepositoryPart:
         name=one.name,
         path=one.path,
         symbol=one.symbol,
-        line=lines[0] if lines else 1,
+        line=lines[0] if lines else find_key_line(code.texts.get(one.path, ""), one.symbol),
         why=one.why,
         prior=one.prior,
         mutations=tuple(map(_build_mutation, one.ways)),

@@ -16,7 +16,7 @@ from typing import Literal
 
 from labwright.models.author import WorkStopped
 from labwright.models.errors import CatalogueError
-from labwright.models.prompt_filters import cut_line
+from labwright.models.prompt_filters import cut_line, flatten
 from labwright.models.roles.experiment_code import CoderFact
 from labwright.models.roles.repository import PreparedCommand, PrepareInputs
 from labwright.record.baseline_check import check_baseline, parse_expected
@@ -93,7 +93,7 @@ async def _find_command(context: RunContext) -> CommandFound:
                 f"no command was found that produces the result ({prepared}): give --command and --metric"
             )
         if prepared.repair is not None:
-            RepositoryReproduction(context, prepared.found).accept_repair("as published", prepared.repair)
+            RepositoryReproduction(context, prepared.found).accept_repair("", prepared.repair)
         context.recorder.append(prepared.found)
         return prepared.found
     found = found.model_copy(
@@ -170,7 +170,7 @@ class _Preparation:
         if wrong:
             return "\n".join(wrong)
         study = RepositoryReproduction(self._context, made.found)
-        arm = study.build_trial(made.setup, cut_line(answer.reasons))
+        arm = study.build_trial(made.setup, answer.reasons)
         values: list[float | None] = []
         for seed in BASELINE_SEEDS[: 1 + command.seeded]:
             if (run := await self._runs.run(arm, seed)) is None:
@@ -207,7 +207,7 @@ class _Preparation:
             if environment.packages == before.environment.packages:
                 last = _format_last(environment.deviations)
                 raise RepositoryError(f"{', '.join(answer.pins)} cannot be installed: {last}")
-        reason = cut_line(answer.reasons)
+        reason = flatten(answer.reasons)
         edits = build_edits(self._texts, self._runs.mirror.read_texts(tree))
         known = self._setup.command if self._failed else command
         repair = RepositoryRepair(
@@ -258,7 +258,7 @@ class RepositoryReproduction:
     def _build_arm(self, setup: CommandSetup, title: str, *, traced: bool = False) -> RepositoryArm:
         """Build an arm of the repository with a setup, a change of the present arm."""
         assert self.context.repository is not None
-        base = replace(setup, tree=self.context.repository.code.tree)
+        base, title = replace(setup, tree=self.context.repository.code.tree), cut_line(title)
         if title == UNMODIFIED:
             return self.runs.build_arm(BASELINE_ARM, title, base, stage="preliminary", kind="draft")
         if not self.runs.list_nodes(self.arm) and not traced:  # an author prepared it before anything was run
@@ -360,9 +360,7 @@ class RepositoryReproduction:
             return False
         failed = f"{description}\n\n{run.stdout_tail[-8000:]}"
         prepared = await _Preparation(self.context, self.setup, self.setup.command, failed=failed).prepare()
-        if isinstance(prepared, str):
-            return False
-        if prepared.repair is None:
+        if isinstance(prepared, str) or prepared.repair is None:
             return False
         self.accept_repair(signature, prepared.repair)
         return True
@@ -423,7 +421,7 @@ class RepositoryReproduction:
         same: SameSeed | None = "unseeded" if values else None
         check = check_baseline(seeds, self.command.expected)
         if values and self.setup.command.seeded:
-            same = "same digits" if values[0] == values[-1] else "differs"
+            same = None if None in (values[0], values[-1]) else "same digits" if values[0] == values[-1] else "differs"
             if len(set(seeds)) == 1:
                 why = (
                     f"{len(seeds)} seeds gave the same value, {seeds[0]!r}: the seed has no effect, or an effect "

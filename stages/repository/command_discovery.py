@@ -262,19 +262,25 @@ def _to_plain_path(path: PurePosixPath) -> str:
 
 
 def _read_keys(path: str, text: str, prefix: str) -> Iterator[ConfigKey]:
-    lines = text.splitlines()
-
     def walk(value: Any, name: str) -> Iterator[ConfigKey]:
         if isinstance(value, dict):
             for key, inner in cast("dict[Any, Any]", value).items():
                 if str(key) not in ("defaults", "hydra"):
                     yield from walk(inner, f"{name}.{key}" if name else str(key))
         elif isinstance(value, str | int | float | bool):
-            last = name.rpartition(".")[2]
-            line = next((at for at, one in enumerate(lines, 1) if one.strip().strip('"').startswith(last)), 1)
-            yield ConfigKey(path, prefix + name, value, line)
+            yield ConfigKey(path, prefix + name, value, find_key_line(text, name))
 
     yield from walk(_parse_mapping(text), "")
+
+
+def find_key_line(text: str, name: str) -> int:
+    """Return the number of the line with an option or a key, whose parts (`model.gate`) follow each other."""
+    at = 0
+    for part in name.lstrip("-").split("."):
+        words = "[-_]".join(map(re.escape, re.split("[-_]", part)))
+        found = re.compile(rf"\b{words}\b").search(text, at)
+        at = found.start() if found is not None else at
+    return text.count("\n", 0, at) + 1
 
 
 def _parse_mapping(text: str) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from labwright.record.python_syntax import parse_plain
 
 METRIC_NAME = re.compile(r"metric|accurac|rmse|_mse|score|evaluat|(^|_)auc|(^|_)f1|(^|_)r2$", re.IGNORECASE)
 """Names of functions that compute a metric; neither a repair nor an ablation may change them."""
+_PRINTED_DIGITS = re.compile(r"(?<=[:%'\"<>^])(\d*)\.\d+(?=[efgEFG%])")
+"""Number of digits in a format of strings, which may change."""
 _DEFINITION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORT_NODES = (ast.Import, ast.ImportFrom)
 
@@ -53,10 +55,10 @@ def list_changed_symbols(before: str, after: str) -> tuple[str, ...]:
 
 
 def _index_symbols(tree: ast.Module) -> dict[str, str]:
-    """Map each symbol to its syntax."""
+    """Map each symbol to its syntax, without numbers of printed digits."""
     found: dict[str, str] = {}
     for name, node in walk_named(tree):
-        found[name] = found.get(name, "") + ast.dump(node)
+        found[name] = found.get(name, "") + _PRINTED_DIGITS.sub(r"\1", ast.dump(node))
     return found
 
 

@@ -48,7 +48,7 @@ def list_files_fact(code: CodeIndex, command: RepositoryCommand) -> CoderFact:
     """Return the map of a repository: files, what they define, and who calls it."""
     return CoderFact(
         title="Files, what they define, and after <- the callers",
-        text=format_map(code, order_by_distance(code, command.argv)),
+        text=format_map(code, command.argv, order_by_distance(code, command.argv)),
     )
 
 
@@ -73,7 +73,9 @@ def list_method_facts(code: CodeIndex, command: RepositoryCommand) -> Iterator[C
     yield CoderFact(title="Its metric", text=f"{command.metric} ({command.direction} is better)")
     yield list_files_fact(code, command)
     settings = [str(one) for one in list_options(command.argv, code)[:MAX_LISTED]]
-    settings += [f"{one.name} = {one.value!r} ({one.path})" for one in _list_keys(code, command)[:MAX_LISTED]]
+    settings += [
+        f"{one.name} = {one.value!r} ({one.path})" for one in find_keys(code.texts, command.argv, code)[:MAX_LISTED]
+    ]
     if settings:
         yield CoderFact(title="Its options and keys", text="\n".join(settings))
 
@@ -90,7 +92,7 @@ def list_switches(code: CodeIndex, command: RepositoryCommand) -> tuple[SwitchFa
         for one in list_options(command.argv, code)
         if one.off_args and not any(flag in command.argv for flag in one.flags)
     ]
-    keys = _list_keys(code, command)
+    keys = find_keys(code.texts, command.argv, code)
     counts = Counter(key.last for key in keys)
     for key in keys:
         is_set = any(word.startswith(f"{key.name}=") for word in command.argv)
@@ -98,10 +100,6 @@ def list_switches(code: CodeIndex, command: RepositoryCommand) -> tuple[SwitchFa
             name = key.last if counts[key.last] == 1 else key.name
             found.append(SwitchFact(name=name, path=key.path, symbol=key.name, way=way))
     return tuple(found)
-
-
-def _list_keys(code: CodeIndex, command: RepositoryCommand) -> list[ConfigKey]:
-    return find_keys(code.texts, command.argv, code)
 
 
 def _build_switch(key: ConfigKey, code: CodeIndex, command: RepositoryCommand) -> PartWay | None:

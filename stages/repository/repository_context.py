@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -46,7 +46,7 @@ def build_context(texts: Mapping[str, str], argv: Sequence[str], first_files: It
     code = index_code(texts)
     order = list(dict.fromkeys((*(path for path in first_files if path in texts), *order_by_distance(code, argv))))
     shown = _take_fitting([one for one in order if len(texts[one]) <= MAX_FILE_CHARS], texts, MAX_SHOWN_CHARS)
-    return RepositoryContext(format_map(code, order), shown, len(texts) - len(shown))
+    return RepositoryContext(format_map(code, argv, order), shown, len(texts) - len(shown))
 
 
 def read_requested(wants: Sequence[str], texts: Mapping[str, str]) -> tuple[tuple[ShownFile, ...], tuple[str, ...]]:
@@ -123,13 +123,17 @@ def order_by_distance(code: CodeIndex, argv: Sequence[str]) -> list[str]:
     )
 
 
-def format_map(code: CodeIndex, order: Sequence[str]) -> str:
-    """Format the list of all files, with as many symbols of Python files and their callers as fit."""
-    callers = _index_callers(code)
+def format_map(code: CodeIndex, argv: Sequence[str], order: Sequence[str]) -> str:
+    """Format the list of all files, with as many symbols of Python files and their callers as fit.
+
+    Tests, documents, examples and scripts that the command does not reach have none.
+    """
+    told = {*list_reached_files(code, argv), *(path for path in code.trees if _rank_path(path) < 2)}
+    callers = _index_callers(code, told)
     texts, lines, left = code.texts, list[str](), MAX_MAP_CHARS
     whole = [path for path in order if path in code.trees]
     for path in whole:
-        symbols = _format_symbols(path, code, callers) if _rank_path(path) < 2 else []
+        symbols = _format_symbols(path, code, callers) if path in told else []
         entry = [f"{path} ({texts[path].count(chr(10))} lines)", *symbols]
         size = sum(len(line) + 1 for line in entry)
         lines += entry if size <= left else entry[:1]
@@ -165,11 +169,11 @@ def _format_callers(name: str, path: str, callers: Mapping[str, list[str]]) -> s
     return f"  <- {', '.join(found[:MAX_CALLERS])}{more}" if found else ""
 
 
-def _index_callers(code: CodeIndex) -> dict[str, list[str]]:
-    """Map each name to the places (path:symbol) that call it or pass it as an argument."""
+def _index_callers(code: CodeIndex, files: Container[str]) -> dict[str, list[str]]:
+    """Map each name to the places (path:symbol) of some files that call it or pass it as an argument."""
     found: dict[str, dict[str, None]] = {}
     for path, tree in code.trees.items():
-        for node in tree.body if _rank_path(path) < 2 else ():
+        for node in tree.body if path in files else ():
             place = f"{path}:{node.name}" if isinstance(node, FunctionNode | ast.ClassDef) else path
             calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
             named = {

@@ -54,7 +54,7 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path, monkeypatch: py
     assert results["shift+twist"]["called"] == "critical" and results["shift"]["mean"] < 0.01
     assert results["centre"]["called"] in ("no measurable difference", "no effect")
     assert not any("banner" in part for run in found["runs"] for part in run["parts"])
-    assert len(found["runs"]) <= 6 + 19 + 5 * (2 + 3)
+    assert len(found["runs"]) <= 7 * 6 + 29
     report = (out / "report.md").read_text()
     assert "| tilt | tilt returns zeros | tinyfit/features.py:4 | 5 |" in report
     assert "How parts were chosen: without a language model" in report and "Terms of a loss" in report

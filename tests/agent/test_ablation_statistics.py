@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -70,6 +71,9 @@ def test_parts_are_ranked_by_fresh_seeds_and_a_resumed_study_with_a_larger_budge
     code, out = make_repository(tmp_path / "lucky", {"train.py": LUCKY}), tmp_path / "out"
     few = ablate(code, out, "--top", 2, "--budget-runs", 16)
     assert few["ablations"]["runs"] <= 16 and "unknown" in {one["called"] for one in few["ablations"]["results"]}
+    left = "3 parts have no verdict: the run budget of 16 is used; raise --budget-runs"
+    assert few["ablations"]["stopped"] == left
+    assert left in run_scientist("status", out).stdout and f"{left}." in (out / "report.md").read_text()
     before = {*read_state(out).cells}
     found = ablate(code, out, "--top", 2, "--budget-runs", 36)
     assert before < {*read_state(out).cells} and found["ablations"]["runs"] <= 36
@@ -80,7 +84,30 @@ def test_parts_are_ranked_by_fresh_seeds_and_a_resumed_study_with_a_larger_budge
     assert found["ablations"]["top"] == ["alpha", "beta"], rows
     assert [*rows] == ["alpha", "beta", "gamma"]
     assert all(one["fresh"] and one["called"] != "unknown" for one in rows.values())
-    assert rows["gamma"]["mean"] == pytest.approx(0.02, abs=0.005)
+    assert rows["gamma"]["mean"] == pytest.approx(0.02, abs=0.005) and not found["ablations"]["stopped"]
+    lines = [line for line in run_scientist("logs", out).stdout.splitlines() if "5 fresh seeds (effect +0." in line]
+    assert [re.findall(r"(\w+): 5 .* number (\d) of 3 by size", line) for line in lines] == [
+        [("gamma", "1")], [("alpha", "2")], [("beta", "3")],
+    ]  # fmt: skip
+    assert (
+        "Fresh seeds went to the largest effects of the search first: gamma, alpha, beta."
+        in (out / "report.md").read_text()
+    )
+
+
+def test_the_budget_that_is_not_given_suffices_for_every_verdict(tmp_path: Path) -> None:
+    """At the first seed of the search, gamma changes no digit; that is not said before a second seed."""
+    late = LUCKY.replace("0.6 if opts.seed == 0 else 0.02", "(0.05 + 0.001 * (opts.seed % 3)) * (opts.seed > 0)")
+    late = late.replace("str(sorted(vars(opts).items()))", "str((opts.seed, opts.alpha, opts.beta))")
+    code, out = make_repository(tmp_path / "late", {"train.py": late}), tmp_path / "out"
+    found = ablate(code, out, "--top", 1)
+    gates = {one["name"]: [each["gate"] for each in one["tried"]] for one in found["parts"]}
+    assert gates["gamma"] == ["moved"]
+    rows = {one["part"]: one for one in found["ablations"]["results"]}
+    assert [(name, one["called"]) for name, one in rows.items()] == [
+        ("alpha", "critical"), ("beta", "critical"), ("gamma", "helps"),
+    ]  # fmt: skip
+    assert not found["ablations"]["stopped"] and found["ablations"]["runs"] <= 7 * 3 + 29
 
 
 def test_nothing_is_concluded_from_equal_values_of_a_coarse_metric(

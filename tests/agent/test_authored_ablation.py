@@ -53,6 +53,7 @@ LITERAL_SEED = FILES["train.py"].replace("np.random.default_rng(opts.seed)", "np
 QUIET = LITERAL_SEED.partition('with open("metrics.json"')[0] + (
     'import sys\nprint("r2:", float(1 - (rest ** 2).mean() / y[300:].var()), file=sys.stderr)\n'
 )
+REASONS = "the seed was a literal, and the result is on standard error; " + "and so on, " * 20 + "to the end"
 PREPARE = (
     use("read", path="train.py"),
     use("run", command="python train.py", seconds=30),
@@ -69,7 +70,7 @@ PREPARE = (
         words=["python", "train.py", "--seed", "{seed}"],
         metric="output:r2: ([0-9.]+)",
         direction="max",
-        reasons="the seed was a literal, and the result is on standard error",
+        reasons=REASONS,
     ),
 )
 
@@ -95,6 +96,9 @@ def test_an_author_finds_the_command_and_the_parts(tmp_path: Path) -> None:
     assert found["command"]["by"] == "model" and found["command"]["command"]["metric"] == "output:r2: ([0-9.]+)"
     [repair] = found["repairs"]
     assert repair["by"] == "model" and repair["repair"]["kind"] == "prepared" and repair["kept"]
+    assert f"- kept (model): {REASONS}\n" in (out / "report.md").read_text()
+    logged = run_scientist("logs", out).stdout
+    assert logged.count("started, first call: read") == 1 and logged.count("started, first call: hand_in") == 1
     assert found["baseline"]["same_seed"] == "same digits" and found["baseline"]["verdict"] == "unchecked"
     assert found["ablations"]["top"] == ["tilt", "bend"]
     assert {one["part"] for one in found["ablations"]["results"]} >= {"tilt", "bend", "wobble"}

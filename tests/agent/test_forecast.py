@@ -170,7 +170,7 @@ def test_every_role_is_counted_and_has_its_tokens() -> None:
 
 @pytest.mark.parametrize(
     ("author", "depth", "code", "coder"),
-    [("never", 3, 10, 0), ("auto", 3, 10, 24), ("auto", 2, 10, 0), ("always", 3, 0, 240)],
+    [("never", 3, 10, 0), ("auto", 3, 10, 72), ("auto", 2, 10, 48), ("auto", 1, 10, 0), ("always", 3, 0, 240)],
 )
 def test_the_calls_of_authors_are_forecast(author: str, depth: int, code: int, coder: int) -> None:
     search = {"author": author, "max_debug_depth": depth, "num_drafts": 3, "planned_ablations": 0}

@@ -39,8 +39,6 @@ class Found(HandIn):
 class Inputs(CoderInputs):
     """A task of these tests."""
 
-    result = Found
-
 
 INPUTS = Inputs(task="prepare", known=(CoderFact(title="README", text="Run it."),))
 CALLS = (
@@ -221,17 +219,29 @@ def test_a_model_that_answers_nothing_usable_ends_the_work() -> None:
     assert work(ScriptedModel(fail), log, Tools(), Checks()) == made
 
 
-@pytest.mark.parametrize(
-    ("call", "why"),
-    [
-        (ToolCall(tool="delete"), "there is no tool 'delete' now"),
-        (ToolCall(tool="hand_in", arguments={"reasons": "none"}), "command: Field required"),
-    ],
-)
-def test_calls_that_no_tool_accepts_are_no_answers(call: ToolCall, why: str) -> None:
+def test_a_call_of_no_tool_is_no_answer() -> None:
     log = MemoryLog()
-    assert why in work(script(call), log, Tools(), Checks()).ended
+    assert "there is no tool 'delete' now" in work(script(ToolCall(tool="delete")), log, Tools(), Checks()).ended
     assert not log.answers
+
+
+UNFIT = ToolCall(tool="hand_in", arguments={"reasons": "none"})
+
+
+def test_a_result_that_does_not_fit_the_schema_is_refused_like_any_other() -> None:
+    log, checks = MemoryLog(), Checks()
+    made = work(script(UNFIT, CALLS[-1]), log, Tools(), checks)
+    assert made.result is not None and made.steps == 2 and checks.count == 1
+    used = next(one for one in log.events if isinstance(one, ToolUsed))
+    assert used.failed and used.result == "command: Field required"
+
+
+def test_at_the_bound_it_does_not_end_the_work_at_once() -> None:
+    checks, limits = Checks(), AuthorLimits(steps=2)
+    made = work(script(CALLS[0], UNFIT, UNFIT, CALLS[-1]), MemoryLog(), Tools(), checks, limits)
+    assert made.result is not None and (made.steps, checks.count) == (4, 1)
+    made = work(script(CALLS[0], UNFIT), MemoryLog(), Tools(), checks, limits)
+    assert made.result is None and (made.steps, made.ended) == (4, "command: Field required")
 
 
 def test_an_exchange_of_an_author_is_replayed() -> None:
@@ -294,7 +304,7 @@ def test_calls_reach_a_provider_as_its_own_tools() -> None:
     with OpenAIServer(steps) as server:
         made, tools, log = provide(server)
     assert made.result is not None and tools.calls == ["list"]
-    assert [one.retries for one in log.answers] == [0, 2]
+    assert [one.retries for one in log.answers] == [0, 1, 0]
     first, second, third, fourth = server.requests
     assert [one["function"]["name"] for one in first["tools"]] == ["list", "write", "hand_in"]
     assert first["tools"][2]["function"]["parameters"]["properties"]["command"]["type"] == "string"

@@ -108,7 +108,7 @@ def test_a_budget_is_shared_and_an_advised_one_holds_everything_that_is_promised
     assert split_budget(60, 40, k=5) == (3, 19, 19)
     assert split_budget(12, 60, k=5) == (5, 29, 12)
     assert split_budget(12, 3, k=5) == (0, 0, 0)
-    assert advise_budget(12, k=5) == 71
+    assert advise_budget(12) == 113
     assert split_budget(12, 65, k=5, baseline=4, reserved=9 + 10) == (5, 12, 12)
 
 

@@ -120,7 +120,9 @@ def test_an_identical_failure_is_not_tried_a_third_time() -> None:
             )
 
     log = new_log()
-    virtual_time.run(run_search(log, Stubborn(log), make_settings(num_drafts=1, preliminary=StageLimits(nodes=3))))
+    virtual_time.run(
+        run_search(log, Stubborn(log), make_settings(num_drafts=1, author="never", preliminary=StageLimits(nodes=3)))
+    )
     assert [node.kind for node in log.state.nodes.values()] == ["draft", "debug", "draft"]
 
 

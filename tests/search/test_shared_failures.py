@@ -20,6 +20,7 @@ from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import ExpandTree, SearchAction, VisibleDecisions
 from labwright.record.schema.nodes import Attempt, ErrorClass, Failure, HonestyFinding, StageName, format_node_id
 from labwright.search.policy import BestFirstPolicy, ChainPolicy
+from labwright.search.settings import SearchSettings
 from labwright.search.shared_failures import compute_signature
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 from tests.search.scripted_search import SearchWorld, comparable_tree, make_settings, new_log, run_whole_search
@@ -138,7 +139,7 @@ def test_two_children_that_failed_alike_make_one_repair_of_their_parent(
     k = told.decide(action)
     third = told.child("IndexError: index 9 is out of bounds")
     assert policy(make_settings()).next_search_node(told.view, Random(0)) is None, "further children would fail alike"
-    assert told.view.list_debuggable(3) == () and told.view.shared_failures.unrepaired_groups == (), (
+    assert told.view.list_debuggable(SearchSettings()) == () and told.view.shared_failures.unrepaired_groups == (), (
         f"{third} waits for the repair too"
     )
     repair = told.end(k, 0.4)
@@ -154,14 +155,14 @@ def test_other_failures_and_other_parents_are_debugged_by_themselves() -> None:
     told.child("IndexError: index 3 is out of bounds", parent=good)
     told.child(failure("experiment.py, line 2: typed", "suspect"))
     told.child(failure("experiment.py, line 9: typed", "suspect"))
-    assert told.view.shared_failures.groups == () and len(told.view.list_debuggable(3)) == 5
+    assert told.view.shared_failures.groups == () and len(told.view.list_debuggable(SearchSettings())) == 5
 
 
 def test_the_last_stage_keeps_what_it_ablates() -> None:
     told = Told("ablation")
     told.child("KeyError: 'x'")
     told.child("KeyError: 'x'")
-    assert told.view.shared_failures.groups == () and len(told.view.list_debuggable(3)) == 2
+    assert told.view.shared_failures.groups == () and len(told.view.list_debuggable(SearchSettings())) == 2
 
 
 def test_a_repair_that_fails_is_debugged_and_what_came_of_it_stands_for_the_parent() -> None:
@@ -176,12 +177,18 @@ def test_a_repair_that_fails_is_debugged_and_what_came_of_it_stands_for_the_pare
     assert told.pick().parent == repair and told.view.superseded_nodes == {"n0001"}
 
 
-def test_a_repair_that_fails_like_the_children_is_given_up() -> None:
+def test_a_repair_that_fails_like_the_children_is_given_up_after_an_author_had_its_turn() -> None:
     told = Told()
     told.child("KeyError: 'x'")
     told.child("KeyError: 'x'")
-    told.mend("KeyError: 'x'")
-    assert told.view.list_debuggable(3) == () and told.pick().kind == "improve" and told.pick().parent == "n0001"
+    failed = told.mend("KeyError: 'x'")
+    node = told.log.state.nodes[failed]
+    assert told.view.needs_author(node) and told.view.list_debuggable(SearchSettings(author="never")) == ()
+    action = told.pick()
+    assert (action.kind, action.parent) == ("debug", failed)
+    told.end(told.decide(action), "KeyError: 'x'")
+    assert told.view.list_debuggable(SearchSettings()) == ()
+    assert told.pick().kind == "improve" and told.pick().parent == "n0001"
 
 
 def test_the_parent_is_built_on_again_where_its_repair_is_suspect() -> None:

@@ -62,8 +62,9 @@ WRITES = [use("write", path=path, text=text) for path, text in (FILES | {"arms/m
 class Script:
     """A model whose answers leave the method broken, and whose author makes the calls."""
 
-    def __init__(self, *calls: ToolCall) -> None:
-        self.calls, self.answered = calls, list[str]()
+    def __init__(self, *calls: ToolCall, alike: bool = False) -> None:
+        """`alike`: each of its programs fails in the same way."""
+        self.calls, self.answered, self.alike = calls, list[str](), alike
 
     def __call__(self, request: ModelRequest) -> BaseModel:
         self.answered.append(request.role.name)
@@ -73,7 +74,7 @@ class Script:
         if not isinstance(request.inputs, CodeInputs):
             return answer_role(request)
         number = len(self.answered)
-        files = FILES | {"arms/method.py": f"X = 'broken'  # {number}\n"}
+        files = FILES | {"arms/method.py": "X = 'broken'\n" if self.alike else f"X = 'broken'  # {number}\n"}
         return Program(title="a program", plan="as before", varies=f"try {number}", files=whole_files(files))
 
 
@@ -125,6 +126,20 @@ async def agenda(bench: RunContext) -> list[Node]:
     assert await research.run_stage("agenda")
     await research.close()
     return bench.state.list_stage_nodes("agenda")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("author", "kinds"), [("auto", ["improve", "debug", "debug"]), ("never", ["improve", "debug"])]
+)
+async def test_a_repair_that_fails_in_the_same_way_is_the_last_or_the_turn_of_an_author(
+    tmp_path: Path, author: str, kinds: list[str]
+) -> None:
+    model = Script(*CALLS, alike=True)
+    bench, _ = search(tmp_path, model, author=author, nodes=3)
+    nodes = await agenda(bench)
+    assert [one.kind for one in nodes][: len(kinds)] == kinds
+    assert (nodes[-1].status == "good", model.answered.count("coder") > 0) == ((author == "auto",) * 2)
 
 
 @pytest.mark.slow

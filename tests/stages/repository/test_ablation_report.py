@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from labwright.record.claims.estimates import compute_p_value
+from labwright.record.claims.part_effects import compare_arms
 from labwright.record.events.repository_events import (
     AblationsConcluded,
     BaselineChecked,
     CommandFound,
     MutationTried,
     PartsFound,
+    RepairTried,
     RepositoryImported,
 )
 from labwright.record.reducers.run_state import AblationState, RepositoryState, RunState
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Attempt, Node
-from labwright.record.schema.repository import PartResult, RepositoryCommand, UnexaminedPart
+from labwright.record.schema.repository import PartResult, RepositoryCommand, RepositoryRepair, UnexaminedPart
 from labwright.stages.repository.ablation_report import (
     NO_OPTIMIZER,
     REPORT_FILE,
     RESULTS_FILE,
     SECTION_FILE,
     WHOLE_TRAINING,
+    MeasuredPart,
     build_report_files,
+    build_results,
 )
 
 FRESH = {1000: (10.0, 9.0), 1001: (12.0, 12.5), 1002: (11.0, 9.5), 1003: (9.0, 10.0), 1004: (13.0, 12.0)}
@@ -89,10 +100,67 @@ def build_state() -> RunState:
     return state
 
 
+def test_there_is_no_interval_of_two_seeds_and_no_percentage_of_a_metric_that_was_negative() -> None:
+    state = build_state()
+    assert (found := compare_arms(state, "without")) is not None and found.relative == pytest.approx(0.4 / 11)
+    assert found.effect.low is not None
+    few = {node: one for node, one in state.nodes.items() if one.seed < 1002}
+    assert (found := compare_arms(replace(state, nodes=few), "without")) is not None
+    assert (found.effect.n, found.effect.low, found.effect.high) == (2, None, None)
+    lower = change_values(state, lambda node, value: value - 10)
+    assert (found := compare_arms(lower, "without")) is not None and found.relative is None
+
+
+def change_values(state: RunState, change: Callable[[Node, float], float]) -> RunState:
+    """Return the state with other results."""
+    nodes = {
+        node: one.model_copy(
+            update={
+                "attempts": (
+                    Attempt(
+                        number=1,
+                        measurements=tuple(
+                            each.model_copy(update={"value": change(one, each.value)}) for each in one.measurements
+                        ),
+                    ),
+                )
+            }
+        )
+        for node, one in state.nodes.items()
+    }
+    return replace(state, nodes=nodes)
+
+
+def test_a_metric_that_spans_orders_of_magnitude_is_tested_by_ratios() -> None:
+    """Losses of 1e-8 to .05: without the part each is a thousand times larger, which one large value would hide."""
+    losses = (1e-8, 3e-6, 0.05, 2e-7, 4e-5)
+
+    def change(node: Node, _value: float) -> float:
+        loss = losses[node.seed % 5]
+        return loss * (1000 + 40 * (node.seed % 3)) if "without" in (node.id, node.parent) else loss
+
+    found = compare_arms(change_values(build_state(), change), "without")
+    assert found is not None and found.p is not None and found.p < 1e-6
+    assert found.log_ratio == pytest.approx(-math.log(1047), rel=0.01) and found.relative is None
+    assert found.effect.low is None and (compute_p_value(found.effect.values) or 0.0) > 0.3
+    (row,) = build_results([MeasuredPart("max", effect=found)], is_coarse=False)
+    assert row.called == "harmful" and "tested as a ratio" in row.flag and row.detectable is None
+
+
+def test_a_repair_before_any_run_has_no_failure() -> None:
+    state = build_state()
+    repair = RepositoryRepair(kind="prepared", argv=("python", "run.py"), reason="the seed was a literal")
+    state.repository.repairs.append(RepairTried(signature="", repair=repair, by="model", tree="t", kept=True))
+    state.ablation.fresh_seeds["max"] = 5
+    report = build_report_files(state)[REPORT_FILE]
+    assert "- kept (model): the seed was a literal\n" in report
+    assert "Fresh seeds went to the largest effects of the search first: max." in report
+
+
 def test_the_report_says_what_percentages_relate_to_and_what_was_detectable() -> None:
     files = build_report_files(build_state())
     report = files[REPORT_FILE]
-    assert "**unchecked**: mean 4.000, standard deviation 1.414 over 2 seeds" in report
+    assert "**not compared, since no value is given**: mean 4.000, standard deviation 1.414 over 2 of 2 seeds" in report
     assert "**Baseline on fresh seeds**: mean 11.000, standard deviation 1.581 over 5 seeds" in report
     assert "(+3.6%)" in report and "| no measurable difference (detectable: 2.250) |" in report
     assert (

@@ -89,6 +89,7 @@ def propose(*edits: tuple[str, str], words: tuple[str, ...] = (), **fields: Any)
         (propose(("return 2 * x", "return x"), metric=("run.py:<module>",)), ""),
         (propose(("return 3 * x", "return x"), whole=PartWay(what="--none", words=("--none",))), "occurs 0 times"),
         (propose(("return 2 * x", "return x"), whole=PartWay(what="nothing")), "whole: it changes nothing"),
+        (propose(("return 2 * x", "return x"), targets=()), ""),
     ],
 )
 def test_a_way_takes_out_its_part_and_leaves_the_measurement_alone(answer: ProposedParts, why: str) -> None:
@@ -149,6 +150,21 @@ def test_the_line_of_a_part_is_the_first_that_it_edits() -> None:
     assert MODEL.splitlines()[edited - 1] == "    return 2 * x" and MODEL.splitlines()[optional - 1] == "def scale(x):"
 
 
+@pytest.mark.parametrize(
+    ("path", "symbol", "line"),
+    [("c.yaml", "model.gate", 4), ("c.yaml", "seed", 1), ("c.yaml", "none", 1), ("p.py", "--no-skip", 2)],
+)
+def test_an_option_or_a_key_is_where_it_is_defined(path: str, symbol: str, line: int) -> None:
+    code = index_code(
+        {
+            "c.yaml": "seed: 1\ndata:\n  size: 3\nmodel: {gate: true}\n",
+            "p.py": 'p = parser()\np.add_argument("--no_skip")\n',
+        }
+    )
+    part = propose(words=("x=1",)).parts[0].model_copy(update={"path": path, "symbol": symbol})
+    assert build_part(part, code).line == line
+
+
 def test_only_the_packages_that_a_repository_imports_are_listed() -> None:
     texts = {
         "a.py": "import numpy as np\nfrom sklearn.svm import SVC\nfrom .b import c\n",
@@ -191,6 +207,13 @@ def test_code_that_measures_may_not_change() -> None:
     assert list(find_preparation_faults(None, COMMAND, "", texts, changed)) == [
         "m.py: changes accuracy, which computes a metric"
     ]
+
+
+def test_a_metric_may_be_printed_with_more_digits() -> None:
+    text = 'def evaluate(x):\n    print(f"acc {x:.2f}, loss %.3f" % (1.5e-5 * x), "{:8.2%}".format(x))\n'
+    more = text.replace(":.2f", ":.12f").replace("%.3f", "%.9e").replace(":8.2%", ":8.9%")
+    assert not list(find_preparation_faults(None, COMMAND, "", {"m.py": text}, {"m.py": more.replace("9e", "9f")}))
+    assert list(find_preparation_faults(None, COMMAND, "", {"m.py": text}, {"m.py": more.replace("1.5e", "1.7e")}))
 
 
 def test_a_change_of_files_becomes_edits_that_make_it_again() -> None:

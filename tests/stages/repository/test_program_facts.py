@@ -23,7 +23,7 @@ from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.scratch_tree import ToolSpec
 from labwright.stages.repository.authors import apply_edits, find_part_faults
 from labwright.stages.repository.patch_scope import index_code
-from labwright.stages.repository.program_facts import find_metric_places, list_functions, list_switches
+from labwright.stages.repository.program_facts import find_metric_places, list_files_fact, list_functions, list_switches
 from tests.repositories import FILES
 
 slow = pytest.mark.slow
@@ -300,6 +300,18 @@ def test_what_a_trace_says_may_be_anything(tmp_path: Path) -> None:
     (tmp_path / trace.TRACE_FOLDER / "trace-3.json").symlink_to("/etc/passwd")
     assert trace.read_trace(tmp_path) == trace.CallTrace()
     assert list_functions(index_code(FILES), trace.CallTrace()) == ()
+
+
+def test_the_map_has_the_functions_of_the_entry_script_wherever_it_is() -> None:
+    texts = {
+        "scripts/main.py": "from models import fit\n\ndef train():\n    fit()\n",
+        "scripts/models.py": "def fit():\n    pass\n",
+        "scripts/plot.py": "def draw():\n    pass\n",
+    }
+    command = RepositoryCommand(argv=("python", "scripts/main.py"), metric="stdout:r2 (.*)")
+    lines = list_files_fact(index_code(texts), command).text.splitlines()
+    assert lines[:2] == ["scripts/main.py (4 lines)", "  train()"]
+    assert "scripts/plot.py (2 lines)" in lines and "  draw()" not in lines
 
 
 def test_keys_that_are_true_are_switches_where_they_can_be_set() -> None:
