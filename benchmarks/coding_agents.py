@@ -38,10 +38,11 @@ from labwright.models.conversation import Conversation
 from labwright.models.ledger import build_schema
 from labwright.models.offline.researcher import OfflineResearcher
 from labwright.models.retry import open_backend
-from labwright.models.roles.experiment_code import CODE, HAND_IN, Program, ProgramInputs
+from labwright.models.roles.experiment_code import CODE, Program, ProgramInputs
 from labwright.models.roles.repository import PartsInputs
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import read_state
+from labwright.record.events.run_events import HAND_IN
 from tests.agent.test_authored_ablation import PARTS, PLACES, PREPARE, QUIET, use
 from tests.faults.http_study import SMALL_SETTINGS
 from tests.repositories import FILES, make_repository

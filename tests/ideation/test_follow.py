@@ -139,4 +139,4 @@ def test_a_run_that_leaves_nothing_is_not_followed(
 
     monkeypatch.setattr("labwright.agent.cli.idea.read_run_state", read_empty)
     assert "has neither a surprise nor an open verdict" in refused(capsys, "follow", str(RECORDED))
-    assert "must be between 1 and 10" in refused(capsys, "follow", str(RECORDED), "--rounds", "0")
+    assert "should be greater than or equal to 1" in refused(capsys, "follow", str(RECORDED), "--rounds", "0")
