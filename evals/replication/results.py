@@ -218,19 +218,28 @@ async def read_headline(client: ModelClient, text: str, truth: KnownTruth) -> Ou
 
 
 def decide_headline(sentences: Sequence[ReadSentence], truth: KnownTruth) -> Outcome:
-    """Return what the statements about the two methods that are shown or observed agree on; open if they do not.
+    """Return what the first sentence that decides says about the two methods; open if none does, or if its claims,
+    shown or observed, do not agree with each other and with what was denied up to there.
 
-    A difference that a text calls small, and no difference, are no difference. A printed size counts only if nothing
-    else is said, since its sign alone is no claim.
+    What follows is about other numbers: the repository as it was shipped, or another population. Still, a difference
+    that a text calls small, and no difference, are no difference. A printed size counts only if nothing else is said,
+    since its sign alone is no claim.
     """
-    claims = [one for each in sentences for one in each.claims if one.certainty in ("shown", "observed")]
-    found: list[tuple[ReadClaim, Outcome | None]] = [(one, _decide(one, truth)) for one in claims]
-    denied = {outcome for one, outcome in found if one.denied}
-    said = [pair for pair in found if pair[1] is not None and not pair[0].denied]
-    words = [pair for pair in said if pair[0].kind != "size"]
-    firm: set[Outcome] = {outcome for _, outcome in words or said if outcome is not None}
-    if len(firm) == 2 and "no difference" in firm and any(one.amount == "small" for one in claims):
+    claims = [[one for one in each.claims if one.certainty in ("shown", "observed")] for each in sentences]
+    found: list[list[tuple[ReadClaim, Outcome | None]]] = [
+        [(one, _decide(one, truth)) for one in each] for each in claims
+    ]
+    said = [[pair for pair in each if pair[1] is not None and not pair[0].denied] for each in found]
+    words = [[pair for pair in each if pair[0].kind != "size"] for each in said]
+    deciding = words if any(words) else said
+    place = next((at for at, each in enumerate(deciding) if each), None)
+    if place is None:
+        return "open"
+    firm: set[Outcome] = {outcome for _, outcome in deciding[place] if outcome is not None}
+    is_small = any(one.amount == "small" for one, _ in deciding[place])
+    if is_small and any(outcome == "no difference" for each in deciding[place:] for _, outcome in each):
         return "no difference"
+    denied = {outcome for each in found[: place + 1] for one, outcome in each if one.denied}
     return firm.pop() if len(firm) == 1 and not firm & denied else "open"
 
 

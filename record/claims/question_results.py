@@ -12,6 +12,7 @@ level whatever the first run showed.
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from itertools import permutations
 from math import floor
 from typing import NamedTuple
@@ -38,6 +39,8 @@ MAX_FRESH_SEEDS = 200
 """Maximum number of fresh seeds."""
 UNKNOWN_SPREAD_SEEDS = 10
 """Number of fresh seeds if the first run had one seed, so that it shows no spread."""
+SPREAD_CONFIDENCE = 0.8
+"""Confidence of the upper bound of a spread by which fresh seeds are planned."""
 KEY_PATTERN = re.compile(r"(?:\\result)?\{([^{}]+)\}")
 
 
@@ -153,7 +156,8 @@ def plan_fresh_seeds(first: QuestionResults, seconds_a_seed: float, seconds_left
     """Return how many fresh seeds to run after a first run; 0: the time does not suffice.
 
     They are as many as make the half-width of every difference a third of the margin or, where no metric has one, of
-    the difference that the first run shows; at least as many as in the first run, and at most those that fit.
+    the difference that the first run shows; at least as many as in the first run, and at most those that fit. The
+    spread of a first run of few seeds is uncertain: its upper bound is used, which holds in four of five such runs.
     """
     tried = first.design.seeds
     wanted = tried if tried > 1 else UNKNOWN_SPREAD_SEEDS
@@ -162,7 +166,9 @@ def plan_fresh_seeds(first: QuestionResults, seconds_a_seed: float, seconds_left
         smallest = one.margin if one.margin is not None else abs(one.difference.mean)
         spread = estimate_mean(one.difference.values).spread if tried > 1 else Spread()
         if smallest and spread.is_known:
-            needed = count_precise_units(spread, tried, smallest, SIGNIFICANCE_LEVEL)
+            low: float = import_module("scipy.special").chdtri(spread.units_freedom, SPREAD_CONFIDENCE)
+            bound = spread._replace(units=spread.units * spread.units_freedom / low)
+            needed = count_precise_units(bound, tried, smallest, SIGNIFICANCE_LEVEL)
             wanted = max(wanted, needed or MAX_FRESH_SEEDS)
     affordable = floor(seconds_left / seconds_a_seed) if seconds_a_seed > 0 else MAX_FRESH_SEEDS
     planned = min(wanted, affordable, MAX_FRESH_SEEDS)

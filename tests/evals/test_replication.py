@@ -73,7 +73,7 @@ def read(**fields: Any) -> ReadSentence:
         ((read(certainty="open"),), "open"),
         ((read(kind="no difference", direction="none"),), "no difference"),
         ((read(kind="no difference", direction="none"), read(certainty="conjectured")), "no difference"),
-        ((read(), read(direction="lower")), "open"),
+        ((read(), read(direction="lower")), "better"),
         ((read(amount="small"), read(kind="no difference", direction="none")), "no difference"),
         ((read(denied=True),), "open"),
         ((read(denied=True), read(direction="lower")), "worse"),
@@ -86,7 +86,7 @@ def read(**fields: Any) -> ReadSentence:
         ((), "open"),
     ],
 )
-def test_a_headline_is_the_strongest_statement_about_the_question(
+def test_a_headline_is_the_first_statement_that_decides_the_question(
     sentences: tuple[ReadSentence, ...], headline: str
 ) -> None:
     assert decide_headline(sentences, TRUTH) == headline
