@@ -5,7 +5,8 @@ stored like any other, and a resumed run reuses it. The result of a tool is reco
 (`ToolUsed`), with the tree after it; a resumed run restores the tree of the last one and runs no recorded tool again.
 
 The work is bounded in steps, tokens, seconds and characters. The model is warned once that it is close to a bound. At
-the bound it can only hand in; if it does not, its work ends with the tree that it has and no result.
+the bound it can only hand in; if it does not, its work ends with the tree that it has and no result. It also ends at a
+limit of the study, and with the third refusal for one reason.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from labwright.record.schema.decisions import CallKey
 H = TypeVar("H", bound=HandIn)
 NEAR_BOUND = 0.8
 """Share of a bound at which the model is warned to hand in soon."""
+MAX_EQUAL_REFUSALS = 3
+"""Refusals with the same first line that end the work. The last one is not recorded."""
 
 
 class WorkStopped(Exception):
@@ -108,6 +111,8 @@ class Author(Generic[H]):
     result: type[H]
     check: Callable[[H, str], Awaitable[str]]
     limits: AuthorLimits = AuthorLimits()
+    find_limit: Callable[[], str | None] = lambda: None
+    """Returns the limit of the study that was reached, if any: nothing new is asked or run then."""
     _exchanges: list[ToolExchange] = field(default_factory=list[ToolExchange], init=False)
     _tokens: int = field(default=0, init=False)
     _seconds: float = field(default=0.0, init=False)
@@ -123,6 +128,8 @@ class Author(Generic[H]):
             offered = (hand_in,) if last else (*self.tools.specs, hand_in)
             conversation = Conversation(offered, tuple(self._exchanges))
             key = self.client.get_next_key(CODER)
+            if key not in state.calls.answers and (why := self.find_limit()):
+                return AuthorWork(None, tree, len(self._exchanges), why)
             call = await self.client.ask_or_none(
                 CODER, inputs, instead="the author's work ends here", conversation=conversation
             )
@@ -140,7 +147,7 @@ class Author(Generic[H]):
             if result is not None and not used.failed:
                 return AuthorWork(result, tree, len(self._exchanges))
             if last:
-                return AuthorWork(None, tree, len(self._exchanges), used.result)
+                return AuthorWork(None, tree, len(self._exchanges), used.result.partition("\n")[0])
 
     async def _use_tool(self, key: CallKey, call: ToolCall, tree: str, result: H | None, *, last: bool) -> ToolUsed:
         """Return the recorded result of a call, or run its tool and record it; `result` is what it hands in."""
@@ -148,10 +155,12 @@ class Author(Generic[H]):
         digest = Conversation((), (ToolExchange(call, self._start), *self._exchanges)).hash_exchanges()
         used = recorder.state.calls.tool_uses.get(key)
         if used is None or used.transcript_sha256 != digest:
+            if why := self.find_limit():
+                raise WorkStopped(why)
             if self.tools.tree != tree:
                 await asyncio.to_thread(self.tools.restore, tree)
             if result is not None:
-                why = await self.check(result, tree)
+                why = self._warn_of_repetition(await self.check(result, tree))
                 used = self._make_event(key, call, digest, why or "accepted", tree, 0.0, failed=bool(why))
             else:
                 made = await self.tools.call(call.tool, call.arguments)
@@ -163,6 +172,18 @@ class Author(Generic[H]):
         self._was_warned = self._was_warned or self._compute_share(call, used.result) >= NEAR_BOUND
         self._exchanges.append(ToolExchange(call, used.result))
         return used
+
+    def _warn_of_repetition(self, why: str) -> str:
+        """Return a reason to refuse, without text that was shown, if it was given before. Raises `WorkStopped`."""
+        first = why.partition("\n")[0]
+        shown = [one.result for one in self._exchanges if one.call.tool == HAND_IN]
+        equal = [one for one in shown if one.partition("\n")[0] == first]
+        if why and len(equal) + 1 >= MAX_EQUAL_REFUSALS:
+            raise WorkStopped(first)
+        if not why or not equal:
+            return why
+        told = first if any(one.startswith(why) for one in equal) else why
+        return f"{told}\n(refused for this reason before; the third time ends your work)"
 
     def _make_event(
         self, key: CallKey, call: ToolCall, digest: str, text: str, tree: str, seconds: float, *, failed: bool

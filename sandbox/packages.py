@@ -441,7 +441,7 @@ def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> 
             now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
             return ResolvedLock(lock, tuple(requirements), now, time.monotonic() - began, uv.is_offline)
     except PackageError as error:
-        raise explain_error(error, wanted, installed) from None
+        raise explain_error(error, wanted, installed) from error
     except OSError as error:
         raise _unwritable_error(error) from None
 

@@ -97,12 +97,21 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
 
 
 @functools.cache
-def list_distributions(python: str) -> dict[str, list[str]]:
-    """Map the top-level modules of an interpreter to the distributions that have them; empty before Python 3.10."""
-    code = "import importlib.metadata as found, json; print(json.dumps(found.packages_distributions()))"
+def list_distributions(python: str, added: Path | None = None) -> dict[str, list[str]]:
+    """Map the top-level modules of an interpreter, and of packages installed beside it, to the distributions that have
+    them; empty before Python 3.10."""
+    code = (
+        "import importlib.metadata as found, json, sys; sys.path += sys.argv[1:]; "
+        "print(json.dumps(found.packages_distributions()))"
+    )
     environment = {name: os.environ[name] for name in _QUERY_VARIABLES if name in os.environ}
     ran = subprocess.run(
-        [python, "-c", code], capture_output=True, timeout=QUERY_TIMEOUT_SECONDS, check=False, env=environment, cwd="/"
+        [python, "-c", code, *([str(added)] if added else [])],
+        capture_output=True,
+        timeout=QUERY_TIMEOUT_SECONDS,
+        check=False,
+        env=environment,
+        cwd="/",
     )
     return json.loads(ran.stdout) if ran.returncode == 0 else {}
 

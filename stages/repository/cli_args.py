@@ -53,9 +53,9 @@ def list_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:
 
 def find_unknown_args(words: Sequence[str], argv: Sequence[str], code: CodeIndex) -> str:
     """Return the added words that a command does not accept; empty if it accepts all, or if that is uncertain."""
-    if find_hydra_config(code) is not None:
+    if find_hydra_config(code, argv) is not None:
         own = next((word for word in words if re.match(r"--(?!config|cfg|resolve|package)", word)), "")
-        known = list_override_names(code.texts, code)
+        known = list_override_names(code.texts, argv, code)
         return (
             f"has no option {own}: it takes overrides of the form key=value"
             if own
@@ -82,7 +82,7 @@ def find_unknown_args(words: Sequence[str], argv: Sequence[str], code: CodeIndex
 def takes_overrides(argv: Sequence[str], code: CodeIndex) -> bool:
     """Return whether the code may pass words of the form `key=value` to the configuration."""
     return (
-        find_hydra_config(code) is not None
+        find_hydra_config(code, argv) is not None
         or not _list_closed_options(argv, code)
         or _takes_positional_args(code, argv)
     )

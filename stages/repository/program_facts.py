@@ -24,14 +24,8 @@ from labwright.record.schema.repository import (
 from labwright.sandbox.repository.metric import METRIC_FORMS, parse_metric
 from labwright.sandbox.repository.trace import CallTrace
 from labwright.stages.repository.cli_args import list_options, takes_overrides
-from labwright.stages.repository.command_discovery import (
-    ConfigKey,
-    find_keys,
-    find_options,
-    find_script,
-    list_candidates,
-)
-from labwright.stages.repository.patch_scope import CodeIndex, FunctionDefinition
+from labwright.stages.repository.command_discovery import ConfigKey, find_keys, find_options, list_candidates
+from labwright.stages.repository.patch_scope import CodeIndex, FunctionDefinition, find_script
 from labwright.stages.repository.repository_context import find_documents, format_map, order_by_distance
 
 MAX_LISTED = 60
@@ -58,11 +52,10 @@ def list_command_facts(code: CodeIndex, command: RepositoryCommand) -> Iterator[
     yield list_files_fact(code, command)
     found = [
         f"{format_command_line(one.argv)}  ({one.location}{': ' + one.wrong if one.wrong else ''})"
-        for one in list_candidates(code.texts)[:MAX_LISTED]
+        for one in list_candidates(code.texts)
     ]
-    yield CoderFact(title="Commands in documents, and scripts that can be run", text="\n".join(found) or "none")
-    options = [str(one) for one in find_options(code)[:MAX_LISTED]]
-    yield CoderFact(title="Options of its parsers", text="\n".join(options) or "none were found")
+    yield CoderFact(title="Commands in documents, and scripts that can be run", text=_format_list(found))
+    yield CoderFact(title="Options of its parsers", text=_format_list(find_options(code)))
     yield CoderFact(title="Forms of a metric", text=METRIC_FORMS)
 
 
@@ -72,10 +65,15 @@ def list_method_facts(code: CodeIndex, command: RepositoryCommand) -> Iterator[C
     yield CoderFact(title="The command", text=format_command_line(command.argv))
     yield CoderFact(title="Its metric", text=f"{command.metric} ({command.direction} is better)")
     yield list_files_fact(code, command)
-    settings = [str(one) for one in list_options(command.argv, code)[:MAX_LISTED]]
-    settings += [f"{one.name} = {one.value!r} ({one.path})" for one in _list_keys(code, command)[:MAX_LISTED]]
-    if settings:
-        yield CoderFact(title="Its options and keys", text="\n".join(settings))
+    for title, found in (("options", list_options(command.argv, code)), ("keys", _list_keys(code, command))):
+        if found:
+            yield CoderFact(title=f"Its {title}", text=_format_list(found))
+
+
+def _format_list(lines: Sequence[object]) -> str:
+    """Return the first lines, and how many there are besides; `none` if there are none."""
+    more = [f"... and {len(lines) - MAX_LISTED} more"] if len(lines) > MAX_LISTED else []
+    return "\n".join([*map(str, lines[:MAX_LISTED]), *more]) or "none"
 
 
 def list_switches(code: CodeIndex, command: RepositoryCommand) -> tuple[SwitchFact, ...]:
@@ -240,11 +238,13 @@ def compute_signature(failure: Failure | None, words: str) -> str:
     """
     if failure is None:
         return ""
+    if failure.kind in ("memory", "timeout"):
+        return failure.kind
     output = f"{words}\n{failure.message}\n{failure.traceback}"
     for kind, pattern in _SIGNATURES:
         if found := re.search(pattern, output):
             return f"{kind}:{'.'.join(filter(None, found.groups()))}"
-    if failure.kind in ("memory", "timeout", "no measurement", "died"):
+    if failure.kind in ("no measurement", "died"):
         return failure.kind
     return failure.message[:120]
 

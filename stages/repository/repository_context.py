@@ -13,11 +13,12 @@ from pathlib import PurePosixPath
 
 from labwright.models.roles.repository import ShownFile
 from labwright.record.float_compare import parse_whole_number
-from labwright.stages.repository.command_discovery import find_options, find_script
+from labwright.stages.repository.command_discovery import find_options
 from labwright.stages.repository.patch_scope import (
     CodeIndex,
     FunctionNode,
     find_module_name,
+    find_script,
     index_code,
     read_last_name,
 )

@@ -75,7 +75,10 @@ class RepositoryPlanning:
             repository=show_repository(self.repository, checked, first_files=find_documents(texts)[:3]),
             options=tuple(map(str, list_options(command.argv, code))),
             keys=(
-                *(f"{group} is one of {', '.join(names)}" for group, names in list_variants(texts, code).items()),
+                *(
+                    f"{group} is one of {', '.join(names)}"
+                    for group, names in list_variants(texts, command.argv, code).items()
+                ),
                 *(f"{one.name} = {one.value!r} ({one.path}){end}" for one in find_keys(texts, command.argv, code)),
             ),
         )

@@ -18,6 +18,7 @@ from labwright.stages.repository.authors import (
     find_part_faults,
     find_preparation_faults,
 )
+from labwright.stages.repository.baseline_reproduction import drop_overwritten
 from labwright.stages.repository.patch_scope import index_code
 from tests.repositories import FILES
 
@@ -149,14 +150,17 @@ def test_the_line_of_a_part_is_the_first_that_it_edits() -> None:
     assert MODEL.splitlines()[edited - 1] == "    return 2 * x" and MODEL.splitlines()[optional - 1] == "def scale(x):"
 
 
-def test_only_the_packages_that_a_repository_imports_are_listed() -> None:
+def test_only_what_a_repository_imports_is_listed_as_installed_or_missing() -> None:
     texts = {
-        "a.py": "import numpy as np\nfrom sklearn.svm import SVC\nfrom .b import c\n",
-        "b.py": "import ruamel.yaml\n",
+        "a.py": "import json, numpy as np, wandb\nfrom sklearn.svm import SVC\nfrom .b import c\nfrom lib.d import e\n",
+        "b.py": "import ruamel.yaml\nfrom pytorch_lightning.callbacks import Callback\n",
+        "lib/d.py": "e = 1\n",
     }
     packages = {"numpy": "2.0", "scikit-learn": "1.9", "Scipy": "1.17", "torch": "2.1", "ruamel": "1"}
+    packages["pytorch-lightning"] = "2.5"
     modules = {"sklearn": ["scikit-learn"], "torch": ["torch"]}
-    assert find_imported(packages, modules, index_code(texts)) == {"numpy": "2.0", "scikit-learn": "1.9", "ruamel": "1"}
+    found = {"numpy": "2.0", "scikit-learn": "1.9", "ruamel": "1", "pytorch-lightning": "2.5"}
+    assert find_imported(packages, modules, index_code(texts)) == (found, ["wandb"])
 
 
 def test_two_parts_of_one_name_are_refused() -> None:
@@ -199,3 +203,7 @@ def test_a_change_of_files_becomes_edits_that_make_it_again() -> None:
     assert apply_edits(edits, FILES) == {"train.py": after["train.py"], "notes.txt": "new\n"}
     with pytest.raises(RepositoryError, match=r"README.md was removed"):
         build_edits(FILES, {path: text for path, text in FILES.items() if path != "README.md"})
+
+
+def test_output_is_shown_as_a_terminal_shows_it() -> None:
+    assert drop_overwritten("a\n 1%\r 2%\r100%\nend\r\nb\r") == "a\n100%\nend\r\nb\r"
