@@ -36,7 +36,7 @@ def _describe_code_event(event: _RepositoryEvent) -> str | None:
             )
         case repository_events.EnvironmentBuilt():
             unmet = (f"{shorten(one.wanted, 60)} ({shorten(one.found, 80) or 'missing'})" for one in event.deviations)
-            added = f" with {len(event.packages)} more packages" if event.packages else ""
+            added = f", {len(event.packages)} packages added" * bool(event.packages)
             return f"Python {event.python}{added}" + "".join(f"; not met: {one}" for one in unmet)
         case repository_events.CommandFound():
             return (

@@ -155,16 +155,16 @@ class Author(Generic[H]):
         digest = Conversation((), (ToolExchange(call, self._start), *self._exchanges)).hash_exchanges()
         used = recorder.state.calls.tool_uses.get(key)
         if used is None or used.transcript_sha256 != digest:
-            if why := self.find_limit():
-                raise WorkStopped(why)
             if self.tools.tree != tree:
                 await asyncio.to_thread(self.tools.restore, tree)
             if result is not None:
                 why = self._warn_of_repetition(await self.check(result, tree))
-                used = self._make_event(key, call, digest, why or "accepted", tree, 0.0, failed=bool(why))
+                text, after, seconds, failed = why or "accepted", tree, 0.0, bool(why)
             else:
                 made = await self.tools.call(call.tool, call.arguments)
-                used = self._make_event(key, call, digest, made.text, made.tree, made.seconds, failed=made.failed)
+                text, after, seconds, failed = made.text, made.tree, made.seconds, made.failed
+            event: dict[str, Any] = {"key": key, "tool": call.tool, "transcript_sha256": digest, "failed": failed}
+            used = ToolUsed(result=text, tree=after, seconds=seconds, **event)
             if not last and (note := self._write_note(call, used)):
                 used = used.model_copy(update={"result": f"{used.result}\n\n{note}"})
             recorder.append(used)
@@ -177,20 +177,11 @@ class Author(Generic[H]):
         """Return a reason to refuse, without text that was shown, if it was given before. Raises `WorkStopped`."""
         first = why.partition("\n")[0]
         shown = [one.result for one in self._exchanges if one.call.tool == HAND_IN]
-        equal = [one for one in shown if one.partition("\n")[0] == first]
-        if why and len(equal) + 1 >= MAX_EQUAL_REFUSALS:
+        equal = [one for one in shown if why and one.partition("\n")[0] == first]
+        if len(equal) + 1 >= MAX_EQUAL_REFUSALS:
             raise WorkStopped(first)
-        if not why or not equal:
-            return why
         told = first if any(one.startswith(why) for one in equal) else why
-        return f"{told}\n(refused for this reason before; the third time ends your work)"
-
-    def _make_event(
-        self, key: CallKey, call: ToolCall, digest: str, text: str, tree: str, seconds: float, *, failed: bool
-    ) -> ToolUsed:
-        return ToolUsed(
-            key=key, tool=call.tool, transcript_sha256=digest, result=text, tree=tree, seconds=seconds, failed=failed
-        )
+        return told + "\n(refused for this reason before; the third time ends your work)" * bool(equal)
 
     def _write_note(self, call: ToolCall, used: ToolUsed) -> str:
         """Return the one warning that a bound is close; empty otherwise."""

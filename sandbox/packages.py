@@ -587,16 +587,7 @@ class RunPackages:
         """Return the lock of the configured and requested packages; None if there are none. Raises `PackageError`,
         including for the errors that `find_faults` returns."""
         wanted = {_parse_name(name) for name in requested} - self._installed_names
-        words = (
-            *self.settings.packages,
-            *(
-                word
-                for one, word in zip(
-                    self._listed_requirements, parse_allowed(self.settings.allowed).packages, strict=True
-                )
-                if one.name in wanted
-            ),
-        )
+        words = (*self.settings.packages, *(one.requirement for one in self._listed_requirements if one.name in wanted))
         if not words:
             return None
         if words not in self._found:

@@ -54,12 +54,7 @@ class PreparedCommand(HandIn):
         default=(), max_length=20, description="packages to install, such as name or name==1.2"
     )
     impossible: str = Field(
-        default="",
-        max_length=500,
-        description=(
-            "why this command gives no result here, such as data that are missing or hours that it takes; it is run "
-            "once, and then the work ends with this reason. Empty: it gives one"
-        ),
+        default="", description="why it gives no result here, such as missing data or hours; then the work ends with it"
     )
 
 

@@ -164,21 +164,18 @@ def add_packages(
     deviations = [EnvironmentDeviation(wanted=word, found=f"not installed: {line}") for word, line in why.items()]
     if overlay is None:
         return replace(environment, deviations=(*environment.deviations, *deviations))
-    relaxed = {
-        word: overlay.lock.packages.get(canonicalize_name(Requirement(word).name), "")
+    versions = overlay.lock.packages
+    relaxed = [
+        EnvironmentDeviation(wanted=word, found=versions.get(canonicalize_name(Requirement(word).name), ""))
         for word, other in accepted.items()
         if word != other
-    }
+    ]
     return replace(
         environment,
         how="beside",
-        packages=overlay.lock.packages,
+        packages=versions,
         command_environment=replace(environment.command_environment, packages=overlay.folder),
-        deviations=(
-            *environment.deviations,
-            *(EnvironmentDeviation(wanted=word, found=version) for word, version in relaxed.items()),
-            *deviations,
-        ),
+        deviations=(*environment.deviations, *relaxed, *deviations),
     )
 
 

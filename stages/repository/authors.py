@@ -23,7 +23,6 @@ from labwright.models.author import Author, AuthorLimits, AuthorWork
 from labwright.models.client import ModelClient
 from labwright.models.roles.experiment_code import CoderInputs, HandIn
 from labwright.models.roles.repository import PartsInputs, PartWay, ProposedPart, ProposedParts
-from labwright.record.baseline_check import ExpectedError, parse_expected
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.repository import (
     RepositoryCommand,
@@ -137,7 +136,7 @@ def format_machine(context: RunContext, setup: CommandSetup, code: CodeIndex) ->
     environment = setup.environment
     python, added = environment.command_environment.python, environment.command_environment.packages
     runs = inspect_interpreter(python)
-    modules = list_distributions(python, added)
+    modules = list_distributions(python, *filter(None, [added and str(added)]))
     packages, missing = find_imported({**runs.packages, **environment.packages}, modules, code)
     lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in environment.deviations]
     return (
@@ -170,11 +169,7 @@ def find_imported(
 
 
 def find_preparation_faults(
-    before: RepositoryCommand | None,
-    after: RepositoryCommand,
-    expected: str,
-    texts: Mapping[str, str],
-    changed: Mapping[str, str],
+    before: RepositoryCommand | None, after: RepositoryCommand, texts: Mapping[str, str], changed: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the reasons to refuse a command with its changes of files. `before` is the command that is kept, if any."""
     if before is not None:
@@ -182,16 +177,6 @@ def find_preparation_faults(
         for name, value in now.items():
             if name in known and value not in (known[name], "{seed}"):
                 yield f"{name} has a different value, {value!r}: only what the program rejects may change"
-    try:
-        if expected:
-            parse_expected(expected)
-    except ExpectedError as error:
-        yield f"expected: {error}"
-    yield from find_file_faults(texts, changed)
-
-
-def find_file_faults(texts: Mapping[str, str], changed: Mapping[str, str]) -> Iterator[str]:
-    """Yield the reasons to refuse changes of files: of code that computes a metric, or that hide an error."""
     for path, text in changed.items():
         why = find_tampering(path, texts.get(path, ""), text)
         if why and not why.endswith("the syntax tree is unchanged"):

@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from labwright.models.author import WorkStopped
 from labwright.models.errors import CatalogueError
@@ -140,7 +139,7 @@ class _Preparation:
         self._tried = self._advice = ""
         """The command that was run last with its metric, and what the user may do if it gave no value."""
         self._task = "repair" if failed else "prepare"
-        self._environments: dict[tuple[str, ...], RepositoryEnvironment] = {(): setup.environment}
+        self._environments: dict[tuple[str, ...], RepositoryEnvironment] = {}
 
     async def prepare(self) -> _Prepared | str:
         """Return the prepared command, or why there is none. Raises `ModelError`, `ExecutorError`."""
@@ -168,7 +167,7 @@ class _Preparation:
         """Return why a result is refused. Raises `WorkStopped` if the author says that nothing else is possible."""
         why = await self._find_fault(answer, tree)
         if why and answer.impossible:
-            raise WorkStopped(f"{answer.impossible.rstrip('.')} ({why.partition(chr(10))[0]})")
+            raise WorkStopped(f"{cut_line(answer.impossible, 500).rstrip('.')} ({why.partition(chr(10))[0]})")
         return why
 
     async def _find_fault(self, answer: PreparedCommand, tree: str) -> str:
@@ -181,7 +180,7 @@ class _Preparation:
         after = self._runs.mirror.read_texts(tree)
         changed = {path: text for path, text in after.items() if self._texts.get(path) != text}
         command = made.setup.command
-        wrong = list(find_preparation_faults(self._command, command, answer.expected, self._texts, changed))
+        wrong = list(find_preparation_faults(self._command, command, self._texts, changed))
         if (metric := self._setup.command.metric) and command.metric != metric:
             wrong.append(f"the metric is given: {metric}")
         given = self._context.code.command_record
@@ -216,16 +215,11 @@ class _Preparation:
 
     def _find_environment(self) -> RepositoryEnvironment:
         """Return the environment with the packages that the author handed in last, if they can be installed."""
-        calls = self._context.state.calls.answers
         k = decision_number(self._context.recorder, RunTask(task=self._task))
-        given = [
-            PreparedCommand.model_validate(one.answer["arguments"]).pins
-            for key, one in calls.items()
-            if key.decision == k and one.answer["tool"] == HAND_IN
-        ]
-        for pins in reversed(given):
-            with suppress(RepositoryError):
-                return self._install(pins)
+        for one in reversed(self._context.state.calls.answers.values()):
+            if one.key.decision == k and one.answer["tool"] == HAND_IN:
+                with suppress(RepositoryError):
+                    return self._install(PreparedCommand.model_validate(one.answer["arguments"]).pins)
         return self._setup.environment
 
     def _install(self, pins: tuple[str, ...]) -> RepositoryEnvironment:
@@ -300,19 +294,12 @@ class RepositoryReproduction:
         """Build an arm of the repository with a setup, a change of the present arm."""
         assert self.context.repository is not None
         base = replace(setup, tree=self.context.repository.code.tree)
-        if title == UNMODIFIED:
-            return self.runs.build_arm(BASELINE_ARM, title, base, stage="preliminary", kind="draft")
-        if not self.runs.list_nodes(self.arm) and not traced:  # an author prepared it before anything was run
-            return self.runs.build_arm(BASELINE_ARM, title, base, tree=setup.tree, stage="preliminary", kind="draft")
+        # an author may have prepared it before anything was run
+        is_first = title == UNMODIFIED or not (traced or self.runs.list_nodes(self.arm))
+        kind = "draft" if is_first else "replicate" if traced else "debug"
+        parent = None if is_first else self.runs.find_node(self.arm)
         return self.runs.build_arm(
-            BASELINE_ARM,
-            title,
-            base,
-            tree=setup.tree,
-            stage="preliminary",
-            kind="replicate" if traced else "debug",
-            parent=self.runs.find_node(self.arm),
-            traced=traced,
+            *(BASELINE_ARM, title, base), tree=setup.tree, stage="preliminary", kind=kind, parent=parent, traced=traced
         )
 
     def build_trial(self, setup: CommandSetup, title: str) -> RepositoryArm:
@@ -324,7 +311,7 @@ class RepositoryReproduction:
         if any(one.repair == repair for one in self.context.state.repository.repairs):
             return  # by a process that ended right after
         self.setup = self._apply_repair(repair)
-        self._record_repair(signature, repair, "model", self.setup, kept=True, then="")
+        self._record(signature, repair, self.setup, kept=True, then="")
         self.arm = self._build_arm(self.setup, repair.reason)
 
     async def reproduce(self) -> None:
@@ -363,13 +350,13 @@ class RepositoryReproduction:
                 changed = self._apply_repair(repair)
                 arm = self._build_arm(changed, repair.reason)
             except RepositoryError as error:
-                self._record_repair(signature, repair, "rule", self.setup, kept=False, then=str(error))
+                self._record(signature, repair, self.setup, kept=False, then=str(error))
                 continue
             if (again := await self.runs.run(arm, self.seeds[0])) is None:
                 return None
             then = compute_signature(again.failure, again.stdout_tail)
             kept = then != signature
-            self._record_repair(signature, repair, "rule", changed, kept=kept, then=then)
+            self._record(signature, repair, changed, kept=kept, then=then)
             if kept:
                 self.setup, self.arm = changed, arm
 
@@ -411,38 +398,22 @@ class RepositoryReproduction:
 
     def _apply_repair(self, repair: RepositoryRepair) -> CommandSetup:
         """Return the setup with a repair applied. Raises `RepositoryError` if that is impossible."""
-        setup = self.setup
-        if repair.kind == "prepared":
-            for kind in ("pins", "argv", "env", "patch"):
-                if repair.edits if kind == "patch" else getattr(repair, kind):
-                    setup = self._apply_to(setup, repair.model_copy(update={"kind": kind}))
-            return setup
-        return self._apply_to(setup, repair)
-
-    def _apply_to(self, setup: CommandSetup, repair: RepositoryRepair) -> CommandSetup:
+        setup, edits = self.setup, repair.edits
         if repair.kind == "pythonpath":
             return replace(setup, environment=add_import_folder(setup.environment, repair.env["PYTHONPATH"]))
-        if repair.kind == "pins":
-            return replace(setup, environment=_add_pins(setup.environment, repair.pins, self.context.sandbox))
-        if repair.kind == "argv":
+        command = setup.command.model_copy(update={"env": setup.command.env | repair.env})
+        if repair.argv:
             seeded = any("{seed}" in word for word in repair.argv)
-            return replace(setup, command=setup.command.model_copy(update={"argv": repair.argv, "seeded": seeded}))
-        if repair.kind == "env":
-            return replace(setup, command=setup.command.model_copy(update={"env": setup.command.env | repair.env}))
-        return replace(setup, tree=self.runs.mirror.apply_edits(setup.tree, repair.edits))
+            command = command.model_copy(update={"argv": repair.argv, "seeded": seeded})
+        return CommandSetup(
+            self.runs.mirror.apply_edits(setup.tree, edits) if edits else setup.tree,
+            command,
+            _add_pins(setup.environment, repair.pins, self.context.sandbox),
+        )
 
-    def _record_repair(
-        self,
-        signature: str,
-        repair: RepositoryRepair,
-        by: Literal["rule", "model"],
-        setup: CommandSetup,
-        *,
-        kept: bool,
-        then: str,
-    ) -> None:
+    def _record(self, signature: str, repair: RepositoryRepair, setup: CommandSetup, *, kept: bool, then: str) -> None:
         code = self.context.state.repository
-        commit = ""
+        commit, by = "", "model" if repair.kind == "prepared" else "rule"
         if kept and repair.edits and code.imported is not None:
             parent = next((one.commit for one in reversed(code.repairs) if one.commit), code.imported.commit)
             commit = self.runs.mirror.commit(setup.tree, parent, repair.reason)
@@ -488,15 +459,8 @@ def choose_command(
     """
     if given_command is not None:
         words = () if given_command.seeded else find_seed_args(index_code(texts), given_command.argv)
-        return CommandFound(
-            command=given_command,
-            by="person",
-            why=(
-                f"no seed is set, although the command accepts {' '.join(words)}: add it to compare runs by seed"
-                if words
-                else ""
-            ),
-        )
+        why = f"no seed is set, although the command accepts {' '.join(words)}: add it to compare runs by seed"
+        return CommandFound(command=given_command, by="person", why=why if words else "")
     found = list_candidates(texts)
     best = next((one for one in found if not one.wrong), None)
     if best is None:
@@ -522,8 +486,8 @@ def _add_pins(
     environment: RepositoryEnvironment, pins: Sequence[str], settings: SandboxSettings
 ) -> RepositoryEnvironment:
     """Return an environment with packages added. Raises `RepositoryError` if none could be installed."""
-    made = add_packages(environment, pins, settings)
-    if made.packages == environment.packages:
+    made = add_packages(environment, pins, settings) if pins else environment
+    if pins and made.packages == environment.packages:
         raise RepositoryError("; ".join(f"{one.wanted}: {one.found}" for one in made.deviations[-len(pins) :]))
     return made
 

@@ -104,7 +104,7 @@ def _find_file_options(path: str, tree: ast.Module) -> Iterator[ParserOption]:
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
-        if (command := _read_subcommand(node.value))
+        if (command := read_subcommand(node.value))
     }
     calls = (
         node for node in ast.walk(tree) if isinstance(node, ast.Call) and read_last_name(node.func) in _OPTION_CALLS
@@ -136,7 +136,8 @@ def _find_file_options(path: str, tree: ast.Module) -> Iterator[ParserOption]:
         )
 
 
-def _read_subcommand(node: ast.expr) -> str:
+def read_subcommand(node: ast.AST) -> str:
+    """Return the subcommand that a node adds to a parser; empty if it adds none."""
     if isinstance(node, ast.Call) and read_last_name(node.func) == "add_parser" and node.args:
         return _read_text(node.args[0])
     return ""
@@ -157,10 +158,10 @@ def _read_scalar(node: ast.expr | None) -> Scalar | None:
 # --- configuration files ----------------------------------------------------------------------------------------------
 
 
-def find_keys(texts: Mapping[str, str], argv: tuple[str, ...], code: CodeIndex) -> list[ConfigKey]:
+def find_keys(argv: Sequence[str], code: CodeIndex) -> list[ConfigKey]:
     """Return the keys of the configuration that a command reads; with Hydra, those of the files named in its
     defaults."""
-    hydra = find_hydra_config(code, argv)
+    texts, hydra = code.texts, find_hydra_config(code, argv)
     if hydra is not None:
         return [key for path, prefix in _compose_config(texts, *hydra) for key in _read_keys(path, texts[path], prefix)]
     named = [
@@ -176,15 +177,10 @@ def find_hydra_config(code: CodeIndex, argv: Sequence[str]) -> tuple[str, str] |
     """Return the folder and name of Hydra's main configuration; None if the command's script does not use Hydra."""
     for path in list_near_files(argv, code):
         for node in ast.walk(code.trees[path]):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr == "main"
-                and (read_last_name(node.func.value) == "hydra")
-            ):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
                 given = {one.arg: _read_text(one.value) for one in node.keywords if one.arg}
-                folder = PurePosixPath(path).parent / (given.get("config_path") or ".")
-                return _to_plain_path(folder), given.get("config_name") or "config"
+                folder = posixpath.normpath(PurePosixPath(path).parent / (given.get("config_path") or "."))
+                return "" if folder == "." else folder, given.get("config_name") or "config"
     return None
 
 
@@ -203,21 +199,21 @@ def _compose_config(texts: Mapping[str, str], folder: str, name: str) -> Iterato
                 yield path, group.replace("/", ".") + "."
 
 
-def list_override_names(texts: Mapping[str, str], argv: Sequence[str], code: CodeIndex) -> set[str] | None:
+def list_override_names(argv: Sequence[str], code: CodeIndex) -> set[str] | None:
     """Return all names that an override of a Hydra configuration accepts, i.e. groups and nested keys of every
     variant. None if the files alone do not determine them.
     """
     hydra = find_hydra_config(code, argv)
     if (
         hydra is None
-        or not list(_compose_config(texts, *hydra))
-        or any("ConfigStore" in texts[path] for path in code.trees)
+        or not list(_compose_config(code.texts, *hydra))
+        or any("ConfigStore" in code.texts[path] for path in code.trees)
     ):
         return None
     found = set[str]()
-    for group, paths in _group_files(texts, hydra[0]).items():
+    for group, paths in _group_files(code.texts, hydra[0]).items():
         for path in paths:
-            package = re.search(r"^# *@package +(\S+)", texts[path], re.MULTILINE)
+            package = re.search(r"^# *@package +(\S+)", code.texts[path], re.MULTILINE)
             if package is not None and package[1] != "_global_":
                 return None
             prefix = "" if package is not None or not group else f"{group.replace('/', '.')}."
@@ -225,19 +221,19 @@ def list_override_names(texts: Mapping[str, str], argv: Sequence[str], code: Cod
                 group,
                 *(
                     name
-                    for name in _walk_keys(_parse_mapping(texts[path]), prefix)
+                    for name in _walk_keys(_parse_mapping(code.texts[path]), prefix)
                     if name.partition(".")[0] not in ("hydra", "defaults")
                 ),
             }
     return found - {""}
 
 
-def list_variants(texts: Mapping[str, str], argv: Sequence[str], code: CodeIndex) -> dict[str, list[str]]:
+def list_variants(argv: Sequence[str], code: CodeIndex) -> dict[str, list[str]]:
     """Return the groups of a Hydra configuration with their variants."""
     hydra = find_hydra_config(code, argv)
     return {
         group: sorted(PurePosixPath(path).stem for path in paths)
-        for group, paths in (_group_files(texts, hydra[0]) if hydra is not None else {}).items()
+        for group, paths in (_group_files(code.texts, hydra[0]) if hydra is not None else {}).items()
         if group
     }
 
@@ -260,16 +256,6 @@ def _walk_keys(value: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 def _find_file(texts: Mapping[str, str], stem: str) -> str | None:
     return next((path for end in ("", ".yaml", ".yml") if (path := stem + end) in texts), None)
-
-
-def _to_plain_path(path: PurePosixPath) -> str:
-    parts: list[str] = []
-    for part in path.parts:
-        if part == ".." and parts:
-            parts.pop()
-        elif part not in (".", ".."):
-            parts.append(part)
-    return "/".join(parts)
 
 
 def _read_keys(path: str, text: str, prefix: str) -> Iterator[ConfigKey]:
@@ -350,7 +336,7 @@ def find_seed_args(code: CodeIndex, argv: Sequence[str]) -> tuple[str, ...]:
         if _SEED_NAME.search(option.dest):
             return (option.flag, "{seed}")
     if find_hydra_config(code, argv) is not None or any(re.fullmatch(r"[\w.]+=.*", word) for word in argv):
-        key = next((one.name for one in find_keys(code.texts, tuple(argv), code) if _SEED_NAME.search(one.name)), None)
+        key = next((one.name for one in find_keys(argv, code) if _SEED_NAME.search(one.name)), None)
         return (f"{key}={{seed}}",) if key else ()
     return ()
 
@@ -396,12 +382,9 @@ def find_unknown_options(argv: Sequence[str], code: CodeIndex) -> str:
 def _find_in_document(path: str, text: str, code: CodeIndex) -> Iterator[CommandCandidate]:
     for found in _COMMAND_LINE.finditer(text.replace("\\\n", " ")):
         try:
-            words = shlex.split(found[1])
+            folder, [*words] = split_folder(shlex.split(found[1]))
         except ValueError:
             continue
-        words = [word for word in words if word not in ("\\",)]
-        folder, rest = split_folder(words)
-        words = list(rest)
         if any(word in ("|", ">", "&&", ";", "pip", "venv", "pytest", "-c") for word in words):
             continue
         env: dict[str, str] = {}
@@ -420,7 +403,7 @@ def _find_in_document(path: str, text: str, code: CodeIndex) -> Iterator[Command
         placed = [["cd", one, "&&", *words] if one else words for one in folders]
         words = next((one for one in placed if find_script(one, code.texts)), placed[-1])
         script = find_script(words, code.texts)
-        if (script is None and not is_script) or (script in code.trees and _installs(code.trees[script])):
+        if (script is None and not is_script) or _installs(code.trees.get(script or "", ast.Module([], []))):
             continue
         wrong = f"there is no {named}" if script is None else find_unknown_options(words, code)
         yield CommandCandidate(insert_seed(words, code), path, env, wrong)
@@ -437,12 +420,11 @@ def _find_entry_points(code: CodeIndex) -> Iterator[CommandCandidate]:
 
 def _is_entry(tree: ast.Module) -> bool:
     """Return whether a file is runnable: it checks `__name__`, or parses arguments at top level."""
-    for node in tree.body:
-        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
-            return True
-        if isinstance(node, ast.Assign | ast.Expr) and "parse_args" in ast.unparse(node.value):
-            return True
-    return False
+    return any(
+        (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))
+        or (isinstance(node, ast.Assign | ast.Expr) and "parse_args" in ast.unparse(node.value))
+        for node in tree.body
+    )
 
 
 def _installs(tree: ast.Module) -> bool:
@@ -451,16 +433,7 @@ def _installs(tree: ast.Module) -> bool:
 
 
 def _list_subcommands(tree: ast.Module) -> list[str]:
-    return [
-        node.args[0].value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and node.args
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "add_parser"
-        and isinstance(node.args[0], ast.Constant)
-        and isinstance(node.args[0].value, str)
-    ]
+    return [name for node in ast.walk(tree) if (name := read_subcommand(node))]
 
 
 def _list_read_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:

@@ -171,38 +171,28 @@ def find_script(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
         words.pop(0)
     if words[1:2] == ["-m"] and len(words) > 2:
         stem = words[2].replace(".", "/")
-        return next(
-            (
-                path
-                for path in (
-                    f"{folder}{stem}{end}" for folder in ("", "src/", "lib/") for end in (".py", "/__main__.py")
-                )
-                if path in texts
-            ),
-            None,
-        )
-    named = next((word for word in words[1:] if word.endswith(".py")), "")
-    path = posixpath.normpath(posixpath.join(folder, named))
-    return path if named and path in texts else None
+        paths = [f"{top}{stem}{end}" for top in ("", "src/", "lib/") for end in (".py", "/__main__.py")]
+    else:
+        named = next((word for word in words[1:] if word.endswith(".py")), "")
+        paths = [posixpath.normpath(posixpath.join(folder, named))]
+    return next((path for path in paths if path in texts), None)
 
 
 def list_imports(tree: ast.Module) -> set[str]:
     """Return the names of the modules that a file imports, and of what it imports from them."""
-    found = {f"{node.module}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
-    found |= {
-        f"{node.module}.{name.name}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for name in node.names
-        if node.module
-    }
-    return found | {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    found = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+    return found
 
 
 def list_near_files(argv: Sequence[str], code: CodeIndex) -> list[str]:
     """Return the Python files that a command's script imports, and the script itself."""
     script = find_script(argv, code.texts)
-    modules = list_imports(code.trees[script]) if script in code.trees else set[str]()
+    modules = list_imports(code.trees.get(script or "", ast.Module([], [])))
     return [path for path in code.trees if path == script or find_module_name(path) in modules]
 
 

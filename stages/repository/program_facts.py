@@ -65,7 +65,7 @@ def list_method_facts(code: CodeIndex, command: RepositoryCommand) -> Iterator[C
     yield CoderFact(title="The command", text=format_command_line(command.argv))
     yield CoderFact(title="Its metric", text=f"{command.metric} ({command.direction} is better)")
     yield list_files_fact(code, command)
-    for title, found in (("options", list_options(command.argv, code)), ("keys", _list_keys(code, command))):
+    for title, found in (("options", list_options(command.argv, code)), ("keys", find_keys(command.argv, code))):
         if found:
             yield CoderFact(title=f"Its {title}", text=_format_list(found))
 
@@ -88,7 +88,7 @@ def list_switches(code: CodeIndex, command: RepositoryCommand) -> tuple[SwitchFa
         for one in list_options(command.argv, code)
         if one.off_args and not any(flag in command.argv for flag in one.flags)
     ]
-    keys = _list_keys(code, command)
+    keys = find_keys(command.argv, code)
     counts = Counter(key.last for key in keys)
     for key in keys:
         is_set = any(word.startswith(f"{key.name}=") for word in command.argv)
@@ -96,10 +96,6 @@ def list_switches(code: CodeIndex, command: RepositoryCommand) -> tuple[SwitchFa
             name = key.last if counts[key.last] == 1 else key.name
             found.append(SwitchFact(name=name, path=key.path, symbol=key.name, way=way))
     return tuple(found)
-
-
-def _list_keys(code: CodeIndex, command: RepositoryCommand) -> list[ConfigKey]:
-    return find_keys(code.texts, command.argv, code)
 
 
 def _build_switch(key: ConfigKey, code: CodeIndex, command: RepositoryCommand) -> PartWay | None:
@@ -244,9 +240,7 @@ def compute_signature(failure: Failure | None, words: str) -> str:
     for kind, pattern in _SIGNATURES:
         if found := re.search(pattern, output):
             return f"{kind}:{'.'.join(filter(None, found.groups()))}"
-    if failure.kind in ("no measurement", "died"):
-        return failure.kind
-    return failure.message[:120]
+    return failure.kind if failure.kind in ("no measurement", "died") else failure.message[:120]
 
 
 def propose_fixes(signature: str, texts: Mapping[str, str], folders: Sequence[str] = ()) -> Iterator[RepositoryRepair]:

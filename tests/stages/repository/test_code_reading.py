@@ -143,7 +143,7 @@ def test_options_and_keys_that_can_be_turned_off() -> None:
         "rate": (),
     }
     code = index_code(HYDRA)
-    assert {one.name: one.value for one in find_keys(HYDRA, ("python", "run.py"), code)} == {
+    assert {one.name: one.value for one in find_keys(("python", "run.py"), code)} == {
         "seed": 1,
         "epochs": 3,
         "model.use_gate": True,
@@ -362,7 +362,7 @@ def test_hydra_is_judged_by_what_the_script_of_a_command_uses() -> None:
         ("python", "train.py", "--m", "3"): "the parser has no option --m",
     }
     code = index_code(texts)
-    assert find_keys(texts, ("python", "run.py"), code) and not find_keys(texts, ("python", "train.py"), code)
+    assert find_keys(("python", "run.py"), code) and not find_keys(("python", "train.py"), code)
 
 
 def test_a_run_that_the_time_limit_ended_lacks_no_data() -> None:
