@@ -195,11 +195,10 @@ class _Preparation:
         for seed in range(MAX_TRIED_SEEDS if command.seeded else 1):
             if (run := await self._runs.run(arm, seed)) is None:
                 raise WorkStopped(self._context.state.limit_reason or "the study stops")
-            if run.failure is not None:
-                if run.failure.kind == "timeout":
-                    self._advice = "; continue with a longer --timeout and the same --out"
+            if (failure := run.failure) is not None:
+                self._advice = "; continue with a longer --timeout and the same --out" * (failure.kind == "timeout")
                 output = drop_overwritten(run.stdout_tail)[-MAX_TAIL_CHARS:]
-                return f"seed {seed}: {run.failure.message}\n{output}\n{OR_IMPOSSIBLE}"
+                return f"seed {seed}: {failure.message}\n{output}\n{OR_IMPOSSIBLE}"
             if (value := read_value(run, arm.metric)) is None:
                 return f"{command.metric} gave no value"
             values.add(value)

@@ -11,7 +11,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, cast
@@ -92,9 +92,11 @@ class ConfigKey:
         return self.name.rpartition(".")[2]
 
 
-def find_options(code: CodeIndex) -> list[ParserOption]:
-    """Return the options of all parsers declared with argparse, click or typer, in source order."""
-    return [one for path, tree in code.trees.items() for one in _find_file_options(path, tree)]
+def find_options(code: CodeIndex, paths: Iterable[str] | None = None) -> list[ParserOption]:
+    """Return the options of all parsers declared with argparse, click or typer, in source order. `paths`: of these
+    files only."""
+    paths = code.trees if paths is None else paths
+    return [one for path in paths for one in _find_file_options(path, code.trees[path])]
 
 
 def _find_file_options(path: str, tree: ast.Module) -> Iterator[ParserOption]:
@@ -291,7 +293,7 @@ def _list_strings(tree: ast.Module) -> set[str]:
 
 _COMMAND_LINE = re.compile(
     r"(?:`|^[ \t]*(?:[-*$>|][ \t]*)?(?:run:[ \t]*)?)((?:cd [\w./-]+ && )?(?:[A-Z_]+=\S+[ \t]+)*"
-    r"(?:uv run |poetry run )?(?:(?:python3?|torchrun|accelerate launch)\s|\./[\w./-]+\.py\b)[^`#\n]*)",
+    r"(?:uv run |poetry run )?(?:(?:python3?|torchrun|accelerate launch)[ \t]|\./[\w./-]+\.py\b)[^`#\n]*)",
     re.MULTILINE,
 )
 _DOCUMENT_PATH = re.compile(r"(^|/)(README|Makefile|GNUmakefile|.*\.(md|rst|txt|sh|ya?ml))", re.IGNORECASE)
@@ -438,8 +440,8 @@ def _list_subcommands(tree: ast.Module) -> list[str]:
 
 def _list_read_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:
     """Return the options that a command reads: those of its script, or of a file that the script imports."""
-    near = list_near_files(argv, code)
-    return [one for one in find_options(code) if one.path in near and (not one.command or one.command in argv)]
+    options = find_options(code, list_near_files(argv, code))
+    return [one for one in options if not one.command or one.command in argv]
 
 
 def _rank_path(path: str) -> tuple[int, int, str]:

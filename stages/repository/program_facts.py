@@ -14,13 +14,7 @@ from typing import Any
 from labwright.models.roles.experiment_code import CoderFact
 from labwright.models.roles.repository import FunctionFact, PartWay, SwitchFact
 from labwright.record.schema.nodes import Failure
-from labwright.record.schema.repository import (
-    RepositoryCommand,
-    RepositoryEdit,
-    RepositoryRepair,
-    build_edit,
-    format_command_line,
-)
+from labwright.record.schema.repository import RepositoryCommand, RepositoryRepair, build_edit, format_command_line
 from labwright.sandbox.repository.metric import METRIC_FORMS, parse_metric
 from labwright.sandbox.repository.trace import CallTrace
 from labwright.stages.repository.cli_args import list_options, takes_overrides
@@ -107,8 +101,7 @@ def _build_switch(key: ConfigKey, code: CodeIndex, command: RepositoryCommand) -
     pattern = re.compile(rf'^(\s*"?{re.escape(key.last)}"?\s*:\s*)(true)\b', re.MULTILINE | re.IGNORECASE)
     if len(pattern.findall(text)) != 1:
         return None
-    edit: RepositoryEdit = build_edit(key.path, text, pattern.sub(r"\1false", text))
-    return PartWay(what=what, edits=(edit,))
+    return PartWay(what=what, edits=(build_edit(key.path, text, pattern.sub(r"\1false", text)),))
 
 
 # --- what a traced run called -----------------------------------------------------------------------------------------

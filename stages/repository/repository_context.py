@@ -20,6 +20,7 @@ from labwright.stages.repository.patch_scope import (
     find_module_name,
     find_script,
     index_code,
+    list_imports,
     read_last_name,
 )
 
@@ -145,7 +146,7 @@ def format_map(code: CodeIndex, order: Sequence[str]) -> str:
     return text if len(text) <= 2 * MAX_MAP_CHARS else text[: 2 * MAX_MAP_CHARS] + "\n(the map is truncated)"
 
 
-def _format_symbols(path: str, code: CodeIndex, callers: Mapping[str, list[str]]) -> list[str]:
+def _format_symbols(path: str, code: CodeIndex, callers: Mapping[str, Mapping[str, set[str]]]) -> list[str]:
     lines: list[str] = []
     for node in code.trees[path].body:
         if isinstance(node, ast.ClassDef):
@@ -160,16 +161,19 @@ def _format_symbols(path: str, code: CodeIndex, callers: Mapping[str, list[str]]
     return lines
 
 
-def _format_callers(name: str, path: str, callers: Mapping[str, list[str]]) -> str:
-    found = [one.removeprefix(f"{path}:") for one in callers.get(name, ())]
+def _format_callers(name: str, path: str, callers: Mapping[str, Mapping[str, set[str]]]) -> str:
+    known = {path, PurePosixPath(path).stem, name, "*"}
+    found = [one.removeprefix(f"{path}:") for one, near in callers.get(name, {}).items() if near & known]
     more = f" and {len(found) - MAX_CALLERS} more" if len(found) > MAX_CALLERS else ""
     return f"  <- {', '.join(found[:MAX_CALLERS])}{more}" if found else ""
 
 
-def _index_callers(code: CodeIndex) -> dict[str, list[str]]:
-    """Map each name to the places (path:symbol) that call it or pass it as an argument."""
-    found: dict[str, dict[str, None]] = {}
+def _index_callers(code: CodeIndex) -> dict[str, dict[str, set[str]]]:
+    """Map each name to the places (path:symbol) that call it or pass it as an argument, each with the path of its file
+    and the names that this file imports."""
+    found: dict[str, dict[str, set[str]]] = {}
     for path, tree in code.trees.items():
+        near = {path, *(part for one in list_imports(tree) for part in one.split("."))}
         for node in tree.body if _rank_path(path) < 2 else ():
             place = f"{path}:{node.name}" if isinstance(node, FunctionNode | ast.ClassDef) else path
             calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
@@ -179,8 +183,8 @@ def _index_callers(code: CodeIndex) -> dict[str, list[str]]:
                 for value in (one.func, *one.args, *(each.value for each in one.keywords))
             }
             for name in named - {"", getattr(node, "name", "")}:
-                found.setdefault(name, {})[place] = None
-    return {name: list(places) for name, places in found.items()}
+                found.setdefault(name, {})[place] = near
+    return found
 
 
 def _list_imports(path: str, code: CodeIndex, modules: Mapping[str, str]) -> list[str]:

@@ -23,6 +23,7 @@ from labwright.stages.repository.command_discovery import (
 )
 from labwright.stages.repository.patch_scope import find_tampering, index_code, list_calls_of_result
 from labwright.stages.repository.program_facts import compute_signature, propose_fixes
+from labwright.stages.repository.repository_context import format_map
 from tests.repositories import FILES
 
 CLICK = """
@@ -368,3 +369,13 @@ def test_hydra_is_judged_by_what_the_script_of_a_command_uses() -> None:
 def test_a_run_that_the_time_limit_ended_lacks_no_data() -> None:
     late = Failure(kind="timeout", message="the wall-clock limit of 20 s was reached")
     assert compute_signature(late, "FileNotFoundError: [Errno 2] No such file: 'cache.pkl'") == "timeout"
+
+
+def test_only_files_that_import_a_function_are_its_callers() -> None:
+    texts = {
+        "model.py": "def step(x):\n    return x\n",
+        "train.py": "from model import step\n\n\ndef fit(x):\n    return step(x)\n",
+        "other.py": "def walk(optimizer):\n    optimizer.step()\n",
+    }
+    code = index_code(texts)
+    assert "step(x)  <- train.py:fit\n" in f"{format_map(code, list(texts))}\n"
