@@ -30,7 +30,6 @@ from labwright.record.schema.repository import RepositoryCommand, RepositoryRepa
 from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.environment import RepositoryEnvironment, add_import_folder, add_packages
 from labwright.sandbox.repository.metric import parse_metric
-from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.repository.arm_runs import (
     BASELINE_ARM,
     ArmRuns,
@@ -139,7 +138,7 @@ class _Preparation:
         self._tried = self._advice = ""
         """The command that was run last with its metric, and what the user may do if it gave no value."""
         self._task = "repair" if failed else "prepare"
-        self._environments: dict[tuple[str, ...], RepositoryEnvironment] = {}
+        self._environments: dict[tuple[str, ...], RepositoryEnvironment] = {(): setup.environment}
 
     async def prepare(self) -> _Prepared | str:
         """Return the prepared command, or why there is none. Raises `ModelError`, `ExecutorError`."""
@@ -224,8 +223,8 @@ class _Preparation:
     def _install(self, pins: tuple[str, ...]) -> RepositoryEnvironment:
         """Return the environment with these packages added. Raises `RepositoryError`."""
         if pins not in self._environments:
-            self._environments[pins] = _add_pins(self._setup.environment, pins, self._context.sandbox)
-        return self._environments[pins]
+            self._environments[pins] = add_packages(self._setup.environment, pins, self._context.sandbox)
+        return _check_pins(self._setup.environment, self._environments[pins], pins)
 
     def _build(self, answer: PreparedCommand, tree: str) -> _Prepared:
         """Return the command with its setup and repairs. Raises `RepositoryError`, `UsageError`."""
@@ -404,11 +403,9 @@ class RepositoryReproduction:
         if repair.argv:
             seeded = any("{seed}" in word for word in repair.argv)
             command = command.model_copy(update={"argv": repair.argv, "seeded": seeded})
-        return CommandSetup(
-            self.runs.mirror.apply_edits(setup.tree, edits) if edits else setup.tree,
-            command,
-            _add_pins(setup.environment, repair.pins, self.context.sandbox),
-        )
+        made = add_packages(setup.environment, repair.pins, self.context.sandbox) if repair.pins else setup.environment
+        tree = self.runs.mirror.apply_edits(setup.tree, edits) if edits else setup.tree
+        return CommandSetup(tree, command, _check_pins(setup.environment, made, repair.pins))
 
     def _record(self, signature: str, repair: RepositoryRepair, setup: CommandSetup, *, kept: bool, then: str) -> None:
         code = self.context.state.repository
@@ -481,12 +478,11 @@ def choose_command(
     )
 
 
-def _add_pins(
-    environment: RepositoryEnvironment, pins: Sequence[str], settings: SandboxSettings
+def _check_pins(
+    before: RepositoryEnvironment, made: RepositoryEnvironment, pins: Sequence[str]
 ) -> RepositoryEnvironment:
     """Return an environment with packages added. Raises `RepositoryError` if none could be installed."""
-    made = add_packages(environment, pins, settings) if pins else environment
-    if pins and made.packages == environment.packages:
+    if pins and made.packages == before.packages:
         raise RepositoryError("; ".join(f"{one.wanted}: {one.found}" for one in made.deviations[-len(pins) :]))
     return made
 
