@@ -40,6 +40,7 @@ from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.scratch_tree import MAX_COMMAND_SECONDS, open_scratch_tree
 from labwright.sandbox.repository.trace import CallTrace
+from labwright.stages.measuring import TooLate
 from labwright.stages.repository.arm_runs import CommandSetup
 from labwright.stages.repository.patch_scope import (
     CodeIndex,
@@ -210,7 +211,8 @@ def _parse_values(argv: Sequence[str]) -> dict[str, str]:
 
 
 async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTrace, surroundings: str) -> PartProposal:
-    """Return the parts that an author names, what it left out, and why there are no parts."""
+    """Return the parts that an author names, what it left out, and why there are no parts. Raises `TooLate` if a limit
+    of the study came first."""
     assert context.repository is not None
     code = index_code(context.repository.mirror.read_texts(setup.tree))
     inputs = PartsInputs(
@@ -228,6 +230,8 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
 
     made = await let_author_work(context, "parts", setup, inputs, ProposedParts, check)
     if made.result is None:
+        if context.state.limit_reason is not None:
+            raise TooLate
         return PartProposal(why=f"the author named no parts: {made.ended}")
     left = [one.partition(":") for one in made.result.left_out]
     rest = {

@@ -205,6 +205,20 @@ def test_an_author_ends_at_the_time_limit_of_the_study_and_goes_on_after_it(tmp_
     assert len(read_state(out).calls.answers) == 9 > before
 
 
+def test_parts_that_a_limit_left_unnamed_are_named_later(tmp_path: Path) -> None:
+    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
+    calls = [use("run", command=f"sleep 2; echo {n}") for n in range(9)]
+    calls.append(use("hand_in", parts=PARTS, **PLACES, reasons="columns of the design"))
+    given = ("--command", "python train.py --seed {seed}", "--metric", "metrics.json:test.r2", "--budget-runs", 30)
+    words = (code, *given, "--model", record(tmp_path / "exchange.jsonl", *calls), "--out", out, "--time-limit")
+    assert ablate(*words, "12s").returncode == 3
+    first = read_state(out)
+    assert first.ablation.parts is None and len(first.calls.answers) < 9
+    assert ablate(*words, "1h").returncode == 0
+    found = read_state(out).ablation.parts
+    assert found is not None and {one.name for one in found.parts} == {"tilt", "wobble", "bend"}
+
+
 def test_a_coarse_metric_is_tried_at_four_seeds(tmp_path: Path) -> None:
     script = "import sys, json\nseed = int(sys.argv[1])\njson.dump({'r': float(seed LATE)}, open('m.json', 'w'))\n"
     for number, (late, code) in enumerate((("> 2", 0), ("> 3", 5))):
