@@ -104,7 +104,7 @@ def _find_repository_ending(state: RunState) -> tuple[int, str]:
     baseline = state.repository.baseline
     if baseline is not None and baseline.verdict in ("reproduced", "unchecked"):
         return RELEASED, ""
-    return FINDINGS, "the result was not reproduced"
+    return FINDINGS, (baseline is not None and baseline.why) or "the result was not reproduced"
 
 
 def record_end(folder: RunFolder, settings: Settings, log: EventLog, code: int, reason: str) -> None:

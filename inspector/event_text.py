@@ -35,8 +35,9 @@ def _describe_code_event(event: _RepositoryEvent) -> str | None:
                 f"; {shorten(fault, 160)}" for fault in event.faults
             )
         case repository_events.EnvironmentBuilt():
-            unmet = (f"{shorten(one.wanted, 60)} (had {shorten(one.found, 60) or 'none'})" for one in event.deviations)
-            return f"Python {event.python}, {event.how}" + "".join(f"; not met: {one}" for one in unmet)
+            unmet = (f"{shorten(one.wanted, 60)} ({shorten(one.found, 80) or 'missing'})" for one in event.deviations)
+            added = f", {len(event.packages)} packages added" * bool(event.packages)
+            return f"Python {event.python}{added}" + "".join(f"; not met: {one}" for one in unmet)
         case repository_events.CommandFound():
             return (
                 f"command ({_COMMAND_SOURCES[event.by]}): {shorten(format_command_line(event.command.argv), 160)}"

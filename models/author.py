@@ -6,7 +6,8 @@ stored like any other, and a resumed run reuses it. The result of a tool is reco
 
 The work is bounded in steps, tokens, seconds and characters. The model is warned once that it is close to a bound. At
 the bound it can only hand in; if that is refused, its work ends with the tree that it has and no result. A result that
-does not fit its schema is refused like any other, but does not end the work before `MAX_LATE_HAND_INS`.
+does not fit its schema is refused like any other, but does not end the work before `MAX_LATE_HAND_INS`. The work also
+ends at a limit of the study, and with the third refusal for one reason.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ NEAR_BOUND = 0.8
 """Share of a bound at which the model is warned to hand in soon."""
 MAX_LATE_HAND_INS = 3
 """Maximum number of hand-ins at a bound, if they do not fit the schema."""
+MAX_EQUAL_REFUSALS = 3
+"""Refusals with the same first line that end the work. The last one is not recorded."""
 
 
 class WorkStopped(Exception):
@@ -114,6 +117,8 @@ class Author(Generic[H]):
     result: type[H]
     check: Callable[[H, str], Awaitable[str]]
     limits: AuthorLimits = AuthorLimits()
+    find_limit: Callable[[], str | None] = lambda: None
+    """Returns the limit of the study that was reached, if any: nothing new is asked or run then."""
     _exchanges: list[ToolExchange] = field(default_factory=list[ToolExchange], init=False)
     _tokens: int = field(default=0, init=False)
     _seconds: float = field(default=0.0, init=False)
@@ -129,6 +134,8 @@ class Author(Generic[H]):
             offered = (hand_in,) if last else (*self.tools.specs, hand_in)
             conversation = Conversation(offered, tuple(self._exchanges))
             key = self.client.get_next_key(CODER)
+            if key not in state.calls.answers and (why := self.find_limit()):
+                return AuthorWork(None, tree, len(self._exchanges), why)
             call = await self.client.ask_or_none(
                 CODER, inputs, instead="the author's work ends here", conversation=conversation
             )
@@ -148,7 +155,7 @@ class Author(Generic[H]):
                 return AuthorWork(result, tree, len(self._exchanges))
             late += last
             if last and (result is not None or late == MAX_LATE_HAND_INS):
-                return AuthorWork(None, tree, len(self._exchanges), used.result)
+                return AuthorWork(None, tree, len(self._exchanges), used.result.partition("\n")[0])
 
     def _read_result(self, call: ToolCall) -> H | str | None:
         """Return what a call hands in, or why that does not fit the schema; None for another tool."""
@@ -169,19 +176,13 @@ class Author(Generic[H]):
                 await asyncio.to_thread(self.tools.restore, tree)
             if handed_in is not None:
                 why = handed_in if isinstance(handed_in, str) else await self.check(handed_in, tree)
+                why = self._warn_of_repetition(why)
                 text, after, seconds, failed = why or "accepted", tree, 0.0, bool(why)
             else:
                 made = await self.tools.call(call.tool, call.arguments)
                 text, after, seconds, failed = made.text, made.tree, made.seconds, made.failed
-            used = ToolUsed(
-                key=key,
-                tool=call.tool,
-                transcript_sha256=digest,
-                result=text,
-                tree=after,
-                seconds=seconds,
-                failed=failed,
-            )
+            event: dict[str, Any] = {"key": key, "tool": call.tool, "transcript_sha256": digest, "failed": failed}
+            used = ToolUsed(result=text, tree=after, seconds=seconds, **event)
             if not last and (note := self._write_note(call, used)):
                 used = used.model_copy(update={"result": f"{used.result}\n\n{note}"})
             recorder.append(used)
@@ -189,6 +190,16 @@ class Author(Generic[H]):
         self._was_warned = self._was_warned or self._compute_share(call, used.result) >= NEAR_BOUND
         self._exchanges.append(ToolExchange(call, used.result))
         return used
+
+    def _warn_of_repetition(self, why: str) -> str:
+        """Return a reason to refuse, without text that was shown, if it was given before. Raises `WorkStopped`."""
+        first = why.partition("\n")[0]
+        shown = [one.result for one in self._exchanges if one.call.tool == HAND_IN]
+        equal = [one for one in shown if why and one.partition("\n")[0] == first]
+        if len(equal) + 1 >= MAX_EQUAL_REFUSALS:
+            raise WorkStopped(first)
+        told = first if any(one.startswith(why) for one in equal) else why
+        return told + "\n(refused for this reason before; the third time ends your work)" * bool(equal)
 
     def _write_note(self, call: ToolCall, used: ToolUsed) -> str:
         """Return the one warning that a bound is close; empty otherwise."""

@@ -441,7 +441,7 @@ def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> 
             now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
             return ResolvedLock(lock, tuple(requirements), now, time.monotonic() - began, uv.is_offline)
     except PackageError as error:
-        raise explain_error(error, wanted, installed) from None
+        raise explain_error(error, wanted, installed) from error
     except OSError as error:
         raise _unwritable_error(error) from None
 
@@ -587,16 +587,7 @@ class RunPackages:
         """Return the lock of the configured and requested packages; None if there are none. Raises `PackageError`,
         including for the errors that `find_faults` returns."""
         wanted = {_parse_name(name) for name in requested} - self._installed_names
-        words = (
-            *self.settings.packages,
-            *(
-                word
-                for one, word in zip(
-                    self._listed_requirements, parse_allowed(self.settings.allowed).packages, strict=True
-                )
-                if one.name in wanted
-            ),
-        )
+        words = (*self.settings.packages, *(one.requirement for one in self._listed_requirements if one.name in wanted))
         if not words:
             return None
         if words not in self._found:

@@ -46,11 +46,15 @@ class PreparedCommand(HandIn):
         default="",
         max_length=40,
         description=(
-            "the value that the documents state, in the unit that is read, as 0.83 or 0.83±0.02; empty: they state none"
+            "the value that the documents state, in the unit that is read, as 0.83 or 0.83±0.02 (0 only with a "
+            "tolerance); empty: they state none"
         ),
     )
     pins: tuple[Word, ...] = Field(
         default=(), max_length=20, description="packages to install, such as name or name==1.2"
+    )
+    impossible: str = Field(
+        default="", description="why it gives no result here, such as missing data or hours; then the work ends with it"
     )
 
 

@@ -97,12 +97,14 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
 
 
 @functools.cache
-def list_distributions(python: str) -> dict[str, list[str]]:
-    """Map the top-level modules of an interpreter to the distributions that have them; empty before Python 3.10."""
-    code = "import importlib.metadata as found, json; print(json.dumps(found.packages_distributions()))"
+def list_distributions(python: str, *added: str) -> dict[str, list[str]]:
+    """Map the top-level modules of an interpreter, and of packages installed beside it, to the distributions that have
+    them; empty before Python 3.10."""
+    code = "import json, sys; from importlib.metadata import packages_distributions as get; sys.path += sys.argv[1:]"
+    words = [python, "-c", f"{code}; print(json.dumps(get()))", *added]
     environment = {name: os.environ[name] for name in _QUERY_VARIABLES if name in os.environ}
     ran = subprocess.run(
-        [python, "-c", code], capture_output=True, timeout=QUERY_TIMEOUT_SECONDS, check=False, env=environment, cwd="/"
+        words, capture_output=True, timeout=QUERY_TIMEOUT_SECONDS, check=False, env=environment, cwd="/"
     )
     return json.loads(ran.stdout) if ran.returncode == 0 else {}
 

@@ -26,7 +26,14 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.repository import CommandSpace, EnvironmentDeviation, RepositoryCommand
 from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
 from labwright.sandbox.job import PackageError, RepositoryError
-from labwright.sandbox.packages import IndexUnavailable, PackageOverlay, hash_path, provide_packages, resolve_packages
+from labwright.sandbox.packages import (
+    TORCH_INDEX,
+    IndexUnavailable,
+    PackageOverlay,
+    hash_path,
+    provide_packages,
+    resolve_packages,
+)
 from labwright.sandbox.repository.command import CommandEnvironment
 from labwright.sandbox.settings import SandboxSettings
 
@@ -153,25 +160,22 @@ def add_packages(
         try:
             overlay = _install_packages([*known, *accepted.values()], settings) if accepted else None
         except PackageError as second_error:
-            why |= dict.fromkeys(accepted, _first_line(second_error))
-    deviations = [EnvironmentDeviation(wanted=word, found=f"not installable: {line}") for word, line in why.items()]
+            why |= dict.fromkeys(accepted, _format_cause(second_error))
+    deviations = [EnvironmentDeviation(wanted=word, found=f"not installed: {line}") for word, line in why.items()]
     if overlay is None:
         return replace(environment, deviations=(*environment.deviations, *deviations))
-    relaxed = {
-        word: overlay.lock.packages.get(canonicalize_name(Requirement(word).name), "")
+    versions = overlay.lock.packages
+    relaxed = [
+        EnvironmentDeviation(wanted=word, found=versions.get(canonicalize_name(Requirement(word).name), ""))
         for word, other in accepted.items()
         if word != other
-    }
+    ]
     return replace(
         environment,
         how="beside",
-        packages=overlay.lock.packages,
+        packages=versions,
         command_environment=replace(environment.command_environment, packages=overlay.folder),
-        deviations=(
-            *environment.deviations,
-            *(EnvironmentDeviation(wanted=word, found=version) for word, version in relaxed.items()),
-            *deviations,
-        ),
+        deviations=(*environment.deviations, *relaxed, *deviations),
     )
 
 
@@ -181,15 +185,15 @@ def _resolve_one_by_one(
     """Return, for each package, a form that can be installed together with the earlier packages, and the reasons why
     others cannot be installed.
     """
-    if isinstance(error, IndexUnavailable):
-        return {}, dict.fromkeys(words, _first_line(error))
+    if isinstance(error, IndexUnavailable) and TORCH_INDEX not in (cause := _format_cause(error)):
+        return {}, dict.fromkeys(words, cause)
     accepted, why = dict[str, str](), dict[str, str]()
     for word in words:
         for form in dict.fromkeys((word, _PIN_PATTERN.sub(r">=\1", word))):
             try:
                 resolve_packages([*known, *accepted.values(), form], settings)
             except PackageError as other:
-                why.setdefault(word, _first_line(other))
+                why.setdefault(word, _format_cause(other))
                 continue
             accepted[word] = form
             why.pop(word, None)
@@ -197,8 +201,12 @@ def _resolve_one_by_one(
     return accepted, why
 
 
-def _first_line(error: PackageError) -> str:
-    return " ".join(str(error).split())[:200]
+def _format_cause(error: PackageError) -> str:
+    """Return why a package cannot be installed, without advice for those who plan a run."""
+    text = " ".join(str(error.__cause__ or error).split())
+    if isinstance(error, IndexUnavailable):
+        return f"{TORCH_INDEX if TORCH_INDEX in text else 'the package index'} does not answer"
+    return text[:400]
 
 
 def _install_packages(words: Sequence[str], settings: SandboxSettings) -> PackageOverlay:

@@ -268,7 +268,7 @@ class ScratchTree:
                 _RunArguments,
                 f"Run a shell command for at most {runner.max_seconds:g} seconds and return what it prints. There is "
                 "no network. Text files of the repository that the command changes or deletes become part of your "
-                "change; files that it creates do not, but stay for later commands.",
+                "change; files that it creates there do not, but stay for later commands; those in /tmp do not stay.",
                 partial(self._run, runner),
             )
 

@@ -143,8 +143,16 @@ class ArmRuns:
     # --- what the record has ------------------------------------------------------------------------------------------
 
     def list_nodes(self, arm: RepositoryArm) -> list[Node]:
-        """Return the nodes that run an arm, its own first."""
-        return [one for one in self.context.state.nodes.values() if one.source_sha256 == arm.sha256]
+        """Return the nodes that run an arm, its own first; last, those that a shorter time limit ended."""
+        found = [one for one in self.context.state.nodes.values() if one.source_sha256 == arm.sha256]
+        return sorted(found, key=self._was_cut_short)
+
+    def _was_cut_short(self, node: Node) -> bool:
+        """Return whether a time limit ended a run that has more time now."""
+        return any(
+            one.failure is not None and one.failure.kind == "timeout" and (one.limit or 0) < self.context.node_seconds
+            for one in node.attempts[-1:]
+        )
 
     def find_node(self, arm: RepositoryArm) -> str:
         """Return the node of an arm that has run."""
@@ -158,10 +166,12 @@ class ArmRuns:
 
     def list_values(self, arm: RepositoryArm) -> dict[int, float | None]:
         """Return seed -> metric of every finished run of an arm; None for a run without a value."""
-        return {one.seed: read_value(one, arm.metric) for one in self.list_nodes(arm) if one.is_finished}
+        ended = (one for one in self.list_nodes(arm) if one.is_finished and not self._was_cut_short(one))
+        return {one.seed: read_value(one, arm.metric) for one in ended}
 
     def _find_node(self, arm: RepositoryArm, seed: int) -> Node | None:
-        return next((one for one in self.list_nodes(arm) if one.seed == seed), None)
+        found = (one for one in self.list_nodes(arm) if one.seed == seed and not self._was_cut_short(one))
+        return next(found, None)
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -204,7 +214,8 @@ class ArmRuns:
     def _decide(self, arm: RepositoryArm, seed: int) -> Node:
         """Decide on the run of an arm at a seed and seal its source, without waiting for anything."""
         state, recorder = self.context.state, self.context.recorder
-        known, k = self.list_nodes(arm), state.last_decision + 1
+        known = [one for one in self.list_nodes(arm) if not self._was_cut_short(one)]
+        k = state.last_decision + 1
         kind = "replicate" if known else arm.kind
         parent = known[0].id if known else arm.parent
         ordinal = sum(one.kind == kind for one in state.list_stage_nodes(arm.stage))

@@ -9,9 +9,12 @@ the offline model names the parts (`models.offline.repository_author`), through 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from math import isfinite
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 from packaging.utils import canonicalize_name
@@ -20,7 +23,6 @@ from labwright.models.author import Author, AuthorLimits, AuthorWork
 from labwright.models.client import ModelClient
 from labwright.models.roles.experiment_code import CoderInputs, HandIn
 from labwright.models.roles.repository import PartsInputs, PartWay, ProposedPart, ProposedParts
-from labwright.record.baseline_check import ExpectedError, parse_expected
 from labwright.record.events.repository_events import PartsFound
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.repository import (
@@ -34,19 +36,22 @@ from labwright.record.schema.repository import (
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.interpreter import inspect_interpreter, list_distributions
 from labwright.sandbox.job import RepositoryError
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.scratch_tree import MAX_COMMAND_SECONDS, open_scratch_tree
 from labwright.sandbox.repository.trace import CallTrace
 from labwright.sandbox.settings import SandboxSettings
+from labwright.stages.measuring import TooLate
 from labwright.stages.repository.arm_runs import CommandSetup
-from labwright.stages.repository.command_discovery import find_key_line, list_imports
+from labwright.stages.repository.command_discovery import find_key_line
 from labwright.stages.repository.patch_scope import (
     CodeIndex,
     find_tampering,
     index_code,
     list_calls_of_result,
     list_changed_symbols,
+    list_imports,
 )
 from labwright.stages.repository.program_facts import (
     find_metric_places,
@@ -68,11 +73,12 @@ async def let_author_work(
     inputs: CoderInputs,
     result: type[H],
     check: Callable[[H, str], Awaitable[str]],
-    limits: AuthorLimits | None = None,
+    find_environment: Callable[[], RepositoryEnvironment] | None = None,
 ) -> AuthorWork[H]:
     """Let an author work on a scratch copy of the setup's tree, and return what it made.
 
-    `work` is the client of a node, or the name of a task outside the search.
+    `work` is the client of a node, or the name of a task outside the search, which ends at a limit of the study.
+    `find_environment` returns the environment of its commands, if that is not the setup's.
 
     Raises `ModelError`, `ExecutorError`, `RepositoryError`.
     """
@@ -83,19 +89,27 @@ async def let_author_work(
         client = context.models.make_client(decision_number(context.recorder, RunTask(task=work)), 0)
     else:
         client = work
-    limits = limits or AuthorLimits()
+
+    async def run_command(job: CommandJob) -> CommandOutcome:
+        if find_environment is not None:
+            job = replace(job, environment=(await asyncio.to_thread(find_environment)).command_environment)
+        return await executor.run_command(replace(job, timeout=max(1.0, min(job.timeout, context.seconds_left()))))
+
     async with open_scratch_tree(
         repository.mirror,
         setup.tree,
         setup.environment.command_environment,
-        executor.run_command,
+        run_command,
         name=f"author-{client.decision}",
         frozen=repository.frozen_patterns,
         env=setup.command.env,
         redact=executor.repository.redactor.redact,
     ) as tools:
-        inputs = inputs.model_copy(update={"steps": limits.steps, "frozen": repository.frozen_patterns})
-        return await Author(client, tools, result, check, limits).work(inputs)
+        inputs = inputs.model_copy(update={"steps": AuthorLimits().steps, "frozen": repository.frozen_patterns})
+        author = Author(client, tools, result, check)
+        if isinstance(work, str):
+            author.find_limit = lambda: context.state.limit_reason
+        return await author.work(inputs)
 
 
 # --- facts ------------------------------------------------------------------------------------------------------------
@@ -112,35 +126,42 @@ def format_limits(context: RunContext) -> str:
 
 def format_machine(sandbox: SandboxSettings, environment: RepositoryEnvironment, code: CodeIndex) -> str:
     """Describe the device, Python, the packages that the repository imports, and what it requires but does not get."""
-    python = environment.command_environment.python
+    python, added = environment.command_environment.python, environment.command_environment.packages
     runs = inspect_interpreter(python)
-    packages = {**find_imported(runs.packages, list_distributions(python), code), **environment.packages}
+    modules = list_distributions(python, *filter(None, [added and str(added)]))
+    packages, missing = find_imported({**runs.packages, **environment.packages}, modules, code)
     lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in environment.deviations]
     return (
         f"Device: {sandbox.device}. Python {runs.version}. Packages that the repository imports: "
         + (", ".join(f"{name} {version}" for name, version in sorted(packages.items())) or "none")
+        + (f"\nModules that it imports and that are not installed: {', '.join(missing)}" if missing else "")
         + ("\nRequired but different here: " + "; ".join(lacking) if lacking else "")
     )
 
 
-def find_imported(packages: Mapping[str, str], modules: Mapping[str, Sequence[str]], code: CodeIndex) -> dict[str, str]:
-    """Return the distributions, with their versions, that Python files of a repository import. `modules` maps modules
-    to their distributions; others have the name of theirs.
+def find_imported(
+    packages: Mapping[str, str], modules: Mapping[str, Sequence[str]], code: CodeIndex
+) -> tuple[dict[str, str], list[str]]:
+    """Return the distributions, with their versions, that Python files of a repository import, and the modules that
+    neither a distribution, nor Python, nor the repository has. `modules` maps modules to their distributions; others
+    have the name of theirs.
     """
     used = {name.partition(".")[0] for tree in code.trees.values() for name in list_imports(tree)}
-    wanted = {canonicalize_name(name) for module in used for name in modules.get(module, (module,))}
-    return {name: version for name, version in packages.items() if canonicalize_name(name) in wanted}
+    known = {canonicalize_name(name): name for name in packages}
+    own = {PurePosixPath(part).stem for path in code.trees for part in path.split("/")}
+    found, missing = dict[str, str](), list[str]()
+    for module in sorted(used - own - sys.stdlib_module_names):
+        names = [known[one] for name in modules.get(module, (module,)) if (one := canonicalize_name(name)) in known]
+        found |= {name: packages[name] for name in names}
+        missing += [module] * (not names)
+    return found, missing
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
 def find_preparation_faults(
-    before: RepositoryCommand | None,
-    after: RepositoryCommand,
-    expected: str,
-    texts: Mapping[str, str],
-    changed: Mapping[str, str],
+    before: RepositoryCommand | None, after: RepositoryCommand, texts: Mapping[str, str], changed: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the reasons to refuse a command with its changes of files. `before` is the command that is kept, if any."""
     if before is not None:
@@ -148,16 +169,6 @@ def find_preparation_faults(
         for name, value in now.items():
             if name in known and value not in (known[name], "{seed}"):
                 yield f"{name} has a different value, {value!r}: only what the program rejects may change"
-    try:
-        if expected:
-            parse_expected(expected)
-    except ExpectedError as error:
-        yield f"expected: {error}"
-    yield from find_file_faults(texts, changed)
-
-
-def find_file_faults(texts: Mapping[str, str], changed: Mapping[str, str]) -> Iterator[str]:
-    """Yield the reasons to refuse changes of files: of code that computes a metric, or that hide an error."""
     for path, text in changed.items():
         why = find_tampering(path, texts.get(path, ""), text)
         if why and not why.endswith("the syntax tree is unchanged"):
@@ -191,7 +202,8 @@ def _parse_values(argv: Sequence[str]) -> dict[str, str]:
 
 
 async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTrace, surroundings: str) -> PartsFound:
-    """Return the parts that an author names, what it left out, and why there are no parts; without a budget of runs."""
+    """Return the parts that an author names, what it left out, and why there are no parts; without a budget of runs.
+    Raises `TooLate` if a limit of the study came first."""
     assert context.repository is not None
     code = index_code(context.repository.mirror.read_texts(setup.tree))
     inputs = PartsInputs(
@@ -209,6 +221,8 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
 
     made = await let_author_work(context, "parts", setup, inputs, ProposedParts, check)
     if made.result is None:
+        if context.state.limit_reason is not None:
+            raise TooLate
         return PartsFound(parts=(), budget=0, why=f"the author named no parts: {made.ended}")
     left = [one.partition(":") for one in made.result.left_out]
     rest = {

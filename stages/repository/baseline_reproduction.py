@@ -9,10 +9,11 @@ Source: AblateCell, reproduction phase.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from labwright.models.author import WorkStopped
 from labwright.models.errors import CatalogueError
@@ -22,16 +23,12 @@ from labwright.models.roles.repository import PreparedCommand, PrepareInputs
 from labwright.record.baseline_check import check_baseline, parse_expected
 from labwright.record.errors import UsageError
 from labwright.record.events.repository_events import BaselineChecked, CommandFound, RepairTried
+from labwright.record.events.run_events import HAND_IN
+from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import CellRun
-from labwright.record.schema.repository import (
-    EnvironmentDeviation,
-    RepositoryCommand,
-    RepositoryRepair,
-    SameSeed,
-    format_command_line,
-)
+from labwright.record.schema.repository import RepositoryCommand, RepositoryRepair, SameSeed, format_command_line
 from labwright.sandbox.job import RepositoryError
-from labwright.sandbox.repository.environment import add_import_folder, add_packages
+from labwright.sandbox.repository.environment import RepositoryEnvironment, add_import_folder, add_packages
 from labwright.sandbox.repository.metric import parse_metric
 from labwright.stages.repository.arm_runs import (
     BASELINE_ARM,
@@ -48,28 +45,39 @@ from labwright.stages.repository.authors import (
     format_machine,
     let_author_work,
 )
-from labwright.stages.repository.command_discovery import find_script, find_seed_args, list_candidates
-from labwright.stages.repository.patch_scope import index_code
+from labwright.stages.repository.command_discovery import find_seed_args, list_candidates
+from labwright.stages.repository.patch_scope import find_script, index_code
 from labwright.stages.repository.program_facts import compute_signature, list_command_facts, propose_fixes
-from labwright.stages.run_context import RunContext
+from labwright.stages.run_context import RunContext, decision_number
 
 MAX_REPAIRS, MAX_REPAIRS_PER_SIGNATURE = 8, 3
 """Limits: repairs in total, and per failure."""
 MAX_REPAIR_MINUTES = 30.0
 BASELINE_SEEDS = (0, 1, 2)
 """Seeds of the baseline."""
+MAX_TRIED_SEEDS = 4
+"""Seeds after which a command without any difference in its result counts as unseeded."""
+MAX_TAIL_CHARS = 4000
+"""Maximum number of characters of a run's output that an author is shown."""
+OR_IMPOSSIBLE = "If no change that is allowed helps, hand in the same command with the reason in `impossible`."
 UNMODIFIED = "the unmodified repository"
 
 
 async def reproduce(context: RunContext) -> None:
     """Find the command of the repository, repair it if needed, and check its result."""
-    await RepositoryReproduction(context, await _find_command(context)).reproduce()
+    found = await _find_command(context)
+    if isinstance(found, CommandFound):
+        await RepositoryReproduction(context, found).reproduce()
+    elif context.state.limit_reason is None:
+        context.recorder.append(
+            BaselineChecked(tree=context.code.tree, mean=None, spread=None, verdict="failed", why=found)
+        )
 
 
-async def _find_command(context: RunContext) -> CommandFound:
-    """Return the command, from the record or newly determined.
+async def _find_command(context: RunContext) -> CommandFound | str:
+    """Return the command, from the record or newly determined, or why there is none.
 
-    Raises `RepositoryError` if there is none, `CatalogueError` if there is no author to find it.
+    Raises `CatalogueError` if there is no author to find it.
     """
     if (known := context.state.repository.command) is not None:
         return known
@@ -89,9 +97,7 @@ async def _find_command(context: RunContext) -> CommandFound:
         setup = CommandSetup(code.tree, start, repository.environment)
         prepared = await _Preparation(context, setup, given, failed="").prepare()
         if isinstance(prepared, str):
-            raise RepositoryError(
-                f"no command was found that produces the result ({prepared}): give --command and --metric"
-            )
+            return prepared
         if prepared.repair is not None:
             RepositoryReproduction(context, prepared.found).accept_repair("", prepared.repair)
         context.recorder.append(prepared.found)
@@ -129,6 +135,10 @@ class _Preparation:
         self._runs = ArmRuns(context)
         self._texts = self._runs.mirror.read_texts(setup.tree)
         self._accepted: _Prepared | None = None
+        self._tried = self._advice = ""
+        """The command that was run last with its metric, and what the user may do if it gave no value."""
+        self._task = "repair" if failed else "prepare"
+        self._environments: dict[tuple[str, ...], RepositoryEnvironment] = {(): setup.environment}
 
     async def prepare(self) -> _Prepared | str:
         """Return the prepared command, or why there is none. Raises `ModelError`, `ExecutorError`."""
@@ -143,17 +153,26 @@ class _Preparation:
         if self._failed:
             command = format_command_line(self._setup.command.argv)
             facts.insert(0, CoderFact(title=f"`{command}` fails now", text=self._failed))
-        task = "repair" if self._failed else "prepare"
         inputs = PrepareInputs(known=tuple(facts[:10]), surroundings=limits)
-        made = await let_author_work(self._context, task, self._setup, inputs, PreparedCommand, self._check)
+        made = await let_author_work(
+            self._context, self._task, self._setup, inputs, PreparedCommand, self._check, self._find_environment
+        )
         if made.result is None:
-            return made.ended
+            return f"{self._tried}{made.ended}{self._advice if self._tried else '; give --command and --metric'}"
         if self._accepted is None:  # a resumed study: the check is recorded, its value is not
             self._accepted = await asyncio.to_thread(self._build, made.result, made.tree)
         return self._accepted
 
     async def _check(self, answer: PreparedCommand, tree: str) -> str:
+        """Return why a result is refused. Raises `WorkStopped` if the author says that nothing else is possible."""
+        why = await self._find_fault(answer, tree)
+        if why and answer.impossible:
+            raise WorkStopped(f"{cut_line(answer.impossible, 500).rstrip('.')} ({why.partition(chr(10))[0]})")
+        return why
+
+    async def _find_fault(self, answer: PreparedCommand, tree: str) -> str:
         """Return why a result is refused: it changes what it may not, or gives no value."""
+        self._tried = self._advice = ""
         try:
             made = await asyncio.to_thread(self._build, answer, tree)
         except (RepositoryError, UsageError) as error:
@@ -161,7 +180,7 @@ class _Preparation:
         after = self._runs.mirror.read_texts(tree)
         changed = {path: text for path, text in after.items() if self._texts.get(path) != text}
         command = made.setup.command
-        wrong = list(find_preparation_faults(self._command, command, answer.expected, self._texts, changed))
+        wrong = list(find_preparation_faults(self._command, command, self._texts, changed))
         if (metric := self._setup.command.metric) and command.metric != metric:
             wrong.append(f"the metric is given: {metric}")
         given = self._context.code.command_record
@@ -171,22 +190,42 @@ class _Preparation:
             return "\n".join(wrong)
         study = RepositoryReproduction(self._context, made.found)
         arm = study.build_trial(made.setup, answer.reasons)
-        values: list[float | None] = []
-        for seed in BASELINE_SEEDS[: 1 + command.seeded]:
+        self._tried = f"`{format_command_line(command.argv)}` with metric {command.metric}: "
+        values = set[float]()
+        for seed in range(MAX_TRIED_SEEDS if command.seeded else 1):
             if (run := await self._runs.run(arm, seed)) is None:
                 raise WorkStopped(self._context.state.limit_reason or "the study stops")
-            if run.failure is not None:
-                return f"seed {seed}: {run.failure.message}\n{run.stdout_tail[-4000:]}"
-            values.append(read_value(run, arm.metric))
-        if None in values:
-            return f"{command.metric} gave no value"
-        if command.seeded and values[0] == values[1]:
+            if (failure := run.failure) is not None:
+                self._advice = "; continue with a longer --timeout and the same --out" * (failure.kind == "timeout")
+                output = drop_overwritten(run.stdout_tail)[-MAX_TAIL_CHARS:]
+                return f"seed {seed}: {failure.message}\n{output}\n{OR_IMPOSSIBLE}"
+            if (value := read_value(run, arm.metric)) is None:
+                return f"{command.metric} gave no value"
+            values.add(value)
+            if len(values) > 1:
+                break
+        if command.seeded and len(values) == 1:
             return (
-                f"two seeds gave the same value, {values[0]!r}, so {{seed}} has no effect: make it take effect, or "
-                "leave it out if nothing is random"
+                f"{MAX_TRIED_SEEDS} seeds gave the same value, {values.pop()!r}: make {{seed}} take effect; leave it "
+                "out if nothing is random; if the metric is too coarse to show it, read a finer one of the result"
             )
         self._accepted = made
         return ""
+
+    def _find_environment(self) -> RepositoryEnvironment:
+        """Return the environment with the packages that the author handed in last, if they can be installed."""
+        k = decision_number(self._context.recorder, RunTask(task=self._task))
+        for one in reversed(self._context.state.calls.answers.values()):
+            if one.key.decision == k and one.answer["tool"] == HAND_IN:
+                with suppress(RepositoryError):
+                    return self._install(PreparedCommand.model_validate(one.answer["arguments"]).pins)
+        return self._setup.environment
+
+    def _install(self, pins: tuple[str, ...]) -> RepositoryEnvironment:
+        """Return the environment with these packages added. Raises `RepositoryError`."""
+        if pins not in self._environments:
+            self._environments[pins] = add_packages(self._setup.environment, pins, self._context.sandbox)
+        return _check_pins(self._setup.environment, self._environments[pins], pins)
 
     def _build(self, answer: PreparedCommand, tree: str) -> _Prepared:
         """Return the command with its setup and repairs. Raises `RepositoryError`, `UsageError`."""
@@ -201,12 +240,7 @@ class _Preparation:
             seeded=seeded,
         )
         parse_metric(command.metric)
-        environment = before.environment
-        if answer.pins:
-            environment = add_packages(environment, answer.pins, self._context.sandbox)
-            if environment.packages == before.environment.packages:
-                last = _format_last(environment.deviations)
-                raise RepositoryError(f"{', '.join(answer.pins)} cannot be installed: {last}")
+        environment = self._install(answer.pins)
         reason = flatten(answer.reasons)
         edits = build_edits(self._texts, self._runs.mirror.read_texts(tree))
         known = self._setup.command if self._failed else command
@@ -259,19 +293,12 @@ class RepositoryReproduction:
         """Build an arm of the repository with a setup, a change of the present arm."""
         assert self.context.repository is not None
         base, title = replace(setup, tree=self.context.repository.code.tree), cut_line(title)
-        if title == UNMODIFIED:
-            return self.runs.build_arm(BASELINE_ARM, title, base, stage="preliminary", kind="draft")
-        if not self.runs.list_nodes(self.arm) and not traced:  # an author prepared it before anything was run
-            return self.runs.build_arm(BASELINE_ARM, title, base, tree=setup.tree, stage="preliminary", kind="draft")
+        # an author may have prepared it before anything was run
+        is_first = title == UNMODIFIED or not (traced or self.runs.list_nodes(self.arm))
+        kind = "draft" if is_first else "replicate" if traced else "debug"
+        parent = None if is_first else self.runs.find_node(self.arm)
         return self.runs.build_arm(
-            BASELINE_ARM,
-            title,
-            base,
-            tree=setup.tree,
-            stage="preliminary",
-            kind="replicate" if traced else "debug",
-            parent=self.runs.find_node(self.arm),
-            traced=traced,
+            *(BASELINE_ARM, title, base), tree=setup.tree, stage="preliminary", kind=kind, parent=parent, traced=traced
         )
 
     def build_trial(self, setup: CommandSetup, title: str) -> RepositoryArm:
@@ -283,12 +310,13 @@ class RepositoryReproduction:
         if any(one.repair == repair for one in self.context.state.repository.repairs):
             return  # by a process that ended right after
         self.setup = self._apply_repair(repair)
-        self._record_repair(signature, repair, "model", self.setup, kept=True, then="")
+        self._record(signature, repair, self.setup, kept=True, then="")
         self.arm = self._build_arm(self.setup, repair.reason)
 
     async def reproduce(self) -> None:
         """Repair the command until it gives a value, and record the baseline. Raises `ExecutorError`."""
-        if self.context.state.repository.baseline is not None:
+        known = self.context.state.repository.baseline
+        if known is not None and known.verdict != "failed":
             return
         await self.runs.finish_interrupted()
         stopped = await self._repair()
@@ -314,20 +342,20 @@ class RepositoryReproduction:
             description = message if signature in message else f"{signature} ({message})"
             repair = self._find_known_repair(signature) if self._may_repair(signature) else None
             if repair is None:
-                if await self._let_author_repair(signature, description, run):
-                    continue
-                return description
+                if why := await self._let_author_repair(signature, description, run):
+                    return why
+                continue
             try:
                 changed = self._apply_repair(repair)
                 arm = self._build_arm(changed, repair.reason)
             except RepositoryError as error:
-                self._record_repair(signature, repair, "rule", self.setup, kept=False, then=str(error))
+                self._record(signature, repair, self.setup, kept=False, then=str(error))
                 continue
             if (again := await self.runs.run(arm, self.seeds[0])) is None:
                 return None
             then = compute_signature(again.failure, again.stdout_tail)
             kept = then != signature
-            self._record_repair(signature, repair, "rule", changed, kept=kept, then=then)
+            self._record(signature, repair, changed, kept=kept, then=then)
             if kept:
                 self.setup, self.arm = changed, arm
 
@@ -353,55 +381,36 @@ class RepositoryReproduction:
         fixes = propose_fixes(signature, texts, self.setup.environment.command_environment.import_folders)
         return next((one for one in fixes if one not in tried), None)
 
-    async def _let_author_repair(self, signature: str, description: str, run: CellRun) -> bool:
-        """Let an author repair the command, once in a study. Return whether it runs then."""
+    async def _let_author_repair(self, signature: str, description: str, run: CellRun) -> str:
+        """Let an author repair the command, once in a study. Return why it does not run then; empty if it does."""
         state = self.context.state.repository
         if not self.context.models.has_author or any(one.by == "model" for one in state.repairs):
-            return False
-        failed = f"{description}\n\n{run.stdout_tail[-8000:]}"
+            return description
+        failed = f"{description}\n\n{drop_overwritten(run.stdout_tail)[-2 * MAX_TAIL_CHARS :]}"
         prepared = await _Preparation(self.context, self.setup, self.setup.command, failed=failed).prepare()
-        if isinstance(prepared, str) or prepared.repair is None:
-            return False
+        if isinstance(prepared, str):
+            return prepared
+        if prepared.repair is None:
+            return description
         self.accept_repair(signature, prepared.repair)
-        return True
+        return ""
 
     def _apply_repair(self, repair: RepositoryRepair) -> CommandSetup:
         """Return the setup with a repair applied. Raises `RepositoryError` if that is impossible."""
-        setup = self.setup
-        if repair.kind == "prepared":
-            for kind in ("pins", "argv", "env", "patch"):
-                if repair.edits if kind == "patch" else getattr(repair, kind):
-                    setup = self._apply_to(setup, repair.model_copy(update={"kind": kind}))
-            return setup
-        return self._apply_to(setup, repair)
-
-    def _apply_to(self, setup: CommandSetup, repair: RepositoryRepair) -> CommandSetup:
+        setup, edits = self.setup, repair.edits
         if repair.kind == "pythonpath":
             return replace(setup, environment=add_import_folder(setup.environment, repair.env["PYTHONPATH"]))
-        if repair.kind == "pins":
-            made = add_packages(setup.environment, repair.pins, self.context.sandbox)
-            if made.packages == setup.environment.packages:
-                raise RepositoryError(f"{', '.join(repair.pins)} cannot be installed: {_format_last(made.deviations)}")
-            return replace(setup, environment=made)
-        if repair.kind == "argv":
+        command = setup.command.model_copy(update={"env": setup.command.env | repair.env})
+        if repair.argv:
             seeded = any("{seed}" in word for word in repair.argv)
-            return replace(setup, command=setup.command.model_copy(update={"argv": repair.argv, "seeded": seeded}))
-        if repair.kind == "env":
-            return replace(setup, command=setup.command.model_copy(update={"env": setup.command.env | repair.env}))
-        return replace(setup, tree=self.runs.mirror.apply_edits(setup.tree, repair.edits))
+            command = command.model_copy(update={"argv": repair.argv, "seeded": seeded})
+        made = add_packages(setup.environment, repair.pins, self.context.sandbox) if repair.pins else setup.environment
+        tree = self.runs.mirror.apply_edits(setup.tree, edits) if edits else setup.tree
+        return CommandSetup(tree, command, _check_pins(setup.environment, made, repair.pins))
 
-    def _record_repair(
-        self,
-        signature: str,
-        repair: RepositoryRepair,
-        by: Literal["rule", "model"],
-        setup: CommandSetup,
-        *,
-        kept: bool,
-        then: str,
-    ) -> None:
+    def _record(self, signature: str, repair: RepositoryRepair, setup: CommandSetup, *, kept: bool, then: str) -> None:
         code = self.context.state.repository
-        commit = ""
+        commit, by = "", "model" if repair.kind == "prepared" else "rule"
         if kept and repair.edits and code.imported is not None:
             parent = next((one.commit for one in reversed(code.repairs) if one.commit), code.imported.commit)
             commit = self.runs.mirror.commit(setup.tree, parent, repair.reason)
@@ -447,15 +456,8 @@ def choose_command(
     """
     if given_command is not None:
         words = () if given_command.seeded else find_seed_args(index_code(texts), given_command.argv)
-        return CommandFound(
-            command=given_command,
-            by="person",
-            why=(
-                f"no seed is set, although the command accepts {' '.join(words)}: add it to compare runs by seed"
-                if words
-                else ""
-            ),
-        )
+        why = f"no seed is set, although the command accepts {' '.join(words)}: add it to compare runs by seed"
+        return CommandFound(command=given_command, by="person", why=why if words else "")
     found = list_candidates(texts)
     best = next((one for one in found if not one.wrong), None)
     if best is None:
@@ -477,5 +479,15 @@ def choose_command(
     )
 
 
-def _format_last(deviations: Sequence[EnvironmentDeviation]) -> str:
-    return deviations[-1].found if deviations else "unknown"
+def _check_pins(
+    before: RepositoryEnvironment, made: RepositoryEnvironment, pins: Sequence[str]
+) -> RepositoryEnvironment:
+    """Return an environment with packages added. Raises `RepositoryError` if none could be installed."""
+    if pins and made.packages == before.packages:
+        raise RepositoryError("; ".join(f"{one.wanted}: {one.found}" for one in made.deviations[-len(pins) :]))
+    return made
+
+
+def drop_overwritten(text: str) -> str:
+    """Return output as a terminal shows it: without what a carriage return has overwritten, such as progress bars."""
+    return re.sub(r"[^\n]*\r(?!\n|$)", "", text)

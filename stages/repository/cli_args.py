@@ -53,9 +53,9 @@ def list_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:
 
 def find_unknown_args(words: Sequence[str], argv: Sequence[str], code: CodeIndex) -> str:
     """Return the added words that a command does not accept; empty if it accepts all, or if that is uncertain."""
-    if find_hydra_config(code) is not None:
+    if find_hydra_config(code, argv) is not None:
         own = next((word for word in words if re.match(r"--(?!config|cfg|resolve|package)", word)), "")
-        known = list_override_names(code.texts, code)
+        known = list_override_names(argv, code)
         return (
             f"has no option {own}: it takes overrides of the form key=value"
             if own
@@ -82,7 +82,7 @@ def find_unknown_args(words: Sequence[str], argv: Sequence[str], code: CodeIndex
 def takes_overrides(argv: Sequence[str], code: CodeIndex) -> bool:
     """Return whether the code may pass words of the form `key=value` to the configuration."""
     return (
-        find_hydra_config(code) is not None
+        find_hydra_config(code, argv) is not None
         or not _list_closed_options(argv, code)
         or _takes_positional_args(code, argv)
     )
@@ -209,7 +209,7 @@ def complete_hyperparameter(
 
 def _find_target(word: str, name: str, argv: Sequence[str], code: CodeIndex) -> ParserOption | ConfigKey | None:
     """Return the option or key that a word sets, or that has the given name."""
-    options, keys = list_options(argv, code), find_keys(code.texts, tuple(argv), code)
+    options, keys = list_options(argv, code), find_keys(argv, code)
     if word:
         head = re.split(r"[ =]", word)[0]
         return next((one for one in options if head in one.flags), None) or next(

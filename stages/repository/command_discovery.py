@@ -11,7 +11,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, cast
@@ -21,7 +21,15 @@ import yaml
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.repository import split_folder
 from labwright.record.yaml_text import load_untrusted_yaml
-from labwright.stages.repository.patch_scope import CodeIndex, find_module_name, index_code, read_last_name
+from labwright.stages.repository.patch_scope import (
+    CodeIndex,
+    find_module_name,
+    find_script,
+    index_code,
+    list_imports,
+    list_near_files,
+    read_last_name,
+)
 
 # Find the settings of a repository: options of its argument parsers and keys of its configuration files.
 
@@ -75,15 +83,20 @@ class ConfigKey:
     value: Scalar | None
     line: int
 
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value!r} ({self.path})"
+
     @property
     def last(self) -> str:
         """The last part of the name."""
         return self.name.rpartition(".")[2]
 
 
-def find_options(code: CodeIndex) -> list[ParserOption]:
-    """Return the options of all parsers declared with argparse, click or typer, in source order."""
-    return [one for path, tree in code.trees.items() for one in _find_file_options(path, tree)]
+def find_options(code: CodeIndex, paths: Iterable[str] | None = None) -> list[ParserOption]:
+    """Return the options of all parsers declared with argparse, click or typer, in source order. `paths`: of these
+    files only."""
+    paths = code.trees if paths is None else paths
+    return [one for path in paths for one in _find_file_options(path, code.trees[path])]
 
 
 def _find_file_options(path: str, tree: ast.Module) -> Iterator[ParserOption]:
@@ -93,7 +106,7 @@ def _find_file_options(path: str, tree: ast.Module) -> Iterator[ParserOption]:
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
-        if (command := _read_subcommand(node.value))
+        if (command := read_subcommand(node.value))
     }
     calls = (
         node for node in ast.walk(tree) if isinstance(node, ast.Call) and read_last_name(node.func) in _OPTION_CALLS
@@ -125,7 +138,8 @@ def _find_file_options(path: str, tree: ast.Module) -> Iterator[ParserOption]:
         )
 
 
-def _read_subcommand(node: ast.expr) -> str:
+def read_subcommand(node: ast.AST) -> str:
+    """Return the subcommand that a node adds to a parser; empty if it adds none."""
     if isinstance(node, ast.Call) and read_last_name(node.func) == "add_parser" and node.args:
         return _read_text(node.args[0])
     return ""
@@ -146,10 +160,10 @@ def _read_scalar(node: ast.expr | None) -> Scalar | None:
 # --- configuration files ----------------------------------------------------------------------------------------------
 
 
-def find_keys(texts: Mapping[str, str], argv: tuple[str, ...], code: CodeIndex) -> list[ConfigKey]:
+def find_keys(argv: Sequence[str], code: CodeIndex) -> list[ConfigKey]:
     """Return the keys of the configuration that a command reads; with Hydra, those of the files named in its
     defaults."""
-    hydra = find_hydra_config(code)
+    texts, hydra = code.texts, find_hydra_config(code, argv)
     if hydra is not None:
         return [key for path, prefix in _compose_config(texts, *hydra) for key in _read_keys(path, texts[path], prefix)]
     named = [
@@ -161,19 +175,14 @@ def find_keys(texts: Mapping[str, str], argv: tuple[str, ...], code: CodeIndex) 
     return [key for path in named for key in _read_keys(path, texts[path], "")]
 
 
-def find_hydra_config(code: CodeIndex) -> tuple[str, str] | None:
-    """Return the folder and name of Hydra's main configuration; None if the repository does not use Hydra."""
-    for path, tree in code.trees.items():
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr == "main"
-                and (read_last_name(node.func.value) == "hydra")
-            ):
+def find_hydra_config(code: CodeIndex, argv: Sequence[str]) -> tuple[str, str] | None:
+    """Return the folder and name of Hydra's main configuration; None if the command's script does not use Hydra."""
+    for path in list_near_files(argv, code):
+        for node in ast.walk(code.trees[path]):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
                 given = {one.arg: _read_text(one.value) for one in node.keywords if one.arg}
-                folder = PurePosixPath(path).parent / (given.get("config_path") or ".")
-                return _to_plain_path(folder), given.get("config_name") or "config"
+                folder = posixpath.normpath(PurePosixPath(path).parent / (given.get("config_path") or "."))
+                return "" if folder == "." else folder, given.get("config_name") or "config"
     return None
 
 
@@ -192,21 +201,21 @@ def _compose_config(texts: Mapping[str, str], folder: str, name: str) -> Iterato
                 yield path, group.replace("/", ".") + "."
 
 
-def list_override_names(texts: Mapping[str, str], code: CodeIndex) -> set[str] | None:
+def list_override_names(argv: Sequence[str], code: CodeIndex) -> set[str] | None:
     """Return all names that an override of a Hydra configuration accepts, i.e. groups and nested keys of every
     variant. None if the files alone do not determine them.
     """
-    hydra = find_hydra_config(code)
+    hydra = find_hydra_config(code, argv)
     if (
         hydra is None
-        or not list(_compose_config(texts, *hydra))
-        or any("ConfigStore" in texts[path] for path in code.trees)
+        or not list(_compose_config(code.texts, *hydra))
+        or any("ConfigStore" in code.texts[path] for path in code.trees)
     ):
         return None
     found = set[str]()
-    for group, paths in _group_files(texts, hydra[0]).items():
+    for group, paths in _group_files(code.texts, hydra[0]).items():
         for path in paths:
-            package = re.search(r"^# *@package +(\S+)", texts[path], re.MULTILINE)
+            package = re.search(r"^# *@package +(\S+)", code.texts[path], re.MULTILINE)
             if package is not None and package[1] != "_global_":
                 return None
             prefix = "" if package is not None or not group else f"{group.replace('/', '.')}."
@@ -214,19 +223,19 @@ def list_override_names(texts: Mapping[str, str], code: CodeIndex) -> set[str] |
                 group,
                 *(
                     name
-                    for name in _walk_keys(_parse_mapping(texts[path]), prefix)
+                    for name in _walk_keys(_parse_mapping(code.texts[path]), prefix)
                     if name.partition(".")[0] not in ("hydra", "defaults")
                 ),
             }
     return found - {""}
 
 
-def list_variants(texts: Mapping[str, str], code: CodeIndex) -> dict[str, list[str]]:
+def list_variants(argv: Sequence[str], code: CodeIndex) -> dict[str, list[str]]:
     """Return the groups of a Hydra configuration with their variants."""
-    hydra = find_hydra_config(code)
+    hydra = find_hydra_config(code, argv)
     return {
         group: sorted(PurePosixPath(path).stem for path in paths)
-        for group, paths in (_group_files(texts, hydra[0]) if hydra is not None else {}).items()
+        for group, paths in (_group_files(code.texts, hydra[0]) if hydra is not None else {}).items()
         if group
     }
 
@@ -249,16 +258,6 @@ def _walk_keys(value: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 def _find_file(texts: Mapping[str, str], stem: str) -> str | None:
     return next((path for end in ("", ".yaml", ".yml") if (path := stem + end) in texts), None)
-
-
-def _to_plain_path(path: PurePosixPath) -> str:
-    parts: list[str] = []
-    for part in path.parts:
-        if part == ".." and parts:
-            parts.pop()
-        elif part not in (".", ".."):
-            parts.append(part)
-    return "/".join(parts)
 
 
 def _read_keys(path: str, text: str, prefix: str) -> Iterator[ConfigKey]:
@@ -299,8 +298,8 @@ def _list_strings(tree: ast.Module) -> set[str]:
 
 
 _COMMAND_LINE = re.compile(
-    r"^[ \t]*(?:[-*$>|][ \t]*)?(?:run:[ \t]*)?((?:cd [\w./-]+ && )?(?:[A-Z_]+=\S+[ \t]+)*(?:uv run |poetry run )?"
-    r"(?:python3?|torchrun|accelerate launch)\s[^`#\n]*)",
+    r"(?:`|^[ \t]*(?:[-*$>|][ \t]*)?(?:run:[ \t]*)?)((?:cd [\w./-]+ && )?(?:[A-Z_]+=\S+[ \t]+)*"
+    r"(?:uv run |poetry run )?(?:(?:python3?|torchrun|accelerate launch)[ \t]|\./[\w./-]+\.py\b)[^`#\n]*)",
     re.MULTILINE,
 )
 _DOCUMENT_PATH = re.compile(r"(^|/)(README|Makefile|GNUmakefile|.*\.(md|rst|txt|sh|ya?ml))", re.IGNORECASE)
@@ -341,12 +340,11 @@ def list_candidates(texts: Mapping[str, str]) -> list[CommandCandidate]:
 
 def find_seed_args(code: CodeIndex, argv: Sequence[str]) -> tuple[str, ...]:
     """Return words that set the seed of a command without one; empty if that is impossible."""
-    path = find_script(argv, code.texts)
-    for option in find_options(code):
-        if _SEED_NAME.search(option.dest) and path is not None and _reaches(option, path, argv, code):
+    for option in _list_read_options(argv, code):
+        if _SEED_NAME.search(option.dest):
             return (option.flag, "{seed}")
-    if find_hydra_config(code) is not None or any(re.fullmatch(r"[\w.]+=.*", word) for word in argv):
-        key = next((one.name for one in find_keys(code.texts, tuple(argv), code) if _SEED_NAME.search(one.name)), None)
+    if find_hydra_config(code, argv) is not None or any(re.fullmatch(r"[\w.]+=.*", word) for word in argv):
+        key = next((one.name for one in find_keys(argv, code) if _SEED_NAME.search(one.name)), None)
         return (f"{key}={{seed}}",) if key else ()
     return ()
 
@@ -357,7 +355,7 @@ def insert_seed(argv: Sequence[str], code: CodeIndex) -> tuple[str, ...]:
     With Hydra, the command is made to write to `{out}` instead of a folder named after the time.
     """
     words = list(argv)
-    if find_hydra_config(code) is not None and not any(word.startswith("hydra.run.dir=") for word in words):
+    if find_hydra_config(code, argv) is not None and not any(word.startswith("hydra.run.dir=") for word in words):
         words.append("hydra.run.dir={out}")
     for at, word in enumerate(words):
         name, equals, _ = word.partition("=")
@@ -368,29 +366,6 @@ def insert_seed(argv: Sequence[str], code: CodeIndex) -> tuple[str, ...]:
             words[at + 1] = "{seed}"
             return tuple(words)
     return (*words, *find_seed_args(code, words)) if not any("{seed}" in word for word in words) else tuple(words)
-
-
-def find_script(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
-    """Return the file that a command line runs; None if it is not in the repository."""
-    folder, rest = split_folder(argv)
-    words = list(rest)
-    while words and (re.match(r"[A-Z_]+=", words[0]) or words[0] in ("uv", "poetry", "run", "accelerate", "launch")):
-        words.pop(0)
-    if words[1:2] == ["-m"] and len(words) > 2:
-        stem = words[2].replace(".", "/")
-        return next(
-            (
-                path
-                for path in (
-                    f"{folder}{stem}{end}" for folder in ("", "src/", "lib/") for end in (".py", "/__main__.py")
-                )
-                if path in texts
-            ),
-            None,
-        )
-    named = next((word for word in words[1:] if word.endswith(".py")), "")
-    path = posixpath.normpath(posixpath.join(folder, named))
-    return path if named and path in texts else None
 
 
 def find_missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
@@ -404,11 +379,8 @@ def find_missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
 
 def find_unknown_options(argv: Sequence[str], code: CodeIndex) -> str:
     """Return the reason why the script's parser rejects a command line; empty if it accepts it or has no options."""
-    path = find_script(argv, code.texts)
-    known = {
-        flag for one in find_options(code) for flag in one.flags if path is not None and _reaches(one, path, argv, code)
-    }
-    if not known or find_hydra_config(code) is not None:
+    known = {flag for one in _list_read_options(argv, code) for flag in one.flags}
+    if not known or find_hydra_config(code, argv) is not None:
         return ""
     used = [word.partition("=")[0] for word in argv if re.match(r"--[a-zA-Z]", word)]
     unknown = [word for word in used if not any(flag.startswith(word) for flag in known)]
@@ -418,12 +390,9 @@ def find_unknown_options(argv: Sequence[str], code: CodeIndex) -> str:
 def _find_in_document(path: str, text: str, code: CodeIndex) -> Iterator[CommandCandidate]:
     for found in _COMMAND_LINE.finditer(text.replace("\\\n", " ")):
         try:
-            words = shlex.split(found[1])
+            folder, [*words] = split_folder(shlex.split(found[1]))
         except ValueError:
             continue
-        words = [word for word in words if word not in ("\\",)]
-        folder, rest = split_folder(words)
-        words = list(rest)
         if any(word in ("|", ">", "&&", ";", "pip", "venv", "pytest", "-c") for word in words):
             continue
         env: dict[str, str] = {}
@@ -432,18 +401,25 @@ def _find_in_document(path: str, text: str, code: CodeIndex) -> Iterator[Command
             env[name] = value
         while words[:1] in (["uv"], ["poetry"], ["run"]):
             words.pop(0)
+        if words and words[0].startswith("./"):
+            words.insert(0, "python")
         if len(words) < 2:
             continue
         named = words[2] if words[1] == "-m" and len(words) > 2 else words[1]
-        words = ["cd", folder, "&&", *words] if folder else words
+        is_script = named.endswith(".py") or words[1] == "-m" or found[0][0] != "`"  # `python 3.8` is none
+        folders = [folder] if folder or words[1] == "-m" else [posixpath.dirname(path), ""]
+        placed = [["cd", one, "&&", *words] if one else words for one in folders]
+        words = next((one for one in placed if find_script(one, code.texts)), placed[-1])
         script = find_script(words, code.texts)
+        if (script is None and not is_script) or _installs(code.trees.get(script or "", ast.Module([], []))):
+            continue
         wrong = f"there is no {named}" if script is None else find_unknown_options(words, code)
         yield CommandCandidate(insert_seed(words, code), path, env, wrong)
 
 
 def _find_entry_points(code: CodeIndex) -> Iterator[CommandCandidate]:
     """Yield commands for the scripts of the code, with the first subcommand of their parser."""
-    found = [path for path, tree in code.trees.items() if _is_entry(tree)]
+    found = [path for path, tree in code.trees.items() if _is_entry(tree) and not _installs(tree)]
     for path in sorted(found, key=_rank_path):
         words = ("python", "-m", find_module_name(path)) if path.startswith(("src/", "lib/")) else ("python", path)
         argv = insert_seed((*words, *_list_subcommands(code.trees[path])[:1]), code)
@@ -452,51 +428,26 @@ def _find_entry_points(code: CodeIndex) -> Iterator[CommandCandidate]:
 
 def _is_entry(tree: ast.Module) -> bool:
     """Return whether a file is runnable: it checks `__name__`, or parses arguments at top level."""
-    for node in tree.body:
-        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
-            return True
-        if isinstance(node, ast.Assign | ast.Expr) and "parse_args" in ast.unparse(node.value):
-            return True
-    return False
-
-
-def _list_subcommands(tree: ast.Module) -> list[str]:
-    return [
-        node.args[0].value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and node.args
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "add_parser"
-        and isinstance(node.args[0], ast.Constant)
-        and isinstance(node.args[0].value, str)
-    ]
-
-
-def _reaches(one: ParserOption, path: str, argv: Sequence[str], code: CodeIndex) -> bool:
-    """Return whether a command reads an option: it is declared in the command's script or in a file that the script
-    imports.
-    """
-    if one.command and one.command not in argv:
-        return False
-    return (
-        one.path == path or find_module_name(one.path) in list_imports(code.trees[path])
-        if path in code.trees
-        else False
+    return any(
+        (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))
+        or (isinstance(node, ast.Assign | ast.Expr) and "parse_args" in ast.unparse(node.value))
+        for node in tree.body
     )
 
 
-def list_imports(tree: ast.Module) -> set[str]:
-    """Return the names of the modules that a file imports, and of what it imports from them."""
-    found = {f"{node.module}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
-    found |= {
-        f"{node.module}.{name.name}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for name in node.names
-        if node.module
-    }
-    return found | {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+def _installs(tree: ast.Module) -> bool:
+    """Return whether a script installs the repository instead of producing a result."""
+    return not {"setuptools", "distutils"}.isdisjoint(name.partition(".")[0] for name in list_imports(tree))
+
+
+def _list_subcommands(tree: ast.Module) -> list[str]:
+    return [name for node in ast.walk(tree) if (name := read_subcommand(node))]
+
+
+def _list_read_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:
+    """Return the options that a command reads: those of its script, or of a file that the script imports."""
+    options = find_options(code, list_near_files(argv, code))
+    return [one for one in options if not one.command or one.command in argv]
 
 
 def _rank_path(path: str) -> tuple[int, int, str]:

@@ -8,12 +8,14 @@ an effect.
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from labwright.record.python_syntax import parse_plain
+from labwright.record.schema.repository import split_folder
 
 METRIC_NAME = re.compile(r"metric|accurac|rmse|_mse|score|evaluat|(^|_)auc|(^|_)f1|(^|_)r2$", re.IGNORECASE)
 """Names of functions that compute a metric; neither a repair nor an ablation may change them."""
@@ -161,6 +163,39 @@ def find_module_name(path: str) -> str:
     parts = PurePosixPath(path).with_suffix("").parts
     parts = parts[1:] if parts[:1] == ("src",) else parts
     return ".".join(parts[:-1] if parts[-1:] in (("__init__",), ("__main__",)) else parts)
+
+
+def find_script(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
+    """Return the file that a command line runs; None if it is not in the repository."""
+    folder, rest = split_folder(argv)
+    words = list(rest)
+    while words and (re.match(r"[A-Z_]+=", words[0]) or words[0] in ("uv", "poetry", "run", "accelerate", "launch")):
+        words.pop(0)
+    if words[1:2] == ["-m"] and len(words) > 2:
+        stem = words[2].replace(".", "/")
+        paths = [f"{top}{stem}{end}" for top in ("", "src/", "lib/") for end in (".py", "/__main__.py")]
+    else:
+        named = next((word for word in words[1:] if word.endswith(".py")), "")
+        paths = [posixpath.normpath(posixpath.join(folder, named))]
+    return next((path for path in paths if path in texts), None)
+
+
+def list_imports(tree: ast.Module) -> set[str]:
+    """Return the names of the modules that a file imports, and of what it imports from them."""
+    found = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+    return found
+
+
+def list_near_files(argv: Sequence[str], code: CodeIndex) -> list[str]:
+    """Return the Python files that a command's script imports, and the script itself."""
+    script = find_script(argv, code.texts)
+    modules = list_imports(code.trees.get(script or "", ast.Module([], [])))
+    return [path for path in code.trees if path == script or find_module_name(path) in modules]
 
 
 def list_calls_of_result(function: FunctionNode) -> set[str]:

@@ -14,24 +14,12 @@ from typing import Any
 from labwright.models.roles.experiment_code import CoderFact
 from labwright.models.roles.repository import FunctionFact, PartWay, SwitchFact
 from labwright.record.schema.nodes import Failure
-from labwright.record.schema.repository import (
-    RepositoryCommand,
-    RepositoryEdit,
-    RepositoryRepair,
-    build_edit,
-    format_command_line,
-)
+from labwright.record.schema.repository import RepositoryCommand, RepositoryRepair, build_edit, format_command_line
 from labwright.sandbox.repository.metric import METRIC_FORMS, parse_metric
 from labwright.sandbox.repository.trace import CallTrace
 from labwright.stages.repository.cli_args import list_options, takes_overrides
-from labwright.stages.repository.command_discovery import (
-    ConfigKey,
-    find_keys,
-    find_options,
-    find_script,
-    list_candidates,
-)
-from labwright.stages.repository.patch_scope import CodeIndex, FunctionDefinition
+from labwright.stages.repository.command_discovery import ConfigKey, find_keys, find_options, list_candidates
+from labwright.stages.repository.patch_scope import CodeIndex, FunctionDefinition, find_script
 from labwright.stages.repository.repository_context import find_documents, format_map, order_by_distance
 
 MAX_LISTED = 60
@@ -58,11 +46,10 @@ def list_command_facts(code: CodeIndex, command: RepositoryCommand) -> Iterator[
     yield list_files_fact(code, command)
     found = [
         f"{format_command_line(one.argv)}  ({one.location}{': ' + one.wrong if one.wrong else ''})"
-        for one in list_candidates(code.texts)[:MAX_LISTED]
+        for one in list_candidates(code.texts)
     ]
-    yield CoderFact(title="Commands in documents, and scripts that can be run", text="\n".join(found) or "none")
-    options = [str(one) for one in find_options(code)[:MAX_LISTED]]
-    yield CoderFact(title="Options of its parsers", text="\n".join(options) or "none were found")
+    yield CoderFact(title="Commands in documents, and scripts that can be run", text=_format_list(found))
+    yield CoderFact(title="Options of its parsers", text=_format_list(find_options(code)))
     yield CoderFact(title="Forms of a metric", text=METRIC_FORMS)
 
 
@@ -72,12 +59,15 @@ def list_method_facts(code: CodeIndex, command: RepositoryCommand) -> Iterator[C
     yield CoderFact(title="The command", text=format_command_line(command.argv))
     yield CoderFact(title="Its metric", text=f"{command.metric} ({command.direction} is better)")
     yield list_files_fact(code, command)
-    settings = [str(one) for one in list_options(command.argv, code)[:MAX_LISTED]]
-    settings += [
-        f"{one.name} = {one.value!r} ({one.path})" for one in find_keys(code.texts, command.argv, code)[:MAX_LISTED]
-    ]
-    if settings:
-        yield CoderFact(title="Its options and keys", text="\n".join(settings))
+    for title, found in (("options", list_options(command.argv, code)), ("keys", find_keys(command.argv, code))):
+        if found:
+            yield CoderFact(title=f"Its {title}", text=_format_list(found))
+
+
+def _format_list(lines: Sequence[object]) -> str:
+    """Return the first lines, and how many there are besides; `none` if there are none."""
+    more = [f"... and {len(lines) - MAX_LISTED} more"] if len(lines) > MAX_LISTED else []
+    return "\n".join([*map(str, lines[:MAX_LISTED]), *more]) or "none"
 
 
 def list_switches(code: CodeIndex, command: RepositoryCommand) -> tuple[SwitchFact, ...]:
@@ -92,7 +82,7 @@ def list_switches(code: CodeIndex, command: RepositoryCommand) -> tuple[SwitchFa
         for one in list_options(command.argv, code)
         if one.off_args and not any(flag in command.argv for flag in one.flags)
     ]
-    keys = find_keys(code.texts, command.argv, code)
+    keys = find_keys(command.argv, code)
     counts = Counter(key.last for key in keys)
     for key in keys:
         is_set = any(word.startswith(f"{key.name}=") for word in command.argv)
@@ -111,8 +101,7 @@ def _build_switch(key: ConfigKey, code: CodeIndex, command: RepositoryCommand) -
     pattern = re.compile(rf'^(\s*"?{re.escape(key.last)}"?\s*:\s*)(true)\b', re.MULTILINE | re.IGNORECASE)
     if len(pattern.findall(text)) != 1:
         return None
-    edit: RepositoryEdit = build_edit(key.path, text, pattern.sub(r"\1false", text))
-    return PartWay(what=what, edits=(edit,))
+    return PartWay(what=what, edits=(build_edit(key.path, text, pattern.sub(r"\1false", text)),))
 
 
 # --- what a traced run called -----------------------------------------------------------------------------------------
@@ -238,13 +227,13 @@ def compute_signature(failure: Failure | None, words: str) -> str:
     """
     if failure is None:
         return ""
+    if failure.kind in ("memory", "timeout"):
+        return failure.kind
     output = f"{words}\n{failure.message}\n{failure.traceback}"
     for kind, pattern in _SIGNATURES:
         if found := re.search(pattern, output):
             return f"{kind}:{'.'.join(filter(None, found.groups()))}"
-    if failure.kind in ("memory", "timeout", "no measurement", "died"):
-        return failure.kind
-    return failure.message[:120]
+    return failure.kind if failure.kind in ("no measurement", "died") else failure.message[:120]
 
 
 def propose_fixes(signature: str, texts: Mapping[str, str], folders: Sequence[str] = ()) -> Iterator[RepositoryRepair]:

@@ -13,12 +13,14 @@ from pathlib import PurePosixPath
 
 from labwright.models.roles.repository import ShownFile
 from labwright.record.float_compare import parse_whole_number
-from labwright.stages.repository.command_discovery import find_options, find_script
+from labwright.stages.repository.command_discovery import find_options
 from labwright.stages.repository.patch_scope import (
     CodeIndex,
     FunctionNode,
     find_module_name,
+    find_script,
     index_code,
+    list_imports,
     read_last_name,
 )
 
@@ -148,7 +150,7 @@ def format_map(code: CodeIndex, argv: Sequence[str], order: Sequence[str]) -> st
     return text if len(text) <= 2 * MAX_MAP_CHARS else text[: 2 * MAX_MAP_CHARS] + "\n(the map is truncated)"
 
 
-def _format_symbols(path: str, code: CodeIndex, callers: Mapping[str, list[str]]) -> list[str]:
+def _format_symbols(path: str, code: CodeIndex, callers: Mapping[str, Mapping[str, set[str]]]) -> list[str]:
     lines: list[str] = []
     for node in code.trees[path].body:
         if isinstance(node, ast.ClassDef):
@@ -163,16 +165,19 @@ def _format_symbols(path: str, code: CodeIndex, callers: Mapping[str, list[str]]
     return lines
 
 
-def _format_callers(name: str, path: str, callers: Mapping[str, list[str]]) -> str:
-    found = [one.removeprefix(f"{path}:") for one in callers.get(name, ())]
+def _format_callers(name: str, path: str, callers: Mapping[str, Mapping[str, set[str]]]) -> str:
+    known = {path, PurePosixPath(path).stem, name, "*"}
+    found = [one.removeprefix(f"{path}:") for one, near in callers.get(name, {}).items() if near & known]
     more = f" and {len(found) - MAX_CALLERS} more" if len(found) > MAX_CALLERS else ""
     return f"  <- {', '.join(found[:MAX_CALLERS])}{more}" if found else ""
 
 
-def _index_callers(code: CodeIndex, files: Container[str]) -> dict[str, list[str]]:
-    """Map each name to the places (path:symbol) of some files that call it or pass it as an argument."""
-    found: dict[str, dict[str, None]] = {}
+def _index_callers(code: CodeIndex, files: Container[str]) -> dict[str, dict[str, set[str]]]:
+    """Map each name to the places (path:symbol) of some files that call it or pass it as an argument, each with the
+    path of its file and the names that this file imports."""
+    found: dict[str, dict[str, set[str]]] = {}
     for path, tree in code.trees.items():
+        near = {path, *(part for one in list_imports(tree) for part in one.split("."))}
         for node in tree.body if path in files else ():
             place = f"{path}:{node.name}" if isinstance(node, FunctionNode | ast.ClassDef) else path
             calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
@@ -182,8 +187,8 @@ def _index_callers(code: CodeIndex, files: Container[str]) -> dict[str, list[str
                 for value in (one.func, *one.args, *(each.value for each in one.keywords))
             }
             for name in named - {"", getattr(node, "name", "")}:
-                found.setdefault(name, {})[place] = None
-    return {name: list(places) for name, places in found.items()}
+                found.setdefault(name, {})[place] = near
+    return found
 
 
 def _list_imports(path: str, code: CodeIndex, modules: Mapping[str, str]) -> list[str]:

@@ -66,6 +66,7 @@ class RepositoryPlanning:
     def build_inputs(self, shared: PlanningInputs, checked: BaselineChecked | None) -> RepositoryPlanInputs:
         texts, command = self.repository.mirror.read_texts(self.repository.code.tree), self.repository.code.command
         code = index_code(texts)
+        variants = list_variants(command.argv, code)
         end = "" if takes_overrides(command.argv, code) else ": no command word sets it"
         return RepositoryPlanInputs(
             **{name: getattr(shared, name) for name in PlanningInputs.model_fields},
@@ -75,8 +76,8 @@ class RepositoryPlanning:
             repository=show_repository(self.repository, checked, first_files=find_documents(texts)[:3]),
             options=tuple(map(str, list_options(command.argv, code))),
             keys=(
-                *(f"{group} is one of {', '.join(names)}" for group, names in list_variants(texts, code).items()),
-                *(f"{one.name} = {one.value!r} ({one.path}){end}" for one in find_keys(texts, command.argv, code)),
+                *(f"{group} is one of {', '.join(names)}" for group, names in variants.items()),
+                *(f"{one}{end}" for one in find_keys(command.argv, code)),
             ),
         )
 

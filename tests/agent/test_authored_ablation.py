@@ -13,6 +13,7 @@ from labwright.record.event_log import read_state
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.command_line import run_scientist
 from tests.repositories import FILES, make_repository
+from tests.sandbox.package_index import PackageIndex, build_wheel
 
 pytestmark = [
     pytest.mark.slow,
@@ -143,3 +144,119 @@ def test_a_checkout_is_as_its_author_knows_it(tmp_path: Path) -> None:
     found = json.loads((out / "ablations.json").read_text())
     assert found["baseline"]["same_seed"] == "same digits" and 2 < found["baseline"]["mean"] < 3
     assert "cd src && python 'train it.py' {seed} 'a b' {out}" in (out / "report.md").read_text()
+
+
+HAND_IN = use(
+    "hand_in",
+    words=["python", "train.py", "--seed", "{seed}"],
+    metric="metrics.json:test.r2",
+    direction="max",
+    reasons="as the README says",
+)
+
+
+def hand_in(**fields: Any) -> dict[str, Any]:
+    return use("hand_in", **HAND_IN["arguments"] | fields)
+
+
+def test_a_command_that_needs_more_time_ends_the_work_and_goes_on_with_more(tmp_path: Path) -> None:
+    slow = FILES | {"train.py": f"import time\ntime.sleep(4)\n{FILES['train.py']}"}
+    code, out = make_repository(tmp_path / "tinyfit", slow), tmp_path / "out"
+    words = (code, "--model", record(tmp_path / "exchange.jsonl", *[HAND_IN] * 9), "--reproduce-only", "--out", out)
+    ran = ablate(*words, "--timeout", "2s")
+    assert ran.returncode == 5, ran.stderr[-2000:]
+    state = read_state(out)
+    assert len(state.calls.answers) == 3 and len(state.nodes) == 1
+    first, second = (one.result for one in state.calls.tool_uses.values())
+    assert first.startswith("seed 0: the wall-clock limit of 2 s was reached\n") and "in `impossible`" in first
+    assert "the third time ends your work" in second
+    report = (out / "report.md").read_text()
+    assert "`python train.py --seed {seed}` with metric metrics.json:test.r2: seed 0: the wall-clock limit" in report
+    assert "continue with a longer --timeout and the same --out" in report and "no command" not in report
+    assert ablate(*words).returncode == 0
+    assert read_state(out).repository.command is not None
+    assert "**unchecked**: mean 0.9" in (out / "report.md").read_text()
+
+
+def test_an_author_may_say_that_the_result_cannot_be_produced(tmp_path: Path) -> None:
+    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
+    why = "the data must be requested from a hospital."
+    wrong = hand_in(words=["python", "train.py", "--data", "scans", "--seed", "{seed}"], impossible=why)
+    model = record(tmp_path / "exchange.jsonl", wrong, HAND_IN)
+    ran = ablate(code, "--model", model, "--reproduce-only", "--out", out)
+    assert ran.returncode == 5 and len(read_state(out).calls.answers) == 1
+    report = (out / "report.md").read_text()
+    assert "the data must be requested from a hospital (seed 0: " in report and "unrecognized arguments" in report
+    assert "the data must be requested" in ran.stderr + ran.stdout
+
+
+def test_a_result_that_is_called_impossible_and_comes_is_taken(tmp_path: Path) -> None:
+    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
+    model = record(tmp_path / "exchange.jsonl", hand_in(impossible="it takes days"))
+    assert ablate(code, "--model", model, "--reproduce-only", "--out", out).returncode == 0
+
+
+def test_an_author_ends_at_the_time_limit_of_the_study_and_goes_on_after_it(tmp_path: Path) -> None:
+    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
+    waits = [use("run", command=f"sleep 2; echo {n}") for n in range(8)]
+    model = record(tmp_path / "exchange.jsonl", *waits, HAND_IN)
+    words = (code, "--model", model, "--reproduce-only", "--out", out, "--time-limit")
+    assert ablate(*words, "5s").returncode == 3
+    calls = read_state(out).calls
+    assert len(calls.answers) < 5 and "the time limit of 5 s was reached" in (out / "report.md").read_text()
+    before = len(calls.answers)
+    assert ablate(*words, "1h").returncode == 0
+    assert len(read_state(out).calls.answers) == 9 > before
+
+
+def test_parts_that_a_limit_left_unnamed_are_named_later(tmp_path: Path) -> None:
+    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
+    calls = [use("run", command=f"sleep 2; echo {n}") for n in range(9)]
+    calls.append(use("hand_in", parts=PARTS, **PLACES, reasons="columns of the design"))
+    given = ("--command", "python train.py --seed {seed}", "--metric", "metrics.json:test.r2", "--budget-runs", 30)
+    words = (code, *given, "--model", record(tmp_path / "exchange.jsonl", *calls), "--out", out, "--time-limit")
+    assert ablate(*words, "12s").returncode == 3
+    first = read_state(out)
+    assert first.ablation.parts is None and len(first.calls.answers) < 9
+    assert ablate(*words, "1h").returncode == 0
+    found = read_state(out).ablation.parts
+    assert found is not None and {one.name for one in found.parts} == {"tilt", "wobble", "bend"}
+
+
+def test_a_coarse_metric_is_tried_at_four_seeds(tmp_path: Path) -> None:
+    script = "import sys, json\nseed = int(sys.argv[1])\njson.dump({'r': float(seed LATE)}, open('m.json', 'w'))\n"
+    for number, (late, code) in enumerate((("> 2", 0), ("> 3", 5))):
+        place = make_repository(tmp_path / f"tiny{number}", {"fit.py": script.replace("LATE", late)})
+        calls = [hand_in(words=["python", "fit.py", "{seed}"], metric="m.json:r")] * 3
+        model, out = record(tmp_path / f"{number}.jsonl", *calls), tmp_path / f"out{number}"
+        assert ablate(place, "--model", model, "--reproduce-only", "--out", out).returncode == code
+        if code:
+            assert "4 seeds gave the same value, 0.0: make {seed} take effect" in (out / "report.md").read_text()
+
+
+def test_commands_of_an_author_see_the_packages_that_it_handed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labwright.sandbox.packages.read_pip_options", list[str])
+    index = PackageIndex()
+    index.add(build_wheel("tinypin", "1.0", {"tinypin.py": "VALUE = 42\n"}))
+    for name, value in (
+        ("UV_DEFAULT_INDEX", index.url),
+        ("UV_NO_CONFIG", "1"),
+        ("UV_CACHE_DIR", str(tmp_path / "uv")),
+        ("XDG_CACHE_HOME", str(tmp_path / "cache")),
+    ):
+        monkeypatch.setenv(name, value)
+    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
+    look = use("run", command="python -c 'import tinypin; print(tinypin.VALUE)'")
+    model = record(
+        *(tmp_path / "exchange.jsonl", look, hand_in(pins=["tinypin"], metric="metrics.json:nothing")),
+        *(look, hand_in(pins=["no-such-package"]), look, HAND_IN),
+    )
+    try:
+        assert ablate(code, "--model", model, "--reproduce-only", "--out", out).returncode == 0
+    finally:
+        index.close()
+    results = [one.result for one in read_state(out).calls.tool_uses.values()]
+    assert "No module named" in results[0] and results[2].startswith("42\n") and results[4].startswith("42\n")
+    assert results[3].startswith("no-such-package: not installed: ")

@@ -405,7 +405,7 @@ def test_what_cannot_be_had_keeps_nothing_else_of_a_repository_away(index: Packa
             assert told == {line: "2.0"}, "only the pin that cannot be met is relaxed"
         else:
             (why,) = told.values()
-            assert list(told) == [line] and ("not installable" in why or "from an address" in why) and "\n" not in why
+            assert list(told) == [line] and ("not installed" in why or "from an address" in why) and "\n" not in why
     again = build_environment({"requirements.txt": asked}, SETTINGS, installed_before=found.packages)
     assert again.packages == found.packages
 
@@ -414,6 +414,26 @@ def test_without_an_index_each_package_of_a_repository_is_told(index: PackageInd
     index.close()
     found = build_environment({"requirements.txt": "tiny\nsmall\n"}, SETTINGS)
     assert [one.wanted for one in found.deviations] == ["tiny", "small"] and found.how == "interpreter"
+    assert {one.found for one in found.deviations} == {"not installed: the package index does not answer"}
+
+
+def test_a_package_of_an_index_that_does_not_answer_keeps_no_other_away(
+    index: PackageIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PyTorch's index, from which uv takes what depends on torch, while the other index answers."""
+    lock = packages_module.lock_packages
+
+    def lock_without_torch(uv: Uv, requirements: list[str], installed: dict[str, str]) -> PackageLock:
+        if "small" in requirements:
+            raise packages_module.IndexUnavailable(f"Failed to fetch: {packages_module.TORCH_INDEX}")
+        return lock(uv, requirements, installed)
+
+    index.add(build_wheel("plain", "3.0", {"plain.py": ""}))
+    monkeypatch.setattr(packages_module, "lock_packages", lock_without_torch)
+    found = build_environment({"requirements.txt": "small\nplain\n"}, SETTINGS)
+    assert found.packages == {"plain": "3.0"}
+    (told,) = found.deviations
+    assert (told.wanted, told.found) == ("small", "not installed: the PyTorch index does not answer")
 
 
 @pytest.mark.parametrize(

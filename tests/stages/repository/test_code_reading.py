@@ -23,6 +23,7 @@ from labwright.stages.repository.command_discovery import (
 )
 from labwright.stages.repository.patch_scope import find_tampering, index_code, list_calls_of_result
 from labwright.stages.repository.program_facts import compute_signature, propose_fixes
+from labwright.stages.repository.repository_context import format_map
 from tests.repositories import FILES
 
 CLICK = """
@@ -143,7 +144,7 @@ def test_options_and_keys_that_can_be_turned_off() -> None:
         "rate": (),
     }
     code = index_code(HYDRA)
-    assert {one.name: one.value for one in find_keys(HYDRA, ("python", "run.py"), code)} == {
+    assert {one.name: one.value for one in find_keys(("python", "run.py"), code)} == {
         "seed": 1,
         "epochs": 3,
         "model.use_gate": True,
@@ -326,3 +327,55 @@ def test_a_long_document_is_read_at_once(piece: str) -> None:
     began = time.process_time()
     assert [one.argv for one in list_candidates(texts)][:1] == [("python", "train.py", "--x")]
     assert time.process_time() - began < 5
+
+
+TRAIN = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--n')\nif __name__ == '__main__':\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("document", "text", "argv"),
+    [
+        ("README.md", "- Train it with `python train.py --n 3`.\n", ("python", "train.py", "--n", "3")),
+        ("README.md", "1. `./train.py --n 3`\n", ("python", "./train.py", "--n", "3")),
+        ("README.md", "    ./lib/fit.py --n 3\n", ("python", "./lib/fit.py", "--n", "3")),
+        ("lib/README.md", "    python fit.py --n 3\n", ("cd", "lib", "&&", "python", "fit.py", "--n", "3")),
+        ("lib/README.md", "    python train.py --n 3\n", ("python", "train.py", "--n", "3")),
+        ("lib/README.md", "    python -m train --n 3\n", ("python", "-m", "train", "--n", "3")),
+    ],
+)
+def test_commands_are_read_where_documents_write_them(document: str, text: str, argv: tuple[str, ...]) -> None:
+    found = list_candidates({document: text, "train.py": TRAIN, "lib/fit.py": TRAIN})
+    assert found[0].argv == argv and found[0].location == document and not found[0].wrong
+
+
+def test_what_installs_a_repository_or_is_no_command_gives_no_result() -> None:
+    setup = "from setuptools import setup\nif __name__ == '__main__':\n    setup()\n"
+    text = "It needs `python 3.8`.\n\n    python setup.py install\n    python train.py\n"
+    found = list_candidates({"README.md": text, "setup.py": setup, "train.py": TRAIN})
+    assert [(one.argv, one.wrong) for one in found] == [(("python", "train.py"), "")]
+
+
+def test_hydra_is_judged_by_what_the_script_of_a_command_uses() -> None:
+    texts = HYDRA | {"README.md": "    python train.py --m 3\n    python run.py\n", "train.py": TRAIN}
+    assert {one.argv: one.wrong for one in list_candidates(texts)} == {
+        ("python", "run.py", "hydra.run.dir={out}", "seed={seed}"): "",
+        ("python", "train.py"): "",
+        ("python", "train.py", "--m", "3"): "the parser has no option --m",
+    }
+    code = index_code(texts)
+    assert find_keys(("python", "run.py"), code) and not find_keys(("python", "train.py"), code)
+
+
+def test_a_run_that_the_time_limit_ended_lacks_no_data() -> None:
+    late = Failure(kind="timeout", message="the wall-clock limit of 20 s was reached")
+    assert compute_signature(late, "FileNotFoundError: [Errno 2] No such file: 'cache.pkl'") == "timeout"
+
+
+def test_only_files_that_import_a_function_are_its_callers() -> None:
+    texts = {
+        "model.py": "def step(x):\n    return x\n",
+        "train.py": "from model import step\n\n\ndef fit(x):\n    return step(x)\n",
+        "other.py": "def walk(optimizer):\n    optimizer.step()\n",
+    }
+    code = index_code(texts)
+    assert "step(x)  <- train.py:fit\n" in f"{format_map(code, list(texts))}\n"
