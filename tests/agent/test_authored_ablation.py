@@ -175,7 +175,7 @@ def test_a_command_that_needs_more_time_ends_the_work_and_goes_on_with_more(tmp_
     assert "continue with a longer --timeout and the same --out" in report and "no command" not in report
     assert ablate(*words).returncode == 0
     assert read_state(out).repository.command is not None
-    assert "**unchecked**: mean 0.9" in (out / "report.md").read_text()
+    assert "is given**: mean 0.9" in (out / "report.md").read_text()
 
 
 def test_an_author_may_say_that_the_result_cannot_be_produced(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def test_at_the_bound_it_does_not_end_the_work_at_once() -> None:
     made = work(script(CALLS[0], UNFIT, UNFIT, CALLS[-1]), MemoryLog(), Tools(), checks, limits)
     assert made.result is not None and (made.steps, checks.count) == (4, 1)
     made = work(script(CALLS[0], UNFIT), MemoryLog(), Tools(), checks, limits)
-    assert made.result is None and (made.steps, made.ended) == (4, "command: Field required")
+    assert made.result is None and (made.steps, made.ended) == (3, "command: Field required")
 
 
 def test_an_exchange_of_an_author_is_replayed() -> None:

@@ -212,8 +212,8 @@ def test_code_that_measures_may_not_change() -> None:
 def test_a_metric_may_be_printed_with_more_digits() -> None:
     text = 'def evaluate(x):\n    print(f"acc {x:.2f}, loss %.3f" % (1.5e-5 * x), "{:8.2%}".format(x))\n'
     more = text.replace(":.2f", ":.12f").replace("%.3f", "%.9e").replace(":8.2%", ":8.9%")
-    assert not list(find_preparation_faults(None, COMMAND, "", {"m.py": text}, {"m.py": more.replace("9e", "9f")}))
-    assert list(find_preparation_faults(None, COMMAND, "", {"m.py": text}, {"m.py": more.replace("1.5e", "1.7e")}))
+    assert not list(find_preparation_faults(None, COMMAND, {"m.py": text}, {"m.py": more.replace("9e", "9f")}))
+    assert list(find_preparation_faults(None, COMMAND, {"m.py": text}, {"m.py": more.replace("1.5e", "1.7e")}))
 
 
 def test_a_change_of_files_becomes_edits_that_make_it_again() -> None:

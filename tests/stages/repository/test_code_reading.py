@@ -378,4 +378,4 @@ def test_only_files_that_import_a_function_are_its_callers() -> None:
         "other.py": "def walk(optimizer):\n    optimizer.step()\n",
     }
     code = index_code(texts)
-    assert "step(x)  <- train.py:fit\n" in f"{format_map(code, list(texts))}\n"
+    assert "step(x)  <- train.py:fit\n" in f"{format_map(code, ('python', 'train.py'), list(texts))}\n"
