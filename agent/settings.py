@@ -3,7 +3,7 @@
 Precedence, lowest first: defaults, configuration file (YAML, `${NAME}` from the environment), `SCIENTIST_*`
 environment, flags. Every layer is flattened to dotted keys; a single function checks names, resolves aliases and
 records the source of each value. No other module reads the environment (provider libraries read their own keys;
-`.env` adds missing ones, see `agent.settings`).
+`.env` adds missing ones, see `agent.api_keys`).
 
 pydantic-settings is not used: it ignores misspelt variables, has no aliases and does not name the layer in errors.
 
@@ -13,22 +13,21 @@ Raises `SettingsError` if a key or value is wrong; the message names the key, th
 from __future__ import annotations
 
 import difflib
-import io
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import yaml
-from dotenv import dotenv_values
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from labwright.agent.alerts import AlertSettings
+from labwright.agent.api_keys import read_keys
 from labwright.literature.catalogue_client import CatalogueCredentials, LiteratureSettings
 from labwright.models.budget import BudgetSettings
 from labwright.models.roles.experiment_code import CODER
@@ -47,52 +46,6 @@ from labwright.sandbox.settings import SandboxSettings, resolve_scorers
 from labwright.search.settings import SearchSettings
 from labwright.stages.paper.template import resolve_template
 from labwright.stages.settings import PaperSettings
-
-# Load provider keys from `.env` files in the working directory and next to the configuration file. Only keys, tokens
-# and addresses of providers are read (`*_API_KEY`, `*_BASE_URL` and `KEY_VARIABLES`); everything else is ignored.
-# Existing environment variables take precedence. An address is ignored if its provider's key comes from elsewhere, so
-# that an untrusted folder cannot send your key to its own server.
-
-KEY_VARIABLES = (
-    "OPENAI_API_KEY",
-    "ANTHROPIC_API_KEY",
-    "GOOGLE_API_KEY",
-    "GEMINI_API_KEY",
-    "OPENROUTER_API_KEY",
-    "DEEPSEEK_API_KEY",
-    "GROQ_API_KEY",
-    "MISTRAL_API_KEY",
-    "TOGETHER_API_KEY",
-    "FIREWORKS_API_KEY",
-    "AZURE_OPENAI_API_KEY",
-    "AWS_BEARER_TOKEN_BEDROCK",
-    "AWS_ACCESS_KEY_ID",
-    "OLLAMA_API_KEY",
-    "HF_TOKEN",
-    "S2_API_KEY",
-    "OPENALEX_MAIL_ADDRESS",
-)
-"""Variables that `doctor` lists."""
-
-
-def read_keys(folder: Path, environment: MutableMapping[str, str]) -> tuple[str, ...]:
-    """Add the keys of `folder/.env` to the environment and return their names."""
-    try:
-        text = (folder / ".env").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ()
-    before = set(environment)
-
-    def is_allowed(name: str) -> bool:
-        if name.endswith("_BASE_URL"):
-            return f"{name.removesuffix('_BASE_URL')}_API_KEY" not in before
-        return name.endswith("_API_KEY") or name in KEY_VARIABLES
-
-    values = dotenv_values(stream=io.StringIO(text), interpolate=False)
-    added = {name: value for name, value in values.items() if value and name not in before and is_allowed(name)}
-    environment.update(added)
-    return tuple(added)
-
 
 ENVIRONMENT_PREFIX = "SCIENTIST_"
 KEY_ALIASES = {

@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from labwright.agent.api_keys import read_keys
 from labwright.agent.cli.commands import app
 from labwright.agent.cli.errors import report_error, saving_traceback
-from labwright.agent.settings import read_keys
 from labwright.pdf.reader import isolate_workers
 from labwright.record.errors import UsageError
 from labwright.record.machine import normalise_no_proxy

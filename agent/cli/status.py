@@ -18,11 +18,11 @@ from typing import IO
 from rich.console import Console
 from rich.text import Text
 
+from labwright.agent.api_keys import KEY_VARIABLES
 from labwright.agent.cli.commands import Export, ListRuns, Logs, Status, Tree, View
 from labwright.agent.cli.errors import DONE, check_output, format_json, ignoring_closed_output, print_to_stderr
 from labwright.agent.cli.errors import print_lines as print_table_lines
 from labwright.agent.next_steps import estimate_remaining, find_next_steps
-from labwright.agent.settings import KEY_VARIABLES
 from labwright.inspector.diagnosis import diagnose_run
 from labwright.inspector.export.archive import format_events, pack_run
 from labwright.inspector.export.html_file import export_page

@@ -17,8 +17,8 @@ import psutil
 from packaging.requirements import Requirement
 
 from labwright.agent import environment
+from labwright.agent.api_keys import KEY_VARIABLES
 from labwright.agent.doctor import DoctorFinding, make_fault, make_ok, make_warning
-from labwright.agent.settings import KEY_VARIABLES
 from labwright.inspector.safe_text import format_duration
 from labwright.record.run_folder import read_free_gb
 from labwright.review.evidence.tex_runner import TEX_PACKAGES

@@ -50,6 +50,7 @@ from labwright.sandbox.isolation.processes import (
     enter_task_group,
 )
 from labwright.sandbox.job import ExecutorError, RepositoryError, SubmissionRefused
+from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.monitor import MemoryMeter, PeakUsage
 from labwright.sandbox.output import (
     MAX_KEPT_CHARS,
@@ -61,7 +62,6 @@ from labwright.sandbox.output import (
     strip_colours,
 )
 from labwright.sandbox.repository.metric import PRINTED_KINDS, parse_metric
-from labwright.sandbox.scoring import call_limited
 
 CHECKOUT_INSIDE = Path("/experiment")
 """Path of the checkout inside the sandbox; a mount named data is next to it, at `../data`."""

@@ -35,6 +35,7 @@ from labwright.sandbox.cell_runner import CellRunner
 from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
 from labwright.sandbox.content_store import wait_for_next_time
 from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS, CellResult, Job, RepositoryError, SubmissionRefused
+from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome, OutputRedactor
 from labwright.sandbox.repository.curves import read_command_curves
@@ -50,7 +51,7 @@ from labwright.sandbox.repository.metric import (
 from labwright.sandbox.repository.predictions import submit_predictions
 from labwright.sandbox.repository.trace import HOOK_FOLDER, TRACE_FOLDER, add_hook, build_trace_variables, copy_trace
 from labwright.sandbox.results import AttemptMeasurements, measure_attempt
-from labwright.sandbox.scoring import call_limited, score_submissions
+from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
 MAX_RESULT_BYTES = 5_000_000

@@ -42,7 +42,7 @@ from labwright.record.untrusted_files import (
     remove_path,
 )
 from labwright.sandbox.job import RepositoryError, SubmissionRefused
-from labwright.sandbox.scoring import call_limited
+from labwright.sandbox.limited_process import call_limited
 
 MAX_METRIC_BYTES = 64 * 2**20
 """Maximum size of a file with a metric or curves."""

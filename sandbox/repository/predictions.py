@@ -24,9 +24,10 @@ from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.untrusted_files import MAX_FILE_BYTES, open_regular, raise_read_errors_as, write_file
 from labwright.sandbox.data.preparation import ArrayStream, write_archives
 from labwright.sandbox.job import RepositoryError, SubmissionRefused
+from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.repository.git_mirror import find_root
 from labwright.sandbox.repository.metric import find_file
-from labwright.sandbox.scoring import SUBMISSION_INDEX, call_limited
+from labwright.sandbox.scoring import SUBMISSION_INDEX
 
 Array = NDArray[Any]
 MAX_LABEL_BYTES = 2**30

@@ -48,6 +48,7 @@ from labwright.record.untrusted_files import (
     remove_tree,
 )
 from labwright.sandbox.job import ExecutorError
+from labwright.sandbox.limited_process import LimitedProcess
 from labwright.sandbox.output import cut_middle
 from labwright.sandbox.repository.command import CommandEnvironment, CommandJob, CommandOutcome
 from labwright.sandbox.repository.git_mirror import (
@@ -58,7 +59,6 @@ from labwright.sandbox.repository.git_mirror import (
     apply_edit,
     decode_text,
 )
-from labwright.sandbox.scoring import LimitedProcess
 
 MAX_RESULT_CHARS = 16_000
 """Maximum length of the text of a result; the middle of longer text is left out, and its length is given. `read` and

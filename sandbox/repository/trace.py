@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from labwright.record.untrusted_files import BadFile, list_names, open_regular, raise_read_errors_as, write_file
 from labwright.sandbox.job import SubmissionRefused
-from labwright.sandbox.scoring import call_limited
+from labwright.sandbox.limited_process import call_limited
 
 HOOK_FOLDER = Path(__file__).with_name("tracing")
 """Folder that a traced run imports from first."""

@@ -146,7 +146,7 @@ def test_what_a_run_is_given(place: Path, capsys: pytest.CaptureFixture[str], ar
         (["judge", "paper.md", "--rubric", "folder"], "folder"),
         (["judge-agreement", "binary", "binary"], "binary"),
         (["ideate", "--topic", "folder"], "folder"),
-        (["ideate", "--topic", "text.txt", "-n", "0"], "0"),
+        (["ideate", "--topic", "text.txt", "-n", "0"], "greater than or equal to 1"),
         (["prefetch", "x.py"], "x.py"),
         (["audit", "paper.md", "--results", "none"], "none"),
         (["missing-ablations", "paper.md", "--plan", "binary"], "binary"),

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.agent import environment
+from labwright.agent.api_keys import KEY_VARIABLES
 from labwright.agent.cli import main
 from labwright.agent.cli.doctor import check_machine
 from labwright.agent.doctor import DoctorFinding, machine
-from labwright.agent.settings import KEY_VARIABLES, Settings
+from labwright.agent.settings import Settings
 from labwright.sandbox.isolation import processes
 from labwright.sandbox.settings import SandboxSettings
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from labwright.agent.api_keys import read_keys
 from labwright.agent.cli import main
-from labwright.agent.settings import compose_settings, read_keys
+from labwright.agent.settings import compose_settings
 from labwright.record.events.paper_events import PaperJudged
 from tests.stages import finished_run
 

@@ -94,7 +94,7 @@ def test_settings_that_are_wrong(wrong: dict[str, object]) -> None:
 def test_importing_the_room_loads_no_provider() -> None:
     code = (
         "import importlib, sys\n"
-        "for name in ('client', 'failover', 'backend', 'settings', 'errors', 'scripted_model', 'model_address'):\n"
+        "for name in ('client', 'retry', 'backend', 'settings', 'errors', 'replay'):\n"
         "    importlib.import_module(f'labwright.models.{name}')\n"
         "print([name for name in ('pydantic_ai', 'openai', 'anthropic', 'torch', 'matplotlib') if name in sys.modules])"
     )

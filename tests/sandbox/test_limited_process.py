@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from labwright.sandbox.repository.output_redaction import WITHHELD_LINE, OutputRedactor
 
-from labwright.sandbox import scoring
-from labwright.sandbox.job import SandboxError, SubmissionRefused
-from labwright.sandbox.repository.command import WITHHELD_LINE, OutputRedactor
+from labwright.record.errors import SandboxError, SubmissionRefused
+from labwright.sandbox import limited_process
+from labwright.sandbox.limited_process import LimitedProcess, call_limited
 from labwright.sandbox.repository.metric import parse_metric, read_metric
 from labwright.sandbox.results import measure_attempt
-from labwright.sandbox.scoring import LimitedProcess, call_limited
 from tests.sandbox.conftest import DatasetStore
 
 ROWS, TEST_ROWS = 360, 359
@@ -39,8 +39,8 @@ def child() -> Iterator[LimitedProcess]:
 
 def limit_calls(monkeypatch: pytest.MonkeyPatch, child: LimitedProcess) -> None:
     """Let `call_limited` use this child."""
-    monkeypatch.setattr(scoring, "_idle_processes", LifoQueue[LimitedProcess]())
-    scoring._idle_processes.put(child)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(limited_process, "_idle_processes", LifoQueue[LimitedProcess]())
+    limited_process._idle_processes.put(child)  # pyright: ignore[reportPrivateUsage]
 
 
 # --- the process ------------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def test_errors_arrive_with_the_traceback_of_the_child(child: LimitedProcess) ->
     with pytest.raises(ZeroDivisionError) as raised:
         child.call(divmod, 1, 0, subject="")
     (traceback,) = raised.value.__notes__
-    assert "scoring.py" in traceback and "\n" not in str(raised.value)
+    assert "limited_process.py" in traceback and "\n" not in str(raised.value)
     with pytest.raises(FileNotFoundError) as missing:
         child.call(os.stat, "/nowhere", subject="")
     assert missing.value.errno == 2
@@ -129,7 +129,7 @@ def test_a_call_that_takes_long_delays_no_other_for_long(monkeypatch: pytest.Mon
     slow = LimitedProcess(seconds=5.0)
     slow.call(len, "", subject="")
     limit_calls(monkeypatch, slow)
-    monkeypatch.setattr(scoring, "_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(limited_process, "_WAIT_SECONDS", 0.01)
     with ThreadPoolExecutor(2) as threads:
         hostile = threads.submit(call_limited, time.sleep, 30, subject="submission of 'a'")
         time.sleep(0.1)
@@ -139,8 +139,8 @@ def test_a_call_that_takes_long_delays_no_other_for_long(monkeypatch: pytest.Mon
         with pytest.raises(SubmissionRefused, match="took more than 5 s"):
             hostile.result()
     assert call_limited(len, "ab", subject="") == 2
-    assert scoring._idle_processes.qsize() == 1  # pyright: ignore[reportPrivateUsage]
-    scoring._idle_processes.get().close()  # pyright: ignore[reportPrivateUsage]
+    assert limited_process._idle_processes.qsize() == 1  # pyright: ignore[reportPrivateUsage]
+    limited_process._idle_processes.get().close()  # pyright: ignore[reportPrivateUsage]
 
 
 # --- forged predictions -----------------------------------------------------------------------------------------------

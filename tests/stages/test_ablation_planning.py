@@ -319,7 +319,8 @@ def test_a_failed_ablation_is_debugged_and_one_that_stays_broken_is_told(tmp_pat
         return Failure(kind="shape", message=f"shapes differ in {arm}") if arm == "no-mean" else None
 
     model = Model(ablation_plan=planning("no-mean", "no-weight"), debug=lambda _: write_ablation_program("no-mean"))
-    state = World(tmp_path, model, fails=fails).searched().state
+    settings = compose_settings(flags={**FLAGS, "search.author": "never"}, environment={})
+    state = World(tmp_path, model, settings, fails=fails).searched().state
     broken, worked = collect_ablation_results(state)
     assert (broken.outcome, worked.outcome) == ("failed", "measured") and "shapes differ in no-mean" in broken.why
     debugged = [node for node in state.list_stage_nodes("ablation") if node.kind == "debug"]
