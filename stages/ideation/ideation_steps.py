@@ -25,10 +25,10 @@ from labwright.record.ideation import FinalIdea, FoundPaper
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
+from labwright.stages.document_summaries import format_statements
 from labwright.stages.ideation.idea_checks import find_claims_in_text, find_unknown_works, remove_claim_sentences
 from labwright.stages.ideation.idea_drafting import IdeaDrafter, IdeationTopic, deduplicate_works
 from labwright.stages.run_context import decision_number
-from labwright.stages.user_documents import format_statements
 
 
 @dataclass(frozen=True)

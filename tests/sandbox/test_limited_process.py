@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from labwright.sandbox.repository.output_redaction import WITHHELD_LINE, OutputRedactor
 
 from labwright.record.errors import SandboxError, SubmissionRefused
 from labwright.sandbox import limited_process
 from labwright.sandbox.limited_process import LimitedProcess, call_limited
+from labwright.sandbox.repository.command import WITHHELD_LINE, OutputRedactor
 from labwright.sandbox.repository.metric import parse_metric, read_metric
 from labwright.sandbox.results import measure_attempt
 from tests.sandbox.conftest import DatasetStore
