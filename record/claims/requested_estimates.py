@@ -4,7 +4,8 @@ as exploratory.
 A value is computed for every seed that decides the hypotheses and that measured its arms, also those that ablations
 added; its 95 % interval covers seeds, is not corrected for the number of requests, and does not cover test examples.
 What is registered (effects, alternatives, rivals) has its own interval: an outline's request for it is replaced by its
-key (`find_registered_key`). An estimate of an addendum may read its further fresh seeds, alone or with the others.
+key (`find_registered_key`). An estimate of an addendum may read its further fresh seeds, alone or with the others; one
+that is a paired difference over the deciding seeds has that difference's interval, which covers test examples.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from labwright.record.claims.differences import ClaimDifference
+from labwright.record.ablation_results import add_measured_arms
+from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_paper_claims, find_added_replicates
 from labwright.record.claims.formatting import format_estimate
 from labwright.record.claims.hypothesis_tests import (
@@ -35,7 +37,7 @@ from labwright.record.estimands import (
 )
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import PrintedValue, format_key
-from labwright.record.schema.data_plan import Arm, DataPlan
+from labwright.record.schema.data_plan import Arm, DataPlan, parse_arm
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
 from labwright.record.schema.paper import AddendumEstimate, EstimateRequest, PaperDraft
 
@@ -164,20 +166,13 @@ def compute_requested_estimates(
             plan.model_copy(update={"hypotheses": (_to_hypothesis(one),)}), _read_runs(state, one), confirmed=False
         )
     ]
+    differences = compute_differences(state, compute_paper_claims(state))
+    found = [_read_equal_difference(one, differences) for one in found]
     faults |= {one.request.name: one.found.why or "it has no interval" for one in found if one.found.low is None}
     return (
         tuple(one for one in found if one.request.name not in faults),
         tuple(f"estimates: {name!r} cannot be computed: {fault}" for name, fault in faults.items()),
     )
-
-
-def add_measured_arms(state: RunState, plan: DataPlan) -> DataPlan:
-    """Return the plan with the measured arms outside of it as ablations: those of ablations, and arms at the setting of
-    another."""
-    known = {one.name for one in plan.arms}
-    added = dict.fromkeys(one.arm for one in compute_paper_claims(state) if one.arm not in known)
-    arms = (Arm(name=name, title=plan.name_arm(name), role="ablation") for name in added)
-    return plan.model_copy(update={"arms": (*plan.arms, *arms)})
 
 
 def _read_runs(state: RunState, request: EstimateRequest) -> list[ReplicateValues]:
@@ -199,20 +194,21 @@ def _read_runs(state: RunState, request: EstimateRequest) -> list[ReplicateValue
     return [*runs, *added_runs]
 
 
-def find_equal_difference(one: RequestedEstimate, differences: Sequence[ClaimDifference]) -> ClaimDifference | None:
-    """Return the paired difference of the cells of an estimate over the deciding seeds, whose interval also covers test
-    examples; None if the estimate is no such difference."""
+def _read_equal_difference(one: RequestedEstimate, differences: Sequence[ClaimDifference]) -> RequestedEstimate:
+    """Return an estimate over the deciding seeds with the interval of the paired difference of its cells, which also
+    covers test examples; unchanged if there is none."""
     pair = find_registered_pair(one.found.effect, one.plan)
-    if pair is None or (isinstance(one.request, AddendumEstimate) and one.request.seeds != "registered"):
-        return None
-    metric, sides = (
-        find_effect_metric(one.found.effect, one.plan).name,
-        {(each.dataset, each.condition) for each in pair},
-    )
-    found = (each for each in differences if each.name == metric)
-    return next(
-        (each for each in found if {(each.dataset, side) for side in (each.condition, each.other)} == sides), None
-    )
+    if pair is None or not isinstance(one.request, AddendumEstimate) or one.request.seeds != "registered":
+        return one
+    metric, (a, b) = find_effect_metric(one.found.effect, one.plan).name, pair
+    for each in differences:
+        sides = (CellRef(each.dataset, each.arm, each.level), CellRef(each.dataset, parse_arm(each.other), each.level))
+        if each.name != metric or {*each.seeds} != {*one.found.seeds} or each.low is None or each.high is None:
+            continue
+        if {a, b} == {*sides}:
+            low, high = (each.low, each.high) if sides == (a, b) else (-each.high, -each.low)
+            return one._replace(found=one.found.model_copy(update={"low": low, "high": high}))
+    return one
 
 
 def find_registered_key(one: EstimateRequest, plan: DataPlan) -> str:

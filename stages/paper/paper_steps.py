@@ -88,8 +88,9 @@ from labwright.stages.paper.outline import (
     use_registered_keys,
 )
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
-from labwright.stages.paper.reflection import drop_float, place_figure, reflect, unplace_moved_figures
+from labwright.stages.paper.reflection import drop_float, place_float, reflect, unplace_moved_figures
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
+from labwright.stages.paper.result_tables import ADDENDUM_TABLE
 from labwright.stages.paper.typesetting import check_abstract
 from labwright.stages.run_context import RunContext, run_once, wait_at_gate
 from labwright.stages.settings import MAX_OUTLINE_CALLS
@@ -309,21 +310,23 @@ async def _complete_draft(context: RunContext) -> None:
     while version.over > 0 and (found := drop_float(version.draft, material.figures)):
         moved = (f"{line}, by the program, because the text is too long" for line in found.applied)
         version = await assess_edit(context, found.draft, *version.edits, *moved)
-    version = await _place_figures(context, material, version)
+    version = await _place_floats(context, material, version)
     if version.draft != best.draft:
         context.recorder.append(version)
 
 
-async def _place_figures(context: RunContext, material: PaperContext, version: DraftAssessed) -> DraftAssessed:
-    """Return the version with those figures back in the text that were planned for it, that no review found to show
-    nothing new, and for which its last page turned out to have room."""
+async def _place_floats(context: RunContext, material: PaperContext, version: DraftAssessed) -> DraftAssessed:
+    """Return the version with those floats in the text for which its last page turned out to have room: the table of an
+    addendum, then the figures that were planned for it and that no review found to show nothing new."""
     page_words, limit = count_page_words(material.template), material.template.page_limit
     reviews = [review for one in context.state.paper.figure_reviews.values() for review in one.reviews]
     unwanted = {one.name for one in reviews if one.advice == "drop" or one.duplicates}
-    for one in context.state.paper.figures.placed if context.state.paper.figures is not None else ():
+    drawn = context.state.paper.figures.placed if context.state.paper.figures is not None else ()
+    tables = {f"tab:{one.name}": one for one in material.tables if one.name == ADDENDUM_TABLE}
+    figures = {f"fig:{one.name}": one for one in drawn if one.placement == "main" and one.name not in unwanted}
+    for label, one in (tables | figures).items():
         room = (limit - version.filled) * page_words if version.filled is not None else 0
-        fits = one.placement == "main" and material.float_words[f"fig:{one.name}"] <= room
-        if fits and one.name not in unwanted and (draft := place_figure(version.draft, one)):
+        if material.float_words[label] <= room and (draft := place_float(version.draft, one)):
             line = f"{one.name} moved to the text by the program, because the last page has room"
             placed = await assess_edit(context, draft, *version.edits, line)
             version = placed if rank_version(placed) <= rank_version(version) else version

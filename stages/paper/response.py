@@ -11,7 +11,7 @@ Limits: whether the words answer the request is not checked.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher, unified_diff
 from pathlib import Path
 from typing import NamedTuple
@@ -21,11 +21,9 @@ from labwright.models.client import ModelClient
 from labwright.models.roles.paper_revision import RequestOutcome, RespondInputs, WrittenAnswer
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.estimates import find_added_replicates
-from labwright.record.claims.requested_estimates import (
-    RequestedEstimate,
-    compute_requested_estimates,
-    find_equal_difference,
-)
+from labwright.record.claims.requested_estimates import RequestedEstimate, compute_requested_estimates
+from labwright.record.claims.sentences import join_names
+from labwright.record.estimands import CellRef, find_effect_metric, list_cells_read
 from labwright.record.events.paper_events import ReviewersAnswered
 from labwright.record.events.search_events import AddendumRegistered
 from labwright.record.reducers.run_state import RunState
@@ -73,11 +71,23 @@ def _describe_outcome(state: RunState, addendum: AddendumRegistered, request: Re
                 fate = "failed" if found.outcome == "failed" else "was not run"
                 yield f"The arm {item.ablation.name} {fate}: {found.why}."
     wanted = [one for one in addendum.estimates if one.request == request.id]
+    found, faults = compute_requested_estimates(state, wanted)
     if any(one.seeds == "added" for one in wanted):
         yield f"{len(find_added_replicates(state))} of {len(addendum.seeds)} further seeds worked."
-    elif wanted and not any(one.request == request.id for one in addendum.items):
-        yield "Estimated over cells that were measured before."
-    yield from (f"{fault}." for fault in compute_requested_estimates(state, wanted)[1])
+    elif found and not any(one.request == request.id for one in addendum.items):
+        added = dict.fromkeys(arm for one in results.values() for arm in one.arms)
+        read = {cell.arm for one in found for cell in _list_cells(one)}
+        arms = [one.plan.name_arm(arm) for one in found[:1] for arm in added if arm in read]
+        yield (
+            f"Estimated over cells of {join_names(arms)}, which the addendum added."
+            if arms
+            else ("Estimated over cells that were measured before.")
+        )
+    yield from (f"{fault}." for fault in faults)
+
+
+def _list_cells(one: RequestedEstimate) -> Iterable[CellRef]:
+    return list_cells_read(one.request.estimand, one.plan, find_effect_metric(one.found.effect, one.plan))
 
 
 def _answers(one: RequestedEstimate, request: str) -> bool:
@@ -93,9 +103,9 @@ def describe_requests(state: RunState) -> tuple[str, ...]:
         if one.outcome:
             keys = ", ".join(each.key for each in estimates if _answers(each, one.request.id))
             lines.append(
-                f"{what} {one.outcome}{f' Registered estimates: {keys}.' if keys else ''} Report what was measured by "
-                "its keys, even if it weakens a claim, and what was not measured as a limitation where a reader would "
-                "miss it."
+                f"{what} {one.outcome}{f' The program prints its estimates in a table: {keys}.' if keys else ''} Say "
+                "what they show, even if it weakens a claim, and report what was not measured as a limitation where a "
+                "reader would miss it."
             )
         else:
             lines.append(f"{what} Nothing was measured for it: change the text where the reviewer is right.")
@@ -185,9 +195,9 @@ def render_response(material: PaperContext, event: ReviewersAnswered) -> dict[st
         {
             "request": one.request,
             "review": state.paper.reviews[one.request.review - 1].name,
-            "outcome": one.outcome,
             "lines": one.values,
-            "answer": answers.get(one.request.id, RequestAnswer(request=one.request.id)),
+            "answer": (answer := answers.get(one.request.id, RequestAnswer(request=one.request.id))),
+            "done": one.outcome or describe_text_change(before, answer),
         }
         for one in outcomes
     ]
@@ -212,6 +222,14 @@ def render_response(material: PaperContext, event: ReviewersAnswered) -> dict[st
     }
 
 
+def describe_text_change(before: PaperDraft, answer: RequestAnswer) -> str:
+    """Say whether the passage that answers a request is new; `before` is the text that was reviewed."""
+    if not answer.quote:
+        return "Nothing was measured; see the response."
+    same = any(quote_is_in(answer.quote, text) for text in (before.abstract, *(one.body for one in before.sections)))
+    return "The passage below is unchanged." if same else "The text was changed."
+
+
 def _list_outcomes(material: PaperContext) -> tuple[RequestOutcome, ...]:
     """Return each request with what the record has for it, and the values of its registered estimates."""
     found = list_outcomes(material.state)
@@ -221,11 +239,10 @@ def _list_outcomes(material: PaperContext) -> tuple[RequestOutcome, ...]:
 def _list_values(material: PaperContext, outcome: RequestOutcome) -> Iterator[str]:
     """Yield the registered estimates of a request, one line each."""
     asked = {one.name for one in _list_registered(material, outcome.request.id)}
-    lines = {line.key: line for line in (*material.estimate_lines, *material.comparisons)}
+    lines = {line.key: line for line in material.estimate_lines}
     for one in material.estimates:
         if one.request.name in asked:
-            equal = find_equal_difference(one, material.claims.differences)  # as the paper prints it
-            line = lines[one.key if equal is None else equal.key]
+            line = lines[one.key]
             purpose = f"{one.request.purpose.rstrip('.')} ({line.note.rpartition('(')[2].rstrip(')')})"
             interval = f", 95% interval {line.forms['ci']}" if "ci" in line.forms else ""
             purpose = purpose[:1].upper() + purpose[1:]
