@@ -63,7 +63,7 @@ def _describe_outcome(state: RunState, addendum: AddendumRegistered, request: Re
         yield f"Not measured: {why.rstrip('.')}."
     results = {one.ablation.name: one for one in collect_ablation_results(state) if one.by == "addendum"}
     for item in addendum.items:
-        if item.request == request.id and not item.refused:
+        if item.request == request.id and request.id not in addendum.refused:
             found = results[item.ablation.name]
             if found.outcome == "measured":
                 yield f"Measured as {', '.join(found.arms)} with {found.replicates} seeds, as an addendum to the plan."
