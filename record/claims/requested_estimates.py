@@ -37,7 +37,7 @@ from labwright.record.estimands import (
 )
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import PrintedValue, format_key
-from labwright.record.schema.data_plan import Arm, DataPlan, parse_arm
+from labwright.record.schema.data_plan import Arm, DataPlan
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
 from labwright.record.schema.paper import AddendumEstimate, EstimateRequest, PaperDraft
 
@@ -82,11 +82,7 @@ def list_registered_keys(plan: DataPlan, measured: Collection[str]) -> dict[str,
     """Return the keys of registered and measured pairs by the key of the paired difference that an effect, an
     alternative or a rival replaces."""
     pairs = reversed(list_registered_pairs(plan, measured).items())
-    return {
-        f"{format_key('diff', a.dataset, metric, a.condition)}~{format_key(b.condition)}": key
-        for key, (metric, a, b) in pairs
-        if a.dataset == b.dataset
-    }
+    return {_format_difference_key(metric, a, b): key for key, (metric, a, b) in pairs if a.dataset == b.dataset}
 
 
 def list_registered_sides(
@@ -166,7 +162,7 @@ def compute_requested_estimates(
             plan.model_copy(update={"hypotheses": (_to_hypothesis(one),)}), _read_runs(state, one), confirmed=False
         )
     ]
-    differences = compute_differences(state, compute_paper_claims(state))
+    differences = {one.key: one for one in compute_differences(state, compute_paper_claims(state))}
     found = [_read_equal_difference(one, differences) for one in found]
     faults |= {one.request.name: one.found.why or "it has no interval" for one in found if one.found.low is None}
     return (
@@ -194,21 +190,25 @@ def _read_runs(state: RunState, request: EstimateRequest) -> list[ReplicateValue
     return [*runs, *added_runs]
 
 
-def _read_equal_difference(one: RequestedEstimate, differences: Sequence[ClaimDifference]) -> RequestedEstimate:
+def _read_equal_difference(one: RequestedEstimate, differences: Mapping[str, ClaimDifference]) -> RequestedEstimate:
     """Return an estimate over the deciding seeds with the interval of the paired difference of its cells, which also
-    covers test examples; unchanged if there is none."""
+    covers test examples; unchanged if there is none. `differences` have their keys."""
     pair = find_registered_pair(one.found.effect, one.plan)
     if pair is None or not isinstance(one.request, AddendumEstimate) or one.request.seeds != "registered":
         return one
-    metric, (a, b) = find_effect_metric(one.found.effect, one.plan).name, pair
-    for each in differences:
-        sides = (CellRef(each.dataset, each.arm, each.level), CellRef(each.dataset, parse_arm(each.other), each.level))
-        if each.name != metric or {*each.seeds} != {*one.found.seeds} or each.low is None or each.high is None:
-            continue
-        if {a, b} == {*sides}:
-            low, high = (each.low, each.high) if sides == (a, b) else (-each.high, -each.low)
+    if pair[0].dataset != pair[1].dataset:
+        return one
+    metric = find_effect_metric(one.found.effect, one.plan).name
+    for sign, (a, b) in ((1, pair), (-1, pair[::-1])):
+        each = differences.get(_format_difference_key(metric, a, b))
+        if each and {*each.seeds} == {*one.found.seeds} and each.low is not None and each.high is not None:
+            low, high = sorted((sign * each.low, sign * each.high))
             return one._replace(found=one.found.model_copy(update={"low": low, "high": high}))
     return one
+
+
+def _format_difference_key(metric: str, a: CellRef, b: CellRef) -> str:
+    return f"{format_key('diff', a.dataset, metric, a.condition)}~{format_key(b.condition)}"
 
 
 def find_registered_key(one: EstimateRequest, plan: DataPlan) -> str:

@@ -214,17 +214,7 @@ async def release_paper(context: RunContext) -> None:
         left = await approve_text(context, await _cut_overclaims(context))
         material, best, folder = build_paper_context(context), select_best(context.state.paper.drafts), context.folder
         found = await assess_draft(context, material, best.draft, "final", whole=True)
-        reasons = (
-            *list_obstacles(found),
-            *missing_statements(
-                best.draft,
-                material.statements,
-                material.evidence.claims_by_table,
-                list_unstated(material, best.draft, context.state.paper.sentence_readings),
-                list_reported(material, best.draft, context.state.paper.sentence_readings),
-            ),
-            *left,
-        )
+        reasons = (*list_obstacles(found), *_add_statements(material, best.draft)[0], *left)
         if reasons:
             found = await assess_draft(context, material, best.draft, "final", refused=reasons, whole=True)
         final = folder.paper_folder / "rounds" / "final"
@@ -298,14 +288,8 @@ async def _complete_draft(context: RunContext) -> None:
     await read_claims(context, best)
     material = build_paper_context(context)
     kept = reduce_related_work(best.draft) if is_novelty_unchecked(context.state, best.draft) else best.draft
-    given = material.statements, material.evidence.claims_by_table
-    readings = context.state.paper.sentence_readings
-    read = list_unstated(material, kept, readings), list_reported(material, kept, readings)
-    draft = add_missing_statements(kept, *given, *read)
-    edits = (
-        *missing_statements(kept, *given, *read),
-        *["related work reduced to two sentences"] * (kept != best.draft),
-    )
+    missing, draft = _add_statements(material, kept)
+    edits = (*missing, *["related work reduced to two sentences"] * (kept != best.draft))
     version = await assess_edit(context, draft, *(f"{line}, by the program" for line in edits))
     while version.over > 0 and (found := drop_float(version.draft, material.figures)):
         moved = (f"{line}, by the program, because the text is too long" for line in found.applied)
@@ -313,6 +297,14 @@ async def _complete_draft(context: RunContext) -> None:
     version = await _place_floats(context, material, version)
     if version.draft != best.draft:
         context.recorder.append(version)
+
+
+def _add_statements(material: PaperContext, draft: PaperDraft) -> tuple[tuple[str, ...], PaperDraft]:
+    """Return the required statements that a draft that was read omits, one line each, and the draft with them."""
+    readings = material.state.paper.sentence_readings
+    read = list_unstated(material, draft, readings), list_reported(material, draft, readings)
+    given = material.statements, material.evidence.claims_by_table, *read
+    return missing_statements(draft, *given), add_missing_statements(draft, *given)
 
 
 async def _place_floats(context: RunContext, material: PaperContext, version: DraftAssessed) -> DraftAssessed:
@@ -340,14 +332,11 @@ async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
     while True:
         version = select_best(context.state.paper.drafts)
         await read_claims(context, version)
-        found, readings = find_claim_violations(context, version.draft), context.state.paper.sentence_readings
+        found = find_claim_violations(context, version.draft)
         draft, cuts = remove_claims(version.draft, found)
         if not cuts and not list_claim_obstacles(found):  # a cut may have taken what the paper must say
-            material = build_paper_context(context)
-            read = list_unstated(material, draft, readings), list_reported(material, draft, readings)
-            given = material.statements, material.evidence.claims_by_table, *read
-            cuts = tuple(f"{line}, by the program" for line in missing_statements(draft, *given))
-            draft = add_missing_statements(draft, *given)
+            missing, draft = _add_statements(build_paper_context(context), draft)
+            cuts = tuple(f"{line}, by the program" for line in missing)
         if not cuts or made == MAX_CUTS:
             return list_claim_obstacles(found)
         context.recorder.append(await assess_edit(context, draft, *cuts, anew=True))

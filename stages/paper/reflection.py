@@ -132,12 +132,12 @@ async def _assess_edits(
 
 def _measure_growth(answer: Reflection, float_words: Mapping[str, int]) -> dict[str, int]:
     """Return the words that edits add, by their new text, and the room of figures that move to the text, by name."""
-
-    def measure(text: str) -> int:
-        placed = collect_used_keys([text], frozenset({"papertable"}))
-        return len(text.split()) + sum(float_words.get(f"tab:{name}", 0) for name in placed)
-
-    growth = {edit.new: measure(edit.new) - measure(edit.old) for edit in answer.edits}
+    growth = {
+        edit.new: len(edit.new.split())
+        - len(edit.old.split())
+        + sum(float_words.get(f"tab:{name}", 0) for name in collect_used_keys([edit.new], frozenset({"papertable"})))
+        for edit in answer.edits
+    }
     growth |= {name: float_words.get(f"fig:{name}", 0) for name, place in answer.placements.items() if place == "main"}
     return {name: words for name, words in growth.items() if words > 0}
 

@@ -11,7 +11,7 @@ Limits: whether the words answer the request is not checked.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher, unified_diff
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.estimates import find_added_replicates
 from labwright.record.claims.requested_estimates import RequestedEstimate, compute_requested_estimates
 from labwright.record.claims.sentences import join_names
-from labwright.record.estimands import CellRef, find_effect_metric, list_cells_read
+from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.events.paper_events import ReviewersAnswered
 from labwright.record.events.search_events import AddendumRegistered
 from labwright.record.reducers.run_state import RunState
@@ -75,19 +75,16 @@ def _describe_outcome(state: RunState, addendum: AddendumRegistered, request: Re
     if any(one.seeds == "added" for one in wanted):
         yield f"{len(find_added_replicates(state))} of {len(addendum.seeds)} further seeds worked."
     elif found and not any(one.request == request.id for one in addendum.items):
-        added = dict.fromkeys(arm for one in results.values() for arm in one.arms)
-        read = {cell.arm for one in found for cell in _list_cells(one)}
-        arms = [one.plan.name_arm(arm) for one in found[:1] for arm in added if arm in read]
-        yield (
-            f"Estimated over cells of {join_names(arms)}, which the addendum added."
-            if arms
-            else ("Estimated over cells that were measured before.")
+        added, plan = {arm for one in results.values() for arm in one.arms}, found[0].plan
+        cells = (
+            cell
+            for one in found
+            for cell in list_cells_read(one.request.estimand, plan, find_effect_metric(one.found.effect, plan))
         )
+        names = dict.fromkeys(plan.name_arm(cell.arm) for cell in cells if cell.arm in added)
+        those = f"of {join_names([*names])}, which the addendum added" if names else "that were measured before"
+        yield f"Estimated over cells {those}."
     yield from (f"{fault}." for fault in faults)
-
-
-def _list_cells(one: RequestedEstimate) -> Iterable[CellRef]:
-    return list_cells_read(one.request.estimand, one.plan, find_effect_metric(one.found.effect, one.plan))
 
 
 def _answers(one: RequestedEstimate, request: str) -> bool:
@@ -238,20 +235,12 @@ def _list_outcomes(material: PaperContext) -> tuple[RequestOutcome, ...]:
 
 def _list_values(material: PaperContext, outcome: RequestOutcome) -> Iterator[str]:
     """Yield the registered estimates of a request, one line each."""
-    asked = {one.name for one in _list_registered(material, outcome.request.id)}
-    lines = {line.key: line for line in material.estimate_lines}
-    for one in material.estimates:
-        if one.request.name in asked:
-            line = lines[one.key]
+    addendum = find_addendum(material.state)
+    for one, line in zip(material.estimates, material.estimate_lines, strict=True):
+        if addendum is not None and one.request in addendum.estimates and _answers(one, outcome.request.id):
             purpose = f"{one.request.purpose.rstrip('.')} ({line.note.rpartition('(')[2].rstrip(')')})"
             interval = f", 95% interval {line.forms['ci']}" if "ci" in line.forms else ""
-            purpose = purpose[:1].upper() + purpose[1:]
-            yield f"{purpose}. {line.subject}: {line.forms.get('mean', 'no value')}{interval}."
-
-
-def _list_registered(material: PaperContext, request: str) -> list[AddendumEstimate]:
-    addendum = find_addendum(material.state)
-    return [one for one in (addendum.estimates if addendum is not None else ()) if one.request == request]
+            yield f"{purpose[:1].upper()}{purpose[1:]}. {line.subject}: {line.forms.get('mean', 'no value')}{interval}."
 
 
 # --- changes of the text ----------------------------------------------------------------------------------------------
