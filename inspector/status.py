@@ -227,7 +227,7 @@ def build_status(
     assessed = state.paper.current.judged if state.paper.current is not None else None
     without_seed = nodes_ignoring_seed(state)
     condition = find_condition(state, process)
-    later = "a later draft was not released: " if ended and ended.exit_code != find_exit_code(state) else ""
+    later = _describe_later_draft(state) if ended and ended.exit_code != find_exit_code(state) else ""
     since = max(0.0, now - state.last_event_at) if condition == "running" and not state.is_paused else 0.0
     return RunStatus(
         run=run,
@@ -238,7 +238,7 @@ def build_status(
         condition=condition,
         process=process,
         phase=state.phase,
-        next=_describe_next(state, run, condition),
+        next=f"scientist write {run} writes the later draft again" if later else _describe_next(state, run, condition),
         exit_code=find_exit_code(state),
         reason=f"{later}{to_plain(ended.reason)}" if ended else "",
         started=_to_iso(state.started_at) if started else None,
@@ -386,6 +386,14 @@ def build_event_line(event: Event, at: float, state: RunState) -> EventLine | No
     """Describe an event right after it was applied to the state; None for small steps."""
     text = describe_event(event, state)
     return EventLine(at=_to_iso(at), text=text) if text is not None else None
+
+
+def _describe_later_draft(state: RunState) -> str:
+    """Begin a sentence on the draft after a released paper: which version it is, and its files."""
+    released, answered = state.paper.released, state.paper.answered
+    files = [released.pdf] if released is not None and released.pdf else []
+    files += [one for one in (answered.files if answered is not None else ()) if one.endswith("response.md")]
+    return f"version {state.paper.version} is a DRAFT (" + ", ".join(files or ["no PDF"]) + "), not released: "
 
 
 def _describe_next(state: RunState, run: str, condition: RunCondition) -> str:

@@ -121,7 +121,7 @@ def _describe_result(status: RunStatus, report: Sequence[str]) -> str:
     files = [f"{run}/{name}" for name in (report if status.kind != "paper" else [status.paper] if status.paper else [])]
     result = ", ".join(map(to_plain, files)) or "none"
     if status.condition == "done":
-        return result
+        return "; ".join(filter(None, (result, shorten(status.reason, 300))))
     why = f": {shorten(status.reason, 200)}" if status.reason else ""
     how = (
         "a DRAFT"
@@ -136,7 +136,7 @@ def describe_next_step(status: RunStatus) -> str:
     run = to_plain(status.run)
     if status.condition == "draft only":
         return f"scientist write {run} writes the paper again; --model NAME takes another model"
-    if status.paper is not None and "done" in (status.condition, status.phase):
+    if status.paper is not None and "done" in (status.condition, status.phase) and not status.reason:
         return (
             f"scientist trace {run} NUMBER shows the source of a printed number; scientist reproduce {run} repeats them"
         )

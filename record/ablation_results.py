@@ -11,9 +11,10 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.record.baseline_check import Ablation, Surprise
-from labwright.record.claims.estimates import find_replicates
+from labwright.record.claims.estimates import compute_paper_claims, find_replicates
 from labwright.record.estimands import list_main_arms
 from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import Arm, DataPlan
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Node
@@ -109,3 +110,14 @@ def _build_result(state: RunState, ablation: Ablation, by: AblationOrigin, ended
         return AblationResult(ablation=ablation, by=by, outcome="failed", node=last.id, why=why, surprise=surprise)
     why = ended or "not taken up yet"
     return AblationResult(ablation=ablation, by=by, outcome="not run", why=why, surprise=surprise)
+
+
+def add_measured_arms(state: RunState, plan: DataPlan) -> DataPlan:
+    """Return the plan with the measured arms outside of it as ablations, under their titles: those of ablations, and
+    arms at the setting of another."""
+    known, results = {one.name for one in plan.arms}, collect_ablation_results(state)
+    added = dict.fromkeys(arm for one in results for arm in one.arms if arm not in known)
+    added |= dict.fromkeys(one.arm for one in compute_paper_claims(state) if one.arm not in known)
+    titles = {one.ablation.name: one.ablation.title for one in results}
+    arms = (Arm(name=one, title=titles.get(one) or plan.name_arm(one), role="ablation") for one in added)
+    return plan.model_copy(update={"arms": (*plan.arms, *arms)})

@@ -106,6 +106,16 @@ class Ablation(FrozenModel):
         max_length=60,
         description="its arm: `without-<part>`, or a short identifier that names the replacement",
     )
+    title: str = Field(
+        default="",
+        exclude_if=lambda value: not value,
+        description="its short name for readers, e.g. 'half the weight'; empty: the name",
+    )
+    same_as: str = Field(
+        default="",
+        exclude_if=lambda value: not value,
+        description="the baseline of the plan that this change makes of the method, at its setting; else empty",
+    )
     part: str = Field(min_length=1, description="the part of the method that is changed, in a few words")
     action: AblationAction
     replacement: str = Field(default="", description="replacement of the part, or the added part; empty for remove")

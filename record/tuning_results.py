@@ -391,8 +391,3 @@ def compute_expected_best(values: tuple[float, ...]) -> tuple[float, ...]:
         gaps = list(map(mul, gaps, shares))
         found.append(ordered[-1] - sum(gaps))
     return tuple(found)
-
-
-def is_equal_effort(given: Mapping[str, float]) -> bool:
-    """Return whether efforts are equal within `MAX_EQUAL_RATIO`."""
-    return not given or max(given.values()) <= MAX_EQUAL_RATIO * min(given.values())

@@ -111,6 +111,10 @@ def find_ablation_fault(ablation: Ablation, plan: DataPlan, others: Sequence[Abl
     """Return why an ablation cannot be added to `others`; empty if it can."""
     if ablation.name in (*list_main_arms(plan), *find_swapped_arms(plan)):
         return f"{ablation.name!r} is an arm that every experiment measures: use a name that says what is ablated"
+    if ablation.title and ablation.title.casefold() in {plan.name_arm(one).casefold() for one in list_main_arms(plan)}:
+        return f"{ablation.name!r} has the title {ablation.title!r} of another arm: give it its own"
+    if ablation.same_as and ablation.same_as not in plan.compared_arms:
+        return f"{ablation.name!r} has the unknown `same_as` {ablation.same_as!r}: name a baseline of the plan, or none"
     metrics = [metric.name for metric in plan.metrics]
     unknown = [name for name in ablation.metrics if name not in metrics]
     if unknown:

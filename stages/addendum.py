@@ -26,6 +26,7 @@ from labwright.models.roles.paper_revision import (
 )
 from labwright.record.ablation_results import AblationResult, collect_ablation_results
 from labwright.record.claims.estimates import find_replicates, find_winner
+from labwright.record.claims.hypothesis_tests import read_deciding_runs
 from labwright.record.claims.requested_estimates import find_addendum_faults
 from labwright.record.control_files import describe_seen_results
 from labwright.record.events.paper_events import RequestsRead
@@ -44,7 +45,7 @@ from labwright.review.judge.paper_reader import quote_is_in
 from labwright.stages.ablation_plan import find_ablation_fault
 from labwright.stages.evidence.sanity_probes import probe_ablations
 from labwright.stages.evidence.scoring import score_selected_nodes
-from labwright.stages.missing_ablations import build_review_inputs, expand_macros, explain_no_room
+from labwright.stages.missing_ablations import build_review_inputs, describe_room, expand_macros, explain_no_room
 from labwright.stages.paper.response import find_addendum
 from labwright.stages.run_context import RunContext, decision_number, record_time_limit
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS, MAX_ADDED_ARMS, MAX_ADDED_SEEDS
@@ -127,8 +128,8 @@ async def register_addendum(context: RunContext, client: ModelClient) -> Addendu
     plan, why = AddendumPlan(measures=()), state.limit_reason or LEFT_OUT_REASON
     if asked and state.limit_reason is None and state.paper.reviewed_draft is not None:
         base = await build_review_inputs(context, state.paper.reviewed_draft, MAX_ADDED_ARMS)
-        lock = state.search.current_lock
-        inputs = AddendumInputs(**dict(base), requests=asked, seeds=len(lock.seeds) if lock is not None else 0)
+        seeds = len(read_deciding_runs(state)) if state.search.current_lock is not None else 0
+        inputs = AddendumInputs(**dict(base), requests=asked, seeds=seeds, room=describe_room(context))
         try:
             for _ in range(MAX_ABLATION_PLAN_CALLS):
                 plan = await client.ask(roles.ADDENDUM, inputs)
@@ -209,7 +210,9 @@ def _admit_arms(context: RunContext, measures: Sequence[PlannedMeasure]) -> list
                 if count < MAX_ADDED_ARMS
                 else f"an addendum has at most {MAX_ADDED_ARMS} arms"
             )
-            items.append(AddendumItem(request=one.request, ablation=one.ablation, refused=why))
+            items.append(
+                AddendumItem(request=one.request, ablation=one.ablation, refused=why, experiment=one.experiment)
+            )
             others.append(one.ablation)
     return items
 

@@ -198,28 +198,36 @@ def list_accepted(state: RunState) -> list[MissingAblation]:
 def explain_no_room(context: RunContext, number: int, seeds: int = 0) -> str:
     """Return why `number` ablations with their replicates, and `seeds` further seeds of the reported node, do not fit
     into budget and time; empty if they do."""
-    state = context.state
-    view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=context.search)
-    replicates = len(list_ablation_seeds(view, context.search))
-    ablate, replicate = (
-        ExpandTree(stage="ablation", kind="ablate", seed=0),
-        ExpandTree(stage="ablation", kind="replicate", seed=0),
-    )
-    lacking = (
-        context.budget.find_shortage(*[ablate, *[replicate] * replicates] * number, *[replicate] * seeds)
-        if context.budget is not None
-        else None
-    )
-    if lacking is not None:
-        return lacking
-    workers, parent = context.search.num_workers, {"parent": find_winner(state)}
-    rounds = (1 + MAX_LATE_DEBUGS) * bool(number) + ceil(replicates * number / workers)
-    expected = rounds * estimate_seconds(ablate.model_copy(update=parent), view)
-    expected += ceil(seeds / workers) * estimate_seconds(replicate.model_copy(update=parent), view)
-    left = max(0.0, context.run_seconds - state.active_seconds)
-    if expected <= MAX_TIME_SHARE * left:
-        return ""
+    replicates, expected, left = _estimate_seconds(context, number, seeds)
+    needed = *[_ABLATE, *[_REPLICATE] * replicates] * number, *[_REPLICATE] * seeds
+    lacking = context.budget.find_shortage(*needed) if context.budget is not None else None
+    if lacking is not None or expected <= MAX_TIME_SHARE * left:
+        return lacking or ""
     return (
         f"the time limit: {left:.0f} s remain, including the paper, and the experiments are expected to take "
         f"{expected:.0f} s"
     )
+
+
+def describe_room(context: RunContext) -> str:
+    """Say what an arm or a seed is expected to take, and what is left."""
+    (_, arm, left), (_, seed, _) = (_estimate_seconds(context, *counts) for counts in ((1, 0), (0, 1)))
+    return (
+        f"An arm with its replicates is expected to take {arm:.0f} s, a further seed {seed:.0f} s; all may take "
+        f"{MAX_TIME_SHARE * left:.0f} s, and what exceeds this is refused."
+    )
+
+
+_ABLATE, _REPLICATE = (ExpandTree(stage="ablation", kind=kind, seed=0) for kind in ("ablate", "replicate"))
+
+
+def _estimate_seconds(context: RunContext, number: int, seeds: int) -> tuple[int, float, float]:
+    """Return the replicates of an ablation, the seconds that `number` ablations and `seeds` further seeds are expected
+    to take, and the seconds left."""
+    state, workers, parent = context.state, context.search.num_workers, {"parent": find_winner(context.state)}
+    view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=context.search)
+    replicates = len(list_ablation_seeds(view, context.search))
+    rounds = (1 + MAX_LATE_DEBUGS) * bool(number) + ceil(replicates * number / workers)
+    expected = rounds * estimate_seconds(_ABLATE.model_copy(update=parent), view)
+    expected += ceil(seeds / workers) * estimate_seconds(_REPLICATE.model_copy(update=parent), view)
+    return replicates, expected, max(0.0, context.run_seconds - state.active_seconds)

@@ -79,7 +79,7 @@ PLOT = Role("plot", PlotInputs, Plots, prompt_tokens=12_000, typical_tokens=(330
 class VisionInputs(FrozenModel):
     """For role `vision`, with the images in the same order; answered by `FigureReviews`.
 
-    Unchanged figures that were already found readable are not included.
+    Unchanged figures that were already found readable, and those that the figure lint refuses, are not included.
     """
 
     data_plan: DataPlan
@@ -88,11 +88,8 @@ class VisionInputs(FrozenModel):
     plan: str
     names: tuple[str, ...]
     facts: tuple[FigureFacts, ...]
-    lint: tuple[tuple[str, ...], ...] = Field(
-        description="reasons why the figure lint refuses a figure, one tuple per figure"
-    )
     remarks: tuple[tuple[str, ...], ...] = Field(
-        default=(), description="other complaints of the lint, one tuple per figure"
+        default=(), description="complaints of the figure lint, which refuses none of them, one tuple per figure"
     )
     arrays: tuple[ArrayBrief, ...] = Field(default=(), description="arrays from which the figures may have been drawn")
     earlier: tuple[tuple[str, ...], ...] = Field(

@@ -225,6 +225,7 @@ REVIEWER_REQUESTS = Role(
 class AddendumInputs(MissingAblationsInputs):
     requests: tuple[ReviewerRequest, ...] = Field(description="requests for which an experiment may be run")
     seeds: int = Field(description="fresh seeds that decided the hypotheses; 0: none were locked, so none can be added")
+    room: str = Field(default="", description="what an arm or a seed takes, and what is left")
 
 
 class PlannedMeasure(FrozenModel):
@@ -232,6 +233,9 @@ class PlannedMeasure(FrozenModel):
 
     request: str = Field(description="id of the request")
     ablation: Ablation | None = Field(default=None, description="an arm to add; null: none")
+    experiment: str = Field(
+        default="", description="the experiment of the idea that the arm runs, copied word for word; empty: none"
+    )
     seeds: int = Field(default=0, ge=0, description="further fresh seeds of the confirmed program; 0: none")
     estimates: tuple[EstimateRequest, ...] = Field(
         default=(), max_length=3, description="how the results will be read, fixed before anything runs"

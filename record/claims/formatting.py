@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 
-from labwright.record.ablation_results import collect_ablation_results
+from labwright.record.ablation_results import add_measured_arms
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, find_trusted_replicates, find_winner
 from labwright.record.claims.sentences import compare_anchors
@@ -183,7 +183,9 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
         values["metric.title"] = print_name(plan.primary_metric.display_name)
         values |= {f"metric.{one.name}.title": print_name(one.display_name) for one in plan.metrics[1:]}
         values |= {f"level.{one.name}.title": print_name(plan.name_level(one.name)) for one in plan.levels}
-        values |= {f"arm.{arm}.title": print_name(plan.name_arm(arm)) for arm in _list_arms(state, plan)}
+        named = add_measured_arms(state, plan)
+        arms = (*(one.name for one in named.arms), *find_swapped_arms(plan))
+        values |= {f"arm.{arm}.title": print_name(named.name_arm(arm)) for arm in arms}
         described = (re.findall(r"(?<![\w.,-])\d{2,}(?![\w%-]|[.,]\d| ?%)", one.description) for one in plan.arms)
         values |= {f"plan.{number}": print_count(int(number)) for found in described for number in found}
         values |= {f"hypothesis.{one.id}.title": print_name(one.name) for one in plan.hypotheses}
@@ -214,9 +216,3 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
         **{key: printable for key, value in known.items() if (printable := print_setting(value)) is not None},
         **values,
     }
-
-
-def _list_arms(state: RunState, plan: DataPlan) -> list[str]:
-    """Return the arms of the plan, those that ablations added, and arms at the setting of another."""
-    added = (arm for one in collect_ablation_results(state) for arm in one.arms)
-    return list(dict.fromkeys((*(one.name for one in plan.arms), *added, *find_swapped_arms(plan))))

@@ -4,7 +4,8 @@ as exploratory.
 A value is computed for every seed that decides the hypotheses and that measured its arms, also those that ablations
 added; its 95 % interval covers seeds, is not corrected for the number of requests, and does not cover test examples.
 What is registered (effects, alternatives, rivals) has its own interval: an outline's request for it is replaced by its
-key (`find_registered_key`). An estimate of an addendum may read its further fresh seeds, alone or with the others.
+key (`find_registered_key`). An estimate of an addendum may read its further fresh seeds, alone or with the others; one
+that is a paired difference over the deciding seeds has that difference's interval, which covers test examples.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from labwright.record.claims.differences import ClaimDifference
+from labwright.record.ablation_results import add_measured_arms
+from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_paper_claims, find_added_replicates
 from labwright.record.claims.formatting import format_estimate
 from labwright.record.claims.hypothesis_tests import (
@@ -80,11 +82,7 @@ def list_registered_keys(plan: DataPlan, measured: Collection[str]) -> dict[str,
     """Return the keys of registered and measured pairs by the key of the paired difference that an effect, an
     alternative or a rival replaces."""
     pairs = reversed(list_registered_pairs(plan, measured).items())
-    return {
-        f"{format_key('diff', a.dataset, metric, a.condition)}~{format_key(b.condition)}": key
-        for key, (metric, a, b) in pairs
-        if a.dataset == b.dataset
-    }
+    return {_format_difference_key(metric, a, b): key for key, (metric, a, b) in pairs if a.dataset == b.dataset}
 
 
 def list_registered_sides(
@@ -164,20 +162,13 @@ def compute_requested_estimates(
             plan.model_copy(update={"hypotheses": (_to_hypothesis(one),)}), _read_runs(state, one), confirmed=False
         )
     ]
+    differences = {one.key: one for one in compute_differences(state, compute_paper_claims(state))}
+    found = [_read_equal_difference(one, differences) for one in found]
     faults |= {one.request.name: one.found.why or "it has no interval" for one in found if one.found.low is None}
     return (
         tuple(one for one in found if one.request.name not in faults),
         tuple(f"estimates: {name!r} cannot be computed: {fault}" for name, fault in faults.items()),
     )
-
-
-def add_measured_arms(state: RunState, plan: DataPlan) -> DataPlan:
-    """Return the plan with the measured arms outside of it as ablations: those of ablations, and arms at the setting of
-    another."""
-    known = {one.name for one in plan.arms}
-    added = dict.fromkeys(one.arm for one in compute_paper_claims(state) if one.arm not in known)
-    arms = (Arm(name=name, title=plan.name_arm(name), role="ablation") for name in added)
-    return plan.model_copy(update={"arms": (*plan.arms, *arms)})
 
 
 def _read_runs(state: RunState, request: EstimateRequest) -> list[ReplicateValues]:
@@ -199,20 +190,25 @@ def _read_runs(state: RunState, request: EstimateRequest) -> list[ReplicateValue
     return [*runs, *added_runs]
 
 
-def find_equal_difference(one: RequestedEstimate, differences: Sequence[ClaimDifference]) -> ClaimDifference | None:
-    """Return the paired difference of the cells of an estimate over the deciding seeds, whose interval also covers test
-    examples; None if the estimate is no such difference."""
+def _read_equal_difference(one: RequestedEstimate, differences: Mapping[str, ClaimDifference]) -> RequestedEstimate:
+    """Return an estimate over the deciding seeds with the interval of the paired difference of its cells, which also
+    covers test examples; unchanged if there is none. `differences` have their keys."""
     pair = find_registered_pair(one.found.effect, one.plan)
-    if pair is None or (isinstance(one.request, AddendumEstimate) and one.request.seeds != "registered"):
-        return None
-    metric, sides = (
-        find_effect_metric(one.found.effect, one.plan).name,
-        {(each.dataset, each.condition) for each in pair},
-    )
-    found = (each for each in differences if each.name == metric)
-    return next(
-        (each for each in found if {(each.dataset, side) for side in (each.condition, each.other)} == sides), None
-    )
+    if pair is None or not isinstance(one.request, AddendumEstimate) or one.request.seeds != "registered":
+        return one
+    if pair[0].dataset != pair[1].dataset:
+        return one
+    metric = find_effect_metric(one.found.effect, one.plan).name
+    for sign, (a, b) in ((1, pair), (-1, pair[::-1])):
+        each = differences.get(_format_difference_key(metric, a, b))
+        if each and {*each.seeds} == {*one.found.seeds} and each.low is not None and each.high is not None:
+            low, high = sorted((sign * each.low, sign * each.high))
+            return one._replace(found=one.found.model_copy(update={"low": low, "high": high}))
+    return one
+
+
+def _format_difference_key(metric: str, a: CellRef, b: CellRef) -> str:
+    return f"{format_key('diff', a.dataset, metric, a.condition)}~{format_key(b.condition)}"
 
 
 def find_registered_key(one: EstimateRequest, plan: DataPlan) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
+from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.cell_status import CellStatus, compute_all_cells
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import find_trusted_replicates, find_winner
@@ -68,14 +69,18 @@ def find_open_settings(state: RunState, differences: Sequence[ClaimDifference]) 
     if plan is None or lock is None:
         return ()
     order, found = [one.name for one in plan.arms], dict[OpenSetting, None]()
-    known = find_registered_estimates(plan, differences, decide_hypotheses(state))
+    known, controls = find_registered_estimates(plan, differences, decide_hypotheses(state)), find_controls(state)
     compared = {
-        (one.dataset, one.arm, one.level): (one, same) for one, same in _compare_controls(plan, differences, known)
+        (one.dataset, *controls[one.arm], one.level): (one, same)
+        for one, same in _compare_controls(plan, differences, known, controls)
     }
+    pairs = {frozenset(key[1:3]) for key in compared}
     for cell in list_swapped_cells(plan, trials=lock.trials):
         if state.search.find_cell_setting(cell) != state.search.find_setting(cell.arm, cell.trial):
-            control, agrees = compared.get((cell.dataset, cell.measured_arm, cell.level), (None, False))
             arms = (cell.arm, cell.setting_of)
+            control, agrees = compared.get((cell.dataset, *arms, cell.level), (None, False))
+            if control is None and frozenset(arms) in pairs:
+                continue  # they were compared at the other setting
             arm, other = arms if control else sorted(arms, key=order.index)
             registered = known.get(control.key) if control else None
             if not agrees or (control and registered and not control.excludes_zero):
@@ -83,12 +88,23 @@ def find_open_settings(state: RunState, differences: Sequence[ClaimDifference]) 
     return tuple(found)
 
 
+def find_controls(state: RunState) -> dict[str, tuple[str, str]]:
+    """Return the arms at the setting of another, each with the arm that it is and that other, by name; also ablations
+    that turn the method into a baseline."""
+    plan = state.search.data_plan
+    if plan is None:
+        return {}
+    made = [one for one in collect_ablation_results(state) if one.outcome == "measured" and one.ablation.same_as]
+    made_arms = {arm: (one.ablation.same_as, plan.find_tuned_arm(arm)) for one in made for arm in one.arms}
+    return find_swapped_arms(plan) | made_arms
+
+
 def find_agreeing_controls(
     plan: DataPlan, differences: Sequence[ClaimDifference], decisions: Sequence[HypothesisDecision]
 ) -> list[ClaimDifference]:
     """Return the differences of controls that agree with those of the arms at their own settings."""
     known = find_registered_estimates(plan, differences, decisions)
-    return [one for one, agrees in _compare_controls(plan, differences, known) if agrees]
+    return [one for one, agrees in _compare_controls(plan, differences, known, find_swapped_arms(plan)) if agrees]
 
 
 def find_registered_estimates(
@@ -119,11 +135,13 @@ def find_registered_estimates(
 
 
 def _compare_controls(
-    plan: DataPlan, differences: Sequence[ClaimDifference], known: Mapping[str, RegisteredEstimate]
+    plan: DataPlan,
+    differences: Sequence[ClaimDifference],
+    known: Mapping[str, RegisteredEstimate],
+    controls: Mapping[str, tuple[str, str]],
 ) -> Iterator[tuple[ClaimDifference, bool]]:
-    """Yield the difference of each control and whether it agrees. A registered effect's interval counts where there is
-    one."""
-    swapped = find_swapped_arms(plan)
+    """Yield the difference of each control from the arm whose setting it has, and whether it agrees. A registered
+    effect's interval counts where there is one."""
     differences = [
         one if (own := known.get(one.key)) is None else one.model_copy(update={"low": own.low, "high": own.high})
         for one in differences
@@ -131,8 +149,8 @@ def _compare_controls(
     primary = [one for one in differences if one.name == plan.primary_metric.name]
     own = {(one.dataset, one.level, one.arm, parse_arm(one.other)): one for one in primary}
     for one in own.values():
-        if one.arm in swapped:
-            arm, other = swapped[one.arm]
+        if one.arm in controls and parse_arm(one.other) == controls[one.arm][1]:
+            arm, other = controls[one.arm]
             same, reverse = (own.get((one.dataset, one.level, *pair)) for pair in ((arm, other), (other, arm)))
             direction = same.sign if same is not None else -reverse.sign if reverse is not None else None
             yield one, direction == one.sign

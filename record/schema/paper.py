@@ -531,6 +531,9 @@ class AddendumItem(MissingAblation):
     """An arm that an addendum adds for a request, or the reason why none is added."""
 
     request: str = Field(description="id of the request")
+    experiment: str = Field(
+        default="", exclude_if=lambda value: not value, description="the experiment of the idea that it runs, if any"
+    )
 
 
 class RequestAnswer(FrozenModel):

@@ -318,7 +318,8 @@ async def _review_plots(
         arrays=canvas,
     )
     if plotting.reviews is not None:
-        if any(figure.name not in plotting.taken for figure in gallery_before.new_figures):
+        seen = {one.name for one in plotting.reviews if one.readable or one.description}  # not what the linter refused
+        if any(one.name in seen - plotting.taken.keys() for one in gallery_before.new_figures):
             client.skip(VISION)
         return build_refusal(plotting.reviews)
     enter_step(context, canvas.node, "reviewing")
@@ -402,7 +403,7 @@ LINT_ONLY_NOTE = "Not reviewed by a model; a program checked labels, legends and
 async def review_figures(
     context: RunContext, client: ModelClient, gallery: FigureGallery, *, about: FigureSubject, ask: bool = True
 ) -> GalleryReview:
-    """Review every PNG figure: the linter may reject it, and the vision model adds its verdict.
+    """Review every PNG figure: the linter may reject it; of the others, the vision model judges.
 
     Figures that were accepted before keep that review. The linter's remarks count only where no model could weigh
     them; if the model accepts no images, or is not to be asked, the linter decides alone.
@@ -419,16 +420,17 @@ async def review_figures(
             width_inches=about.width,
         ),
     )
+    unseen = [figure for figure in new if not list_refusals(lint_findings[figure.name])]
     answers: dict[str, FigureReview] = {}
     by_model = ask and (context.models.accepts_images or not new)
     try:
-        if new and by_model:
+        if unseen and by_model:
             answer = await _ask_vision_model(
                 context,
                 client,
                 gallery,
                 about=about,
-                lint_findings={figure: lint_findings[figure.name] for figure in new},
+                lint_findings={figure: lint_findings[figure.name] for figure in unseen},
             )
             answers, by_model = answer or {}, answer is not None
     except ImagesRefused:
@@ -465,7 +467,7 @@ async def _ask_vision_model(
 ) -> dict[str, FigureReview] | None:
     """Return the vision model's reviews of the figures in `lint_findings`, by name; None if the answer is unusable.
 
-    The prompt includes the findings of the linter.
+    The prompt includes the remarks of the linter.
     """
     earlier = {figure.name: review.issues for figure, review, _ in gallery.earlier_reviews}
     answer = await client.ask_or_none(
@@ -478,7 +480,6 @@ async def _ask_vision_model(
             measurements=about.measurements,
             names=tuple(figure.name for figure in lint_findings),
             facts=tuple(figure.facts for figure in lint_findings),
-            lint=tuple(map(list_refusals, lint_findings.values())),
             remarks=tuple(map(list_remarks, lint_findings.values())),
             arrays=await gallery.arrays.read_briefs() if gallery.arrays else (),
             earlier=tuple(earlier.get(figure.name, ()) for figure in lint_findings),

@@ -44,7 +44,7 @@ from labwright.stages.paper.latex import (
     shorten,
 )
 from labwright.stages.paper.latex_sources import LOGGED_NOTE
-from labwright.stages.paper.result_tables import CONSTANT_NOTE, render_in_full, render_plan_note
+from labwright.stages.paper.result_tables import CONSTANT_NOTE, build_addendum_tables, render_in_full, render_plan_note
 from labwright.stages.paper.setup_check import list_code_settings, list_settings
 from labwright.stages.paper.supplement_data import build_effort_context, build_supplement_tables
 
@@ -129,7 +129,7 @@ def render_appendix(
                     (state.paper.version, one.id): one.request
                     for one in (state.paper.requests.requests if state.paper.requests is not None else ())
                 },
-                "addendum_estimates": [one for one in estimates if isinstance(one.request, AddendumEstimate)],
+                "addendum_tables": build_addendum_tables(state),
                 "configuration": [*list_code_settings(state, source or {}), *list_settings(state)],
                 "metric_name": state.search.data_plan.name_metric if state.search.data_plan is not None else str,
                 "dataset_name": partial(_name_dataset, state.search.data_plan),
@@ -357,7 +357,7 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
             "edited_by_person": edited is not None and edited.draft is not None,
             "untested": _list_untested(state, claims),
             "unmeasured": _list_unmeasured_arms(state, claims),
-            "unrun": _list_unrun_experiments(state),
+            "unrun": list_unrun_experiments(state),
             "amended": {
                 "A person": authors - {REDUCTION_AUTHOR, REVIEW_AUTHOR},
                 "The program": authors & {REDUCTION_AUTHOR, REVIEW_AUTHOR},
@@ -434,17 +434,24 @@ def _list_unmeasured_arms(state: RunState, claims: Sequence[Claim]) -> list[str]
     return [plan.name_arm(arm.name) for arm in plan.arms if arm.name in planned - measured]
 
 
-def _list_unrun_experiments(state: RunState) -> list[str]:
+def list_unrun_experiments(state: RunState) -> list[str]:
     """Return the experiments of the idea that the arms of the plan do not cover and for which no node worked."""
     done: set[str] = set()
     for node in state.nodes.values():
         action = state.decisions[node.decision].action if node.decision in state.decisions else None
         exhausted = node.failure is not None and node.failure.kind == "nothing left"
         if isinstance(action, ExpandTree) and (node.status == "good" or exhausted):
-            done.add(action.item)
+            done.add(" ".join(action.item.split()))
+    measured = {one.ablation.name for one in collect_ablation_results(state) if one.outcome == "measured"}
+    items = [one for addendum in state.search.addenda for one in addendum.accepted]
+    done |= {" ".join(one.experiment.split()) for one in items if one.ablation.name in measured}
     covered = state.search.data_plan.covered if state.search.data_plan is not None else ()
     asked = state.started.idea.experiments if state.started is not None else ()
-    return [shorten(text).rstrip(".") for n, text in enumerate(asked, 1) if n not in covered and text not in done]
+    return [
+        shorten(text).rstrip(".")
+        for n, text in enumerate(asked, 1)
+        if n not in covered and " ".join(text.split()) not in done
+    ]
 
 
 def list_ablation_rows(state: RunState, requested_by: AblationOrigin) -> Iterable[tuple[str, str]]:

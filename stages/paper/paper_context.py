@@ -22,7 +22,7 @@ from labwright.models.roles.paper_writing import (
     RequiredStatement,
     WriteInputs,
 )
-from labwright.record.ablation_results import collect_ablation_results
+from labwright.record.ablation_results import add_measured_arms, collect_ablation_results
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import Claim, compute_paper_claims, find_ablation_conditions, find_winner
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
@@ -40,7 +40,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, compute_reference_claims
 from labwright.record.result_macros import NOT_MEASURED, PrintedValue, find_macro_uses, strip_form, to_plain_text
 from labwright.record.run_folder import RunFolder, read_source
-from labwright.record.schema.data_plan import DataPlan, to_words
+from labwright.record.schema.data_plan import DataPlan, parse_arm, to_words
 from labwright.record.schema.hypotheses import Effect, EffectDecision, HypothesisDecision
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft
 from labwright.record.search_space import build_effective_plan
@@ -68,7 +68,7 @@ from labwright.stages.paper.outline import (
     measure_floats,
 )
 from labwright.stages.paper.required_statements import list_required_statements
-from labwright.stages.paper.result_tables import build_hypothesis_tables, build_result_tables
+from labwright.stages.paper.result_tables import build_addendum_tables, build_hypothesis_tables, build_result_tables
 from labwright.stages.paper.setup_check import StudyFacts, list_study_facts
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
@@ -115,10 +115,11 @@ class PaperContext:
     def claims(self) -> PaperClaims:
         return build_paper_claims(self.state)
 
-    @property
+    @cached_property
     def plan(self) -> DataPlan:
+        """The plan, with the arms that ablations and addenda added."""
         assert self.state.search.data_plan is not None
-        return self.state.search.data_plan
+        return add_measured_arms(self.state, self.state.search.data_plan)
 
     @cached_property
     def template(self) -> PaperTemplate:
@@ -175,12 +176,14 @@ class PaperContext:
 
     @cached_property
     def tables(self) -> tuple[PaperTable, ...]:
+        added = {arm for one in collect_ablation_results(self.state) if one.by == "addendum" for arm in one.arms}
         return (
             *build_hypothesis_tables(self.state),
+            *build_addendum_tables(self.state),
             *build_result_tables(
                 self.claims.means,
                 self.plan,
-                find_ablation_conditions(self.state),
+                [one for one in find_ablation_conditions(self.state) if parse_arm(one) not in added],
                 {arm: one.ablation.part for one in collect_ablation_results(self.state) for arm in one.arms},
                 [one for one in self.claims.differences if one.key not in self._repeated],
                 find_bold_claims(self.plan, self.decisions, self.claims.means),
@@ -362,16 +365,16 @@ class PaperContext:
             setups=format_setups(self.state),
             cites=frozenset(entry.key for entry in self.library),
             figures=frozenset(one.name for one in self.figures),
-            tables=frozenset(table.name for table in self.placed_tables),
+            tables=frozenset(table.name for table in self.tables),
             names=tuple(dict.fromkeys(text for text in (*names, *plan.conditions) if text)),
             comparisons=self.comparisons,
-            plan=plan,
+            plan=self.state.search.data_plan,
             texts=tuple(
                 f"{one.ablation.action} {one.ablation.part}: {one.ablation.replacement}"
                 for one in collect_ablation_results(self.state)
             ),
             facts=facts,
-            claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.placed_tables},
+            claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.tables},
             statements=list_program_sentences(self.statements),
             bold=find_bold_claims(plan, self.decisions, self.claims.means),
             earlier=self.state.list_earlier_studies(),
@@ -393,7 +396,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         decided=material.decided,
         comparisons=material.exploratory,
         estimates=material.estimate_lines,
-        table_keys=dict(material.evidence.claims_by_table),
+        table_keys={one.name: material.evidence.claims_by_table[one.name] for one in material.placed_tables},
         figures=material.figures,
         program_captions=tuple(one.name for one in material.figures if one.name in PROGRAM_FIGURES),
         tables=tuple(table.name for table in material.placed_tables),
@@ -430,10 +433,12 @@ def build_paper_parts(
     data.
 
     A figure that is not meant for the main text, and not placed there, goes to the appendix if the text refers to it,
-    otherwise to the supplement.
+    otherwise to the supplement. A table of the appendix that the text places moves there.
     """
     state, claims = material.state, material.claims.all_claims
     placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
+    in_text = collect_used_keys([one.body for one in draft.sections], frozenset({"papertable"}))
+    tables = tuple(replace(one, placement="main") if one.name in in_text else one for one in material.tables)
     referred = collect_used_keys(draft.texts, frozenset({"ref"}))
     unplaced = [
         one.name
@@ -460,7 +465,7 @@ def build_paper_parts(
     return PaperParts(
         draft=draft.model_copy(update={"captions": described | draft.captions | generated}),
         refused=tuple(refused),
-        tables=material.tables,
+        tables=tables,
         library=material.library,
         notice=render_notice(
             novelty_unchecked=is_novelty_unchecked(state, draft),
@@ -475,7 +480,7 @@ def build_paper_parts(
             origin=material.notice,
             isolation=material.isolation,
             figures=in_appendix,
-            tables=[one.name for one in material.tables if one.placement == "appendix"],
+            tables=[one.name for one in tables if one.placement == "appendix"],
             used=used,
             estimates=material.estimates,
             source=material.winner_code,

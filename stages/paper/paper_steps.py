@@ -88,8 +88,9 @@ from labwright.stages.paper.outline import (
     use_registered_keys,
 )
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
-from labwright.stages.paper.reflection import drop_float, place_figure, reflect, unplace_moved_figures
+from labwright.stages.paper.reflection import drop_float, place_float, reflect, unplace_moved_figures
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
+from labwright.stages.paper.result_tables import ADDENDUM_TABLE
 from labwright.stages.paper.typesetting import check_abstract
 from labwright.stages.run_context import RunContext, run_once, wait_at_gate
 from labwright.stages.settings import MAX_OUTLINE_CALLS
@@ -213,17 +214,7 @@ async def release_paper(context: RunContext) -> None:
         left = await approve_text(context, await _cut_overclaims(context))
         material, best, folder = build_paper_context(context), select_best(context.state.paper.drafts), context.folder
         found = await assess_draft(context, material, best.draft, "final", whole=True)
-        reasons = (
-            *list_obstacles(found),
-            *missing_statements(
-                best.draft,
-                material.statements,
-                material.evidence.claims_by_table,
-                list_unstated(material, best.draft, context.state.paper.sentence_readings),
-                list_reported(material, best.draft, context.state.paper.sentence_readings),
-            ),
-            *left,
-        )
+        reasons = (*list_obstacles(found), *_add_statements(material, best.draft)[0], *left)
         if reasons:
             found = await assess_draft(context, material, best.draft, "final", refused=reasons, whole=True)
         final = folder.paper_folder / "rounds" / "final"
@@ -297,33 +288,37 @@ async def _complete_draft(context: RunContext) -> None:
     await read_claims(context, best)
     material = build_paper_context(context)
     kept = reduce_related_work(best.draft) if is_novelty_unchecked(context.state, best.draft) else best.draft
-    given = material.statements, material.evidence.claims_by_table
-    readings = context.state.paper.sentence_readings
-    read = list_unstated(material, kept, readings), list_reported(material, kept, readings)
-    draft = add_missing_statements(kept, *given, *read)
-    edits = (
-        *missing_statements(kept, *given, *read),
-        *["related work reduced to two sentences"] * (kept != best.draft),
-    )
+    missing, draft = _add_statements(material, kept)
+    edits = (*missing, *["related work reduced to two sentences"] * (kept != best.draft))
     version = await assess_edit(context, draft, *(f"{line}, by the program" for line in edits))
     while version.over > 0 and (found := drop_float(version.draft, material.figures)):
         moved = (f"{line}, by the program, because the text is too long" for line in found.applied)
         version = await assess_edit(context, found.draft, *version.edits, *moved)
-    version = await _place_figures(context, material, version)
+    version = await _place_floats(context, material, version)
     if version.draft != best.draft:
         context.recorder.append(version)
 
 
-async def _place_figures(context: RunContext, material: PaperContext, version: DraftAssessed) -> DraftAssessed:
-    """Return the version with those figures back in the text that were planned for it, that no review found to show
-    nothing new, and for which its last page turned out to have room."""
+def _add_statements(material: PaperContext, draft: PaperDraft) -> tuple[tuple[str, ...], PaperDraft]:
+    """Return the required statements that a draft that was read omits, one line each, and the draft with them."""
+    readings = material.state.paper.sentence_readings
+    read = list_unstated(material, draft, readings), list_reported(material, draft, readings)
+    given = material.statements, material.evidence.claims_by_table, *read
+    return missing_statements(draft, *given), add_missing_statements(draft, *given)
+
+
+async def _place_floats(context: RunContext, material: PaperContext, version: DraftAssessed) -> DraftAssessed:
+    """Return the version with those floats in the text for which its last page turned out to have room: the table of an
+    addendum, then the figures that were planned for it and that no review found to show nothing new."""
     page_words, limit = count_page_words(material.template), material.template.page_limit
     reviews = [review for one in context.state.paper.figure_reviews.values() for review in one.reviews]
     unwanted = {one.name for one in reviews if one.advice == "drop" or one.duplicates}
-    for one in context.state.paper.figures.placed if context.state.paper.figures is not None else ():
+    drawn = context.state.paper.figures.placed if context.state.paper.figures is not None else ()
+    tables = {f"tab:{one.name}": one for one in material.tables if one.name == ADDENDUM_TABLE}
+    figures = {f"fig:{one.name}": one for one in drawn if one.placement == "main" and one.name not in unwanted}
+    for label, one in (tables | figures).items():
         room = (limit - version.filled) * page_words if version.filled is not None else 0
-        fits = one.placement == "main" and material.float_words[f"fig:{one.name}"] <= room
-        if fits and one.name not in unwanted and (draft := place_figure(version.draft, one)):
+        if material.float_words[label] <= room and (draft := place_float(version.draft, one)):
             line = f"{one.name} moved to the text by the program, because the last page has room"
             placed = await assess_edit(context, draft, *version.edits, line)
             version = placed if rank_version(placed) <= rank_version(version) else version
@@ -337,14 +332,11 @@ async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
     while True:
         version = select_best(context.state.paper.drafts)
         await read_claims(context, version)
-        found, readings = find_claim_violations(context, version.draft), context.state.paper.sentence_readings
+        found = find_claim_violations(context, version.draft)
         draft, cuts = remove_claims(version.draft, found)
         if not cuts and not list_claim_obstacles(found):  # a cut may have taken what the paper must say
-            material = build_paper_context(context)
-            read = list_unstated(material, draft, readings), list_reported(material, draft, readings)
-            given = material.statements, material.evidence.claims_by_table, *read
-            cuts = tuple(f"{line}, by the program" for line in missing_statements(draft, *given))
-            draft = add_missing_statements(draft, *given)
+            missing, draft = _add_statements(build_paper_context(context), draft)
+            cuts = tuple(f"{line}, by the program" for line in missing)
         if not cuts or made == MAX_CUTS:
             return list_claim_obstacles(found)
         context.recorder.append(await assess_edit(context, draft, *cuts, anew=True))

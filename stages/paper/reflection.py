@@ -39,10 +39,12 @@ from labwright.stages.paper.draft_versions import (
 from labwright.stages.paper.figures import review_paper_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape
+from labwright.stages.paper.latex_sources import PaperTable
 from labwright.stages.paper.outline import count_page_words, measure_sections
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from labwright.stages.paper.response import describe_requests
+from labwright.stages.paper.result_tables import ADDENDUM_TABLE
 from labwright.stages.run_context import RunContext, run_once
 
 MIN_VIOLATIONS_TO_REWRITE = 5
@@ -130,7 +132,12 @@ async def _assess_edits(
 
 def _measure_growth(answer: Reflection, float_words: Mapping[str, int]) -> dict[str, int]:
     """Return the words that edits add, by their new text, and the room of figures that move to the text, by name."""
-    growth = {edit.new: len(edit.new.split()) - len(edit.old.split()) for edit in answer.edits}
+    growth = {
+        edit.new: len(edit.new.split())
+        - len(edit.old.split())
+        + sum(float_words.get(f"tab:{name}", 0) for name in collect_used_keys([edit.new], frozenset({"papertable"})))
+        for edit in answer.edits
+    }
     growth |= {name: float_words.get(f"fig:{name}", 0) for name, place in answer.placements.items() if place == "main"}
     return {name: words for name, words in growth.items() if words > 0}
 
@@ -320,7 +327,7 @@ def apply_edits(
     remaining = collect_used_keys(texts.values(), frozenset({"papertable"}))
     for section in draft.sections:  # no edit takes out what decides
         for name in collect_used_keys([section.body], frozenset({"papertable"})):
-            if name not in remaining:
+            if name not in (*remaining, ADDENDUM_TABLE):
                 found.record(f"{section.title}: the table {name} taken out", "it has what decides, so it stays")
                 texts[section.title] += f"\n\n\\papertable{{{name}}}"
     for title, text in texts.items():  # remove the gaps left by passages
@@ -365,13 +372,18 @@ def format_caption_place(name: str) -> str:
 
 
 def drop_float(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
-    """Return the draft with the last figure that its text can spare in the appendix; None if there is none. The figure
-    and tables of the decided hypotheses stay."""
+    """Return the draft with the last figure that its text can spare in the appendix, or else the table of an addendum;
+    None if there is none. The figure and tables of the decided hypotheses stay."""
     placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
     spared = [name for name in placed if name in {one.name for one in figures} - PROGRAM_FIGURES]
-    if not spared:
+    table = rf"\papertable{{{ADDENDUM_TABLE}}}"
+    edits = tuple(
+        TextEdit(section=one.title, old=table, new="") for one in draft.sections if not spared and table in one.body
+    )
+    if not spared and not edits:
         return None
-    return apply_edits(draft, Reflection(done=False, placements={spared[-1]: "appendix"}), figures=spared)
+    answer = Reflection(done=False, edits=edits, placements=dict.fromkeys(spared[-1:], "appendix"))
+    return apply_edits(draft, answer, figures=spared)
 
 
 def unplace_moved_figures(draft: PaperDraft) -> PaperDraft:
@@ -384,10 +396,11 @@ def unplace_moved_figures(draft: PaperDraft) -> PaperDraft:
     return found.model_copy(update={"placements": kept})
 
 
-def place_figure(draft: PaperDraft, figure: FinalFigure) -> PaperDraft | None:
-    """Return the draft with a figure of the appendix after the paragraph that first refers to it; None if none does, or
+def place_float(draft: PaperDraft, one: FinalFigure | PaperTable) -> PaperDraft | None:
+    """Return the draft with a float of the appendix after the paragraph that first refers to it; None if none does, or
     if that paragraph says where it is."""
-    placed, label = f"\\paperfigure{{{figure.name}}}", f"\\ref{{fig:{figure.name}}}"
+    kind = "table" if isinstance(one, PaperTable) else "figure"
+    placed, label = rf"\paper{kind}{{{one.name}}}", rf"\ref{{{kind[:3]}:{one.name}}}"
     for at, section in enumerate(draft.sections if not any(placed in one.body for one in draft.sections) else ()):
         before, found, after = section.body.partition(label)
         paragraph, *rest = after.split("\n\n", 1)
@@ -396,13 +409,11 @@ def place_figure(draft: PaperDraft, figure: FinalFigure) -> PaperDraft | None:
         if found:
             body = "\n\n".join((before + found + paragraph, placed, *rest))
             sections = (*draft.sections[:at], section.model_copy(update={"body": body}), *draft.sections[at + 1 :])
-            return draft.model_copy(
-                update={
-                    "sections": sections,
-                    "captions": {figure.name: escape(figure.description)} | draft.captions,
-                    "placements": {**draft.placements, figure.name: "main"},
-                }
-            )
+            draft = draft.model_copy(update={"sections": sections})
+            if isinstance(one, PaperTable):
+                return draft
+            captions = {one.name: escape(one.description)} | draft.captions
+            return draft.model_copy(update={"captions": captions, "placements": {**draft.placements, one.name: "main"}})
     return None
 
 

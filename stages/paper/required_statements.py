@@ -1,48 +1,42 @@
 r"""Determine the statements that a paper must contain, find those that a draft omits, and add them.
 
-Required are the estimate of every effect of a hypothesis, every measured ablation, the datasets on which the method
-loses, reference models that beat every arm, another metric in which the outcome of a registered pair differs, settings
-that may explain a difference, and the bias of an early stop. The writer words them; of points without a number, the
-reader of the claims says whether a section makes them (`RequiredStatement.point`). A draft that omits one is not
-released. The program adds what a writer omits, as sentences of macros and fixed words (`Evidence.statements`). No page
-limit removes it: versions are ranked first by their omissions, and figures are moved instead. Whether the text also
-says what was decided is checked by reading it.
+Required are the estimate of every effect of a hypothesis, every measured ablation, the table of an addendum, the
+datasets on which the method loses, reference models that beat every arm, another metric in which the outcome of a
+registered pair differs, settings that may explain a difference, and the bias of an early stop. The writer words them;
+of points without a number, the reader of the claims says whether a section makes them (`RequiredStatement.point`). A
+draft that omits one is not released. The program adds what a writer omits, as sentences of macros and fixed words
+(`Evidence.statements`). No page limit removes it: versions are ranked first by their omissions, and figures are moved
+instead. Whether the text also says what was decided is checked by reading it.
 
 Limits: a reader may still give a statement too little weight.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.ablation_results import collect_ablation_results
-from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.differences import ClaimDifference, find_sign
 from labwright.record.claims.estimates import find_added_replicates
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import (
-    RequestedEstimate,
-    compute_requested_estimates,
-    find_equal_difference,
-    find_registered_key,
     find_registered_pair,
     list_measured_keys,
-    list_registered_estimates,
     list_registered_pairs,
     list_registered_sides,
 )
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import find_open_settings
-from labwright.record.estimands import CellRef, describe_estimand, find_effect_metric, list_cells_read
+from labwright.record.estimands import CellRef, find_effect_metric
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
 from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
-from labwright.record.schema.paper import AddendumEstimate, PaperDraft, Section
+from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import collect_used_keys
-from labwright.stages.paper.latex import escape
+from labwright.stages.paper.result_tables import build_addendum_tables
 
 _EXPLORATORY_CONTROL = ", the exploratory control for the strongest surprise of the exploration"
 HYPOTHESIS_TABLE = "hypotheses"
@@ -59,65 +53,35 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
         *_list_setting_statements(state, differences),
         *list_metric_statements(state, decisions, differences),
         *_list_ablation_statements(state, decisions, differences),
-        *list_addendum_statements(state, differences),
+        *list_addendum_statements(state),
         *_list_loss_statements(state, decisions, differences),
     )
 
 
-def list_addendum_statements(
-    state: RunState, differences: Sequence[ClaimDifference] = ()
-) -> Iterator[RequiredStatement]:
-    """Yield what addenda registered, with each of their estimates, and that it is not part of the first registration. A
-    difference of the same cells may be printed instead of an estimate."""
-    found = compute_requested_estimates(state, list_registered_estimates(state))[0]
+def list_addendum_statements(state: RunState) -> Iterator[RequiredStatement]:
+    """Yield what addenda registered, that it is not part of the first registration, and the table of its estimates."""
+    tables = build_addendum_tables(state)
     arms = [arm for one in collect_ablation_results(state) if one.by == "addendum" for arm in one.arms]
     seeds = ["further seeds"] * bool(find_added_replicates(state))
-    if not (found or arms or seeds):
+    if not (tables or arms or seeds):
         return
     what = join_names([*map(_name_arm, arms), *seeds])
+    labels = tuple(f"tab:{one.name}" for one in tables)
+    place = "".join(rf" (Table~\ref{{{label}}})" for label in labels)
     sentence = (
         f"Reviewers of an earlier version asked for {what or 'further estimates'}, which we registered as an addendum "
-        "after the test data had been opened, so they are exploratory and not part of the first registration."
+        "after the test data had been opened, so they are exploratory and not part of the first registration"
+        f"{place}."
     )
     yield RequiredStatement(
         id="addendum",
+        keys=labels,
+        required_form="referred" if labels else "",
         point="results that reviewers asked for were registered only after the test data had been opened, and are not "
         "part of the first registration",
         text=sentence,
         sentences=(sentence,),
     )
-    for one in found:
-        sentence = (
-            f"{_describe_addendum_estimate(one)} \\result{{{one.key}.mean}} (95\\% interval "
-            f"\\result{{{one.key}.ci}}; exploratory, asked for by reviewers)."
-        )
-        yield RequiredStatement(
-            id=f"addendum-{one.request.name}",
-            keys=(one.key,),
-            equal_keys={one.key: (equal.key,)} if (equal := find_equal_difference(one, differences)) else {},
-            required_form="printed",
-            text=sentence,
-            sentences=(sentence,),
-        )
-
-
-def _describe_addendum_estimate(one: RequestedEstimate) -> str:
-    """Begin a sentence on an estimate of an addendum, without numbers: what is estimated, and that it is."""
-    words = describe_estimand(one.request.estimand, one.plan)
-    hypothesis = find_registered_key(one.request, one.plan).split("/")[1:2]
-    read = list_cells_read(one.request.estimand, one.plan, find_effect_metric(one.found.effect, one.plan))
-    if hypothesis:
-        words = f"the effect of the hypothesis \\setup{{hypothesis.{hypothesis[0]}.title}}"
-    else:
-        words = escape(words)
-        for level in one.plan.levels:  # names of levels have numbers
-            words = words.replace(escape(one.plan.name_level(level.name)), f"\\setup{{level.{level.name}.title}}")
-        if re.search(r"\d", re.sub(r"\\setup\{[^}]*\}", "", words)):
-            words = f"the estimate over {join_names(list(dict.fromkeys(_name_arm(place.arm) for place in read)))}"
-    seeds = one.request.seeds if isinstance(one.request, AddendumEstimate) else "registered"
-    places = {"registered": "", "added": "on the added seeds alone, ", "all": "on all seeds together, "}
-    text = f"{places[seeds]}{words} is"
-    return text[:1].upper() + text[1:]
 
 
 def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
@@ -223,6 +187,7 @@ def list_metric_statements(
         return
     found = dict[str, tuple[str, str]]()
     known = _list_registered(plan, decisions)
+    parts = {key: part for one in decisions for key, part in one.parts_by_key.items()}
     for decision, part in ((one, part) for one in decisions if one.hypothesis.confirmatory for part in one.parts):
         pair, metric = find_registered_pair(part.effect, plan), find_effect_metric(part.effect, plan)
         if pair is None or part.mean is None:
@@ -240,6 +205,8 @@ def list_metric_statements(
                 arms = [one.arm, parse_arm(one.other)]
                 first, second = arms if one.better == one.condition else reversed(arms)
                 key, minus, level, basis = _find_printed(one, known)
+                if key in parts and not find_sign(parts[key].low, parts[key].high):
+                    continue  # the interval that is printed includes zero
                 usual = f"{_name_arm(second)} is better" if better else "the sign of their difference is open"
                 here, there = (_name_metric(name, plan) for name in (metric.name, one.name))
                 sentence = (
@@ -299,10 +266,11 @@ def _name_metric(name: str, plan: DataPlan) -> str:
 def _list_ablation_statements(
     state: RunState, decisions: Sequence[HypothesisDecision], differences: Sequence[ClaimDifference]
 ) -> Iterator[RequiredStatement]:
-    """Yield, for each measured ablation arm, its clearest difference on the main dataset."""
+    """Yield, for each measured ablation arm, its clearest difference on the main dataset. The arms of an addendum have
+    registered estimates instead."""
     known = _list_registered(state.search.data_plan, decisions)
     for result in collect_ablation_results(state):
-        for arm in result.arms if result.outcome == "measured" else ():
+        for arm in result.arms if result.outcome == "measured" and result.by != "addendum" else ():
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
             here = [one for one in found if one.dataset == found[0].dataset]
             if here:
@@ -403,7 +371,10 @@ def missing_statements(
             where = (
                 "place a table that contains it, or print" if item.required_form == "shown" else "in the results, print"
             )
-            lines.append(f"no section reports {item.id}: {where} {macros} (or another form of it) with its interval")
+            how = f"{where} {macros} (or another form of it) with its interval"
+            if item.required_form == "referred":
+                how = "in the results, refer to " + ", ".join(rf"Table~\ref{{{key}}}" for key in missing)
+            lines.append(f"no section reports {item.id}: {how}")
     return tuple(lines)
 
 
@@ -434,10 +405,12 @@ def add_missing_statements(
 def _find_missing_keys(
     draft: PaperDraft, item: RequiredStatement, table_claims: TableClaims, reported: Collection[str]
 ) -> list[str]:
-    """Return the keys whose estimates the sections must show and do not."""
+    """Return the keys whose estimates the sections must show and do not, or the tables that they must refer to."""
+    bodies = [section.body for section in draft.sections]
+    if item.required_form == "referred":
+        return [key for key in item.keys if key not in collect_used_keys(bodies, frozenset({"ref"}))]
     if item.required_form not in ("printed", "shown"):
         return []
-    bodies = [section.body for section in draft.sections]
     placed = collect_used_keys(bodies, frozenset({"papertable"})) if item.required_form == "shown" else ()
     means = {key[1:4] for name in placed for text in table_claims.get(name, ()) if (key := ClaimKey.parse_key(text))}
     printed = _find_printed_keys("\n".join(bodies))

@@ -21,11 +21,9 @@ from labwright.models.client import ModelClient
 from labwright.models.roles.paper_revision import RequestOutcome, RespondInputs, WrittenAnswer
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.estimates import find_added_replicates
-from labwright.record.claims.requested_estimates import (
-    RequestedEstimate,
-    compute_requested_estimates,
-    find_equal_difference,
-)
+from labwright.record.claims.requested_estimates import RequestedEstimate, compute_requested_estimates
+from labwright.record.claims.sentences import join_names
+from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.events.paper_events import ReviewersAnswered
 from labwright.record.events.search_events import AddendumRegistered
 from labwright.record.reducers.run_state import RunState
@@ -65,7 +63,7 @@ def _describe_outcome(state: RunState, addendum: AddendumRegistered, request: Re
         yield f"Not measured: {why.rstrip('.')}."
     results = {one.ablation.name: one for one in collect_ablation_results(state) if one.by == "addendum"}
     for item in addendum.items:
-        if item.request == request.id and not item.refused:
+        if item.request == request.id and request.id not in addendum.refused:
             found = results[item.ablation.name]
             if found.outcome == "measured":
                 yield f"Measured as {', '.join(found.arms)} with {found.replicates} seeds, as an addendum to the plan."
@@ -73,11 +71,20 @@ def _describe_outcome(state: RunState, addendum: AddendumRegistered, request: Re
                 fate = "failed" if found.outcome == "failed" else "was not run"
                 yield f"The arm {item.ablation.name} {fate}: {found.why}."
     wanted = [one for one in addendum.estimates if one.request == request.id]
+    found, faults = compute_requested_estimates(state, wanted)
     if any(one.seeds == "added" for one in wanted):
         yield f"{len(find_added_replicates(state))} of {len(addendum.seeds)} further seeds worked."
-    elif wanted and not any(one.request == request.id for one in addendum.items):
-        yield "Estimated over cells that were measured before."
-    yield from (f"{fault}." for fault in compute_requested_estimates(state, wanted)[1])
+    elif found and not any(one.request == request.id for one in addendum.items):
+        added, plan = {arm for one in results.values() for arm in one.arms}, found[0].plan
+        cells = (
+            cell
+            for one in found
+            for cell in list_cells_read(one.request.estimand, plan, find_effect_metric(one.found.effect, plan))
+        )
+        names = dict.fromkeys(plan.name_arm(cell.arm) for cell in cells if cell.arm in added)
+        those = f"of {join_names([*names])}, which the addendum added" if names else "that were measured before"
+        yield f"Estimated over cells {those}."
+    yield from (f"{fault}." for fault in faults)
 
 
 def _answers(one: RequestedEstimate, request: str) -> bool:
@@ -93,9 +100,9 @@ def describe_requests(state: RunState) -> tuple[str, ...]:
         if one.outcome:
             keys = ", ".join(each.key for each in estimates if _answers(each, one.request.id))
             lines.append(
-                f"{what} {one.outcome}{f' Registered estimates: {keys}.' if keys else ''} Report what was measured by "
-                "its keys, even if it weakens a claim, and what was not measured as a limitation where a reader would "
-                "miss it."
+                f"{what} {one.outcome}{f' The program prints its estimates in a table: {keys}.' if keys else ''} Say "
+                "what they show, even if it weakens a claim, and report what was not measured as a limitation where a "
+                "reader would miss it."
             )
         else:
             lines.append(f"{what} Nothing was measured for it: change the text where the reviewer is right.")
@@ -185,9 +192,9 @@ def render_response(material: PaperContext, event: ReviewersAnswered) -> dict[st
         {
             "request": one.request,
             "review": state.paper.reviews[one.request.review - 1].name,
-            "outcome": one.outcome,
             "lines": one.values,
-            "answer": answers.get(one.request.id, RequestAnswer(request=one.request.id)),
+            "answer": (answer := answers.get(one.request.id, RequestAnswer(request=one.request.id))),
+            "done": one.outcome or describe_text_change(before, answer),
         }
         for one in outcomes
     ]
@@ -212,6 +219,14 @@ def render_response(material: PaperContext, event: ReviewersAnswered) -> dict[st
     }
 
 
+def describe_text_change(before: PaperDraft, answer: RequestAnswer) -> str:
+    """Say whether the passage that answers a request is new; `before` is the text that was reviewed."""
+    if not answer.quote:
+        return "Nothing was measured; see the response."
+    same = any(quote_is_in(answer.quote, text) for text in (before.abstract, *(one.body for one in before.sections)))
+    return "The passage below is unchanged." if same else "The text was changed."
+
+
 def _list_outcomes(material: PaperContext) -> tuple[RequestOutcome, ...]:
     """Return each request with what the record has for it, and the values of its registered estimates."""
     found = list_outcomes(material.state)
@@ -220,21 +235,12 @@ def _list_outcomes(material: PaperContext) -> tuple[RequestOutcome, ...]:
 
 def _list_values(material: PaperContext, outcome: RequestOutcome) -> Iterator[str]:
     """Yield the registered estimates of a request, one line each."""
-    asked = {one.name for one in _list_registered(material, outcome.request.id)}
-    lines = {line.key: line for line in (*material.estimate_lines, *material.comparisons)}
-    for one in material.estimates:
-        if one.request.name in asked:
-            equal = find_equal_difference(one, material.claims.differences)  # as the paper prints it
-            line = lines[one.key if equal is None else equal.key]
+    addendum = find_addendum(material.state)
+    for one, line in zip(material.estimates, material.estimate_lines, strict=True):
+        if addendum is not None and one.request in addendum.estimates and _answers(one, outcome.request.id):
             purpose = f"{one.request.purpose.rstrip('.')} ({line.note.rpartition('(')[2].rstrip(')')})"
             interval = f", 95% interval {line.forms['ci']}" if "ci" in line.forms else ""
-            purpose = purpose[:1].upper() + purpose[1:]
-            yield f"{purpose}. {line.subject}: {line.forms.get('mean', 'no value')}{interval}."
-
-
-def _list_registered(material: PaperContext, request: str) -> list[AddendumEstimate]:
-    addendum = find_addendum(material.state)
-    return [one for one in (addendum.estimates if addendum is not None else ()) if one.request == request]
+            yield f"{purpose[:1].upper()}{purpose[1:]}. {line.subject}: {line.forms.get('mean', 'no value')}{interval}."
 
 
 # --- changes of the text ----------------------------------------------------------------------------------------------

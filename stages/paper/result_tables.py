@@ -14,6 +14,7 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim
 from labwright.record.claims.formatting import format_estimate, is_share
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.requested_estimates import compute_requested_estimates, list_registered_estimates
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds, join_names
 from labwright.record.claims.setting_controls import find_agreeing_controls
 from labwright.record.estimands import (
@@ -28,6 +29,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.data_plan import DataPlan, MetricSpec, parse_arm
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
+from labwright.record.schema.paper import AddendumEstimate, SeedSet
 from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.table import Column, Table
 from labwright.sandbox.scoring import AGREEMENT_SUFFIX
@@ -424,6 +426,39 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
             " ".join(mark_recorded(note).replace(r"\$n\$", "$n$") for note in notes if note),
         ),
     )
+
+
+ADDENDUM_TABLE = "addendum"
+
+
+def build_addendum_tables(state: RunState) -> tuple[PaperTable, ...]:
+    """Build the table of the estimates that addenda registered; empty if there are none. It stands in the appendix
+    unless the text places it."""
+    found = compute_requested_estimates(state, list_registered_estimates(state))[0]
+    if not found:
+        return ()
+    plan = found[0].plan
+    head = {"Estimate": r"L{0.6\linewidth}", "Value, interval": "l", "$n$": "r"}
+    rows = list[tuple[str, ...]]()
+    for one in found:
+        form = _find_form(one.found.effect, plan)
+        seeds = one.request.seeds if isinstance(one.request, AddendumEstimate) else "registered"
+        unit, interval = r"\%" * (form == "percent"), "ci" if form == "mean" else f"{form}_ci"
+        value = rf"\result{{{one.key}.{form}}}{unit} {{\footnotesize (\result{{{one.key}.{interval}}}{unit})}}"
+        what = capitalise(_describe_effect(one.found.effect, plan)) + _ADDED_SEEDS[seeds]
+        rows.append((mark_recorded(what), value, rf"\result{{{one.key}.n}}"))
+    note = (
+        f"Addendum for reviewers, exploratory: registered estimates in {plan.primary_metric.display_name} on "
+        f"{plan.name_dataset(plan.datasets[0].name)} unless stated otherwise, with 95% interval over $n$ seeds, not "
+        "corrected for other estimates; that of a difference of two arms also covers test examples where predictions "
+        f"were resampled.{' Differences are in percentage points.' * is_share(plan.primary_metric)}"
+    )
+    columns = tuple(Column(Tex(title), tex=kind) for title, kind in head.items())
+    tabular = format_tabular(Table(columns, [tuple(map(Tex, row)) for row in rows]))
+    return (PaperTable(ADDENDUM_TABLE, tabular, mark_recorded(note).replace(r"\$n\$", "$n$"), placement="appendix"),)
+
+
+_ADDED_SEEDS: Mapping[SeedSet, str] = {"registered": "", "added": "; added seeds alone", "all": "; all seeds"}
 
 
 def _build_rows(

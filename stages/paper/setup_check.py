@@ -21,10 +21,10 @@ from labwright.literature.works import normalise_text
 from labwright.models.client import ModelClient
 from labwright.models.roles import SETUP_READER
 from labwright.models.roles.claim_reader import PrintedParagraph, SetupReaderInputs
-from labwright.record.ablation_results import collect_ablation_results
+from labwright.record.ablation_results import add_measured_arms, collect_ablation_results
 from labwright.record.claims.estimates import Claim, find_winner
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.setting_controls import build_tuning_report, compute_parity
+from labwright.record.claims.setting_controls import build_tuning_report, compute_parity, find_controls
 from labwright.record.estimands import describe_estimand, find_effect_metric
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.python_syntax import parse_python
@@ -34,7 +34,6 @@ from labwright.record.schema.claims import ComparedSentence, SentenceReading, Se
 from labwright.record.schema.data_plan import DataPlan, EvidenceGrade
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.source_tree import ENTRY_FILE
-from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.tuning_results import compute_efforts, find_tuning_metric
 from labwright.review.claims.rules import UNREAD
 from labwright.review.claims.sentences import PaperSentence, group_paragraphs
@@ -241,7 +240,12 @@ def _list_tuning_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
     if len(settings) > 1:
         yield "Arms with different settings above differ in these settings as well as in what defines the arms."
     measured = {one.arm for node in state.search.test_measurements.values() for one in node}
-    swapped = [plan.name_arm(arm) for arm in find_swapped_arms(plan) if arm in measured]
+    named = add_measured_arms(state, plan)
+    swapped = [
+        named.name_arm(arm) + f" ({plan.name_arm(own)} at the setting of {plan.name_arm(other)})"
+        for arm, (own, other) in find_controls(state).items()
+        if arm in measured
+    ]
     yield f"Arms measured at the setting tuned for another arm: {'; '.join(swapped) or 'none'}."
 
 
@@ -297,6 +301,7 @@ def _count_seeds(plan: DataPlan, claims: Sequence[Claim]) -> str:
 
 
 def _list_ablation_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
+    plan = add_measured_arms(state, plan)
     for one in collect_ablation_results(state):
         if one.outcome == "measured":
             names = ", ".join(plan.name_arm(arm) for arm in one.arms) or "no arm of its own"

@@ -8,6 +8,7 @@ import pytest
 
 from labwright.inspector.render import format_status
 from labwright.inspector.status import RunStatus, find_condition, read_status
+from labwright.inspector.summary import format_ending
 from labwright.record.event_log import drop_unreleased_rewrite
 from labwright.record.events.paper_events import PaperReleased, RewriteStarted
 from labwright.record.events.run_events import CommandReceived, ProcessEnded, RunResumed
@@ -73,7 +74,10 @@ def test_a_released_paper_stays_the_released_one_when_a_later_draft_is_not() -> 
     )
     found, state = status(story), fold_events(story.events)
     assert (found.condition, found.exit_code, found.paper) == ("done", 0, "paper/paper.pdf")
-    assert found.reason == "a later draft was not released: it is too long"
+    assert found.reason == "version 2 is a DRAFT (paper/v2/paper.pdf), not released: it is too long"
+    assert found.next == f"scientist write {found.run} writes the later draft again"
+    last = [one.plain for one in format_ending(found, ())]
+    assert "paper/v2/paper.pdf" in last[1] and last[-1].endswith(found.next)
     assert state.paper.current is not None and (state.paper.version, state.paper.current.version) == (2, 1)
     assert fold_events(drop_unreleased_rewrite(story.events)).paper.version == 1 and drop_unreleased_rewrite(
         make_ended(0).events

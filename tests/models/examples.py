@@ -537,7 +537,6 @@ INPUTS: dict[str, BaseModel] = {
                 height_inches=4.0,
             ),
         ),
-        lint=(("axes 1: no label on the y axis",),),
         remarks=(("The plot has bars that do not start at zero.",),),
         arrays=(
             ArrayBrief(

@@ -31,7 +31,9 @@ def make_inputs(missing: MissingAblationsInputs) -> dict[str, BaseModel]:
             reviews=("A fine paper. It is unclear whether the warm-up does the work. The margin is never defined.",),
             complaints=("'Measure it': review 1 has no passage 'warm up works': copy one word for word",),
         ),
-        "addendum": AddendumInputs(**dict(missing), requests=(REQUEST,), seeds=5),
+        "addendum": AddendumInputs(
+            **dict(missing), requests=(REQUEST,), seeds=5, room="An arm is expected to take 60 s."
+        ),
         "respond": RespondInputs(
             draft=PaperDraft(
                 title="Margins",

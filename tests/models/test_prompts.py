@@ -399,7 +399,7 @@ def huge() -> dict[str, BaseModel]:
         "vision": {
             "plan": LONG,
             "measurements": measured,
-            "lint": ((LONG,) * 50,),
+            "remarks": ((LONG,) * 50,),
             "earlier": ((LONG,) * 50,),
             "subject": "aggregate",
             "seeds": (1,) * 500,

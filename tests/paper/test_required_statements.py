@@ -20,11 +20,12 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.hypotheses import Effect, EffectDirection, Hypothesis, RivalExplanation
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft, PaperFinding, Section
 from labwright.review.evidence import check_draft
+from labwright.stages.paper import required_statements
 from labwright.stages.paper.claim_check import build_claim_record
 from labwright.stages.paper.draft_versions import select_best
 from labwright.stages.paper.outline import is_disclosure
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
-from labwright.stages.paper.reflection import drop_float, place_figure
+from labwright.stages.paper.reflection import drop_float, place_float
 from labwright.stages.paper.required_statements import (
     add_missing_statements,
     list_metric_statements,
@@ -254,15 +255,15 @@ def test_no_page_limit_takes_out_what_is_owed() -> None:
     first = drop_float(draft, figures)
     assert first is not None and first.draft.placements == {"a": "appendix"} and "decided" in str(first.draft)
     assert drop_float(first.draft, figures) is None
-    assert place_figure(first.draft, figures[1]) is None, "no text refers to it"
+    assert place_float(first.draft, figures[1]) is None, "no text refers to it"
     body = "It grows (Figure~\\ref{fig:a}).\n\nNext."
     referring = first.draft.model_copy(update={"sections": (Section(title="Results", body=body),)})
-    found = place_figure(referring, figures[1])
+    found = place_float(referring, figures[1])
     assert found is not None and found.placements == {"a": "main"} and found.captions["a"]
     assert found.sections[0].body == "It grows (Figure~\\ref{fig:a}).\n\n\\paperfigure{a}\n\nNext."
-    assert place_figure(found, figures[1]) is None, "it is there already"
+    assert place_float(found, figures[1]) is None, "it is there already"
     there = Section(title="Results", body="It grows (Figure~\\ref{fig:a} in the appendix).")
-    assert place_figure(referring.model_copy(update={"sections": (there,)}), figures[1]) is None
+    assert place_float(referring.model_copy(update={"sections": (there,)}), figures[1]) is None
     short = DraftAssessed(round=1, draft=draft, left_out=("the main text does not show ablation-a",))
     long = DraftAssessed(round=0, draft=draft, over=0.5, findings=(PaperFinding(text="too long", blocks=True),))
     assert select_best([long, short]) is long, "what is left out weighs more than length"
@@ -279,16 +280,24 @@ def test_another_metric_with_a_clear_direction_where_the_registered_one_is_open_
     clear = {"name": "accuracy", "key": "diff/x", "better": main.condition, "mean": 0.1, "low": 0.05, "high": 0.2}
     second = main.model_copy(update=clear)
 
-    def find(direction: EffectDirection) -> list[RequiredStatement]:
+    def find(direction: EffectDirection, **changes: object) -> list[RequiredStatement]:
         part = decision.parts[0].model_copy(update={"direction": direction})
         decided = decision.model_copy(
             update={"parts": (part,), "hypothesis": decision.hypothesis.model_copy(update={"confirmatory": True})}
+            | changes
         )
         return list(list_metric_statements(run, [decided], [main, second]))
 
     [item] = find("open")
     assert item.keys == ("diff/x",) and item.required_form == "printed" and "the sign of their" in item.text
     assert "The metrics disagree on" in item.text and r"\result{diff/x.mean}" in item.text
+    open_part = decision.parts[0].model_copy(update={"low": -1.0, "high": 2.0})
+    with_interval = decision.model_copy(update={"others": (open_part,)})
+    [printed] = [key for key in with_interval.parts_by_key if key not in decision.parts_by_key]
+    with pytest.MonkeyPatch.context() as patch:  # what is printed is the registered alternative
+        patch.setattr(required_statements, "_find_printed", lambda one, known: (printed, "a minus b", "98", ""))
+        assert find("open", others=(open_part,)) == [], "the interval that is printed includes zero"
+        assert len(find("open", others=(open_part.model_copy(update={"low": 0.1}),))) == 1
     # the effect is baseline - method in a loss: positive means that the method is better, as in the other metric
     assert find("positive") == [] and len(find("negative")) == 1
 

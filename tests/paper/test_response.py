@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.models.roles.paper_revision import RESPOND, RespondInputs, WrittenAnswer, WrittenAnswers
-from labwright.record.schema.paper import FinalFigure, PaperDraft, Section
-from labwright.stages.paper.reflection import place_figure, unplace_moved_figures
-from labwright.stages.paper.response import TextChange, list_changes
+from labwright.record.schema.paper import FinalFigure, PaperDraft, RequestAnswer, Section
+from labwright.stages.paper.reflection import place_float, unplace_moved_figures
+from labwright.stages.paper.response import TextChange, describe_text_change, list_changes
 from tests.models.examples import INPUTS
 
 
@@ -42,6 +42,19 @@ def test_kept_and_removed_words_are_the_old_text_and_kept_and_added_the_new_one(
             assert " ".join(text for sign, text in one.words if sign in (" ", mark)).split() == ["x", *words]
 
 
+def test_a_passage_that_the_reviewed_text_had_is_no_change() -> None:
+    before = draft("It is good,  as\nwe said.")
+    said = {
+        quote: describe_text_change(before, RequestAnswer(request="R1", quote=quote))
+        for quote in ("", "is good, as we", "It is bad.")
+    }
+    assert list(said.values()) == [
+        "Nothing was measured; see the response.",
+        "The passage below is unchanged.",
+        "The text was changed.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
@@ -64,7 +77,7 @@ def test_each_request_is_answered_once_and_in_words(answers: tuple[tuple[str, st
 
 def test_a_figure_that_had_room_in_the_reviewed_text_waits_for_it_again() -> None:
     reviewed = draft("See \\ref{fig:loss}.\n\nMore.")
-    placed = place_figure(reviewed, FinalFigure(name="loss", description="The loss."))
+    placed = place_float(reviewed, FinalFigure(name="loss", description="The loss."))
     assert placed is not None and placed.placements == {"loss": "main"}
     waiting = unplace_moved_figures(placed)
     assert waiting.placements == {} and "\\paperfigure" not in waiting.sections[0].body

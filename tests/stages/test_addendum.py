@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,20 +21,33 @@ from labwright.models.roles.paper_revision import (
 )
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.estimates import find_added_replicates, find_trusted_replicates, find_winner
-from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.requested_estimates import compute_requested_estimates, list_registered_estimates
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, read_deciding_runs
+from labwright.record.claims.requested_estimates import (
+    compute_requested_estimates,
+    list_registered_estimates,
+    list_requests,
+)
+from labwright.record.claims.setting_controls import find_controls
 from labwright.record.events import Event
 from labwright.record.events.paper_events import PaperJudged, PaperReleased, RewriteStarted
 from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import AddendumRegistered, NodeProposed, SealedTestScored
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.paper import EstimateRequest, ReviewFile
+from labwright.record.schema.paper import EstimateRequest, PaperDraft, ReviewFile, Section
+from labwright.review.evidence import check_draft
 from labwright.stages.addendum import run_addendum
-from labwright.stages.paper.appendix import list_ablation_rows
+from labwright.stages.paper.appendix import list_ablation_rows, list_unrun_experiments
 from labwright.stages.paper.disclosure import format_disclosure
-from labwright.stages.paper.required_statements import list_addendum_statements
+from labwright.stages.paper.paper_context import PaperContext
+from labwright.stages.paper.reflection import drop_float, place_float
+from labwright.stages.paper.required_statements import (
+    add_missing_statements,
+    list_addendum_statements,
+    missing_statements,
+)
 from labwright.stages.paper.response import describe_requests, list_outcomes
+from labwright.stages.settings import PaperSettings
 from tests.stages import test_ablation_planning as planning
 from tests.stages.small_study import make_ablation
 from tests.stages.test_ablation_planning import Model, World, at_draft, read_conditions
@@ -51,7 +65,11 @@ REQUESTS = (
 )
 ESTIMATE = EstimateRequest(name="half", estimand="shrunk - half-weight", purpose="what the weight adds")
 MEASURES = (
-    PlannedMeasure(request="R1", ablation=make_ablation("half-weight"), estimates=(ESTIMATE,)),
+    PlannedMeasure(
+        request="R1",
+        ablation=make_ablation("half-weight").model_copy(update={"title": "half the weight"}),
+        estimates=(ESTIMATE,),
+    ),
     PlannedMeasure(request="R2", seeds=2),
     PlannedMeasure(request="R4", reason="The plan has no other data."),
 )
@@ -153,14 +171,31 @@ def test_the_paper_the_prompts_and_the_disclosure_say_that_it_is_an_addendum(
     world = at_reviews(drafted_once, tmp_path, make_model())
     assert revise(world)
     state = world.state
-    first, *others = list_addendum_statements(state)
-    assert "not part of the first registration" in first.text and "half-weight" in first.text
-    assert [one.keys for one in others] == [
-        ("estimate/v2-r1-half",),
-        ("estimate/v2-r2-added-1-1",),
-        ("estimate/v2-r2-all-1-1",),
+    (statement,) = list_addendum_statements(state)
+    assert "not part of the first registration" in statement.text and "half-weight" in statement.text
+    bare = PaperDraft(title="T", abstract="A.", sections=(Section(title="Results", body="It fell."),))
+    assert "refer to Table~\\ref{tab:addendum}" in missing_statements(bare, [statement], {})[0]
+    completed = add_missing_statements(bare, [statement], {})
+    assert missing_statements(completed, [statement], {}) == () and "\\result" not in completed.sections[0].body
+    material = PaperContext(state, world.bench.folder, PaperSettings(), requests=list_requests(state))
+    (table,) = [one for one in material.tables if one.name == "addendum"]
+    assert table.placement == "appendix" and re.findall(r"\\result\{(\S+)\.n\}", table.tabular) == [
+        "estimate/v2-r1-half",
+        "estimate/v2-r2-added-1-1",
+        "estimate/v2-r2-all-1-1",
     ]
-    assert others[1].text.startswith("On the added seeds alone, the effect of the hypothesis \\setup{hypothesis.")
+    assert "Shrunk minus half the weight" in table.tabular and "added seeds alone" in table.tabular
+    placed = place_float(completed, table)
+    assert placed is not None and placed.sections[0].body.endswith("\n\n\\papertable{addendum}")
+    assert drop_float(placed, ()) is not None and drop_float(completed, ()) is None
+    assert check_draft(placed, material.evidence) == () and {"half-weight", "half the weight"} <= {
+        *material.evidence.names
+    }
+    differences = {one.key: one for one in material.claims.differences}
+    (found, *_) = [one for one in material.estimates if one.request.name == "v2-r1-half"]
+    reverse = differences["diff/iris/log_loss/half-weight~shrunk"]
+    assert found.found.mean == pytest.approx(-reverse.mean) and reverse.low is not None and reverse.high is not None
+    assert (found.found.low, found.found.high) == pytest.approx((-reverse.high, -reverse.low)), "as registered"
     outcomes = {one.request.id: one.outcome for one in list_outcomes(state)}
     assert outcomes == {
         "R1": "Measured as half-weight with 2 seeds, as an addendum to the plan.",
@@ -169,11 +204,40 @@ def test_the_paper_the_prompts_and_the_disclosure_say_that_it_is_an_addendum(
         "R4": "Not measured: The plan has no other data.",
     }
     told = describe_requests(state)
-    assert "Registered estimates: estimate/v2-r1-half." in told[0] and "change the text" in told[2]
+    assert "its estimates in a table: estimate/v2-r1-half." in told[0] and "change the text" in told[2]
     assert [name for name, _ in list_ablation_rows(state, "addendum")] == ["half-weight"]
     disclosed = json.loads(format_disclosure(state, isolation="", text_round=0))
     assert [one["id"] for one in disclosed["requests"]["requests"]] == ["R1", "R2", "R3", "R4"]
     assert disclosed["addenda"][0]["seeds"] == [10_005, 10_006]
+
+
+def test_the_planner_sees_what_decided_and_what_there_is_room_for_and_an_arm_may_settle_a_question_of_the_paper(
+    drafted_once: tuple[Path, list[Event]], tmp_path: Path
+) -> None:
+    second = PlannedMeasure(request="R4", estimates=(ESTIMATE.model_copy(update={"name": "again"}),))
+    model = make_model(addendum=planner(MEASURES[0], second))
+    world = at_reviews(drafted_once, tmp_path, model)
+    assert revise(world)
+    (inputs,) = model.inputs["addendum"]
+    assert inputs.seeds == len(read_deciding_runs(world.state)) == 2
+    assert re.search(r"An arm .* take \d+ s, .* all may take \d+ s", inputs.room)
+    outcomes = {one.request.id: one.outcome for one in list_outcomes(world.state)}
+    assert outcomes["R4"] == "Estimated over cells of half the weight, which the addendum added."
+
+
+def test_an_arm_that_is_a_baseline_at_the_setting_of_the_method_and_one_that_the_idea_asks_for_are_known_as_such(
+    drafted_once: tuple[Path, list[Event]], tmp_path: Path
+) -> None:
+    assert MEASURES[0].ablation is not None
+    control = MEASURES[0].ablation.model_copy(update={"same_as": "plain"})
+    world = at_reviews(drafted_once, tmp_path, make_model())
+    text = world.bench.idea.experiments[0]
+    unrun = list_unrun_experiments(world.state)
+    again = make_model(addendum=planner(MEASURES[0].model_copy(update={"ablation": control, "experiment": text})))
+    other = at_reviews(drafted_once, tmp_path / "other", again)
+    assert revise(other)
+    assert find_controls(other.state)["half-weight"] == ("plain", "shrunk")
+    assert list_unrun_experiments(other.state) == [one for one in unrun if one != text.rstrip(".")]
 
 
 def test_a_request_needs_a_passage_of_its_review(drafted_once: tuple[Path, list[Event]], tmp_path: Path) -> None:

@@ -377,7 +377,7 @@ def test_a_paper_is_revised_for_its_reviewers_across_a_stop_and_audits_clean(who
     )
     paper = run / "paper" / "v2"
     text = " ".join((paper / "paper.tex").read_text().split())
-    assert "Reviewers of an earlier version asked for" in text and "On the added seeds alone" in text
+    assert "Reviewers of an earlier version asked for" in text and r"\papertable{addendum}" in text, "it has room"
     assert r"\section{Addendum for reviewers}" in (paper / "appendix.tex").read_text()
     answered = state.paper.answered
     assert answered is not None and set(answered.files) == {
