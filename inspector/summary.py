@@ -121,7 +121,7 @@ def _describe_result(status: RunStatus, report: Sequence[str]) -> str:
     files = [f"{run}/{name}" for name in (report if status.kind != "paper" else [status.paper] if status.paper else [])]
     result = ", ".join(map(to_plain, files)) or "none"
     if status.condition == "done":
-        return "; ".join(filter(None, (result, shorten(status.reason, 300))))
+        return f"{result}; {shorten(status.reason, 300)}" if _has_later_draft(status) else result
     why = f": {shorten(status.reason, 200)}" if status.reason else ""
     how = (
         "a DRAFT"
@@ -131,12 +131,17 @@ def _describe_result(status: RunStatus, report: Sequence[str]) -> str:
     return f"{result}; {how}{why}"
 
 
+def _has_later_draft(status: RunStatus) -> bool:
+    """Return whether a version of the paper after the released one is a draft."""
+    return status.condition == "done" and status.next.startswith("scientist write")
+
+
 def describe_next_step(status: RunStatus) -> str:
     """Say what the user may do with a run that has ended."""
     run = to_plain(status.run)
     if status.condition == "draft only":
         return f"scientist write {run} writes the paper again; --model NAME takes another model"
-    if status.paper is not None and "done" in (status.condition, status.phase) and not status.reason:
+    if status.paper is not None and "done" in (status.condition, status.phase) and not _has_later_draft(status):
         return (
             f"scientist trace {run} NUMBER shows the source of a printed number; scientist reproduce {run} repeats them"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -17,6 +17,7 @@ from labwright.record.schema.data_plan import DataPlan, Hyperparameter, Hyperpar
 from labwright.record.schema.decisions import ExpandTree, VisibleDecisions, WidenDimension
 from labwright.record.schema.nodes import TrialResult
 from labwright.record.tuning_results import (
+    MAX_EQUAL_RATIO,
     collect_trial_results,
     compute_efforts,
     compute_expected_best,
@@ -24,7 +25,6 @@ from labwright.record.tuning_results import (
     find_best,
     find_chosen,
     group_studies,
-    is_equal_effort,
     rank_trials,
 )
 from labwright.search import tuning
@@ -34,6 +34,11 @@ from tests.search import scripted_search
 from tests.search.scripted_search import PLAN, SearchWorld, comparable_tree, make_settings, new_log, run_whole_search
 
 RATE, DEPTH = PLAN.space
+
+
+def is_equal_effort(given: Mapping[str, float]) -> bool:
+    """Return whether efforts are equal within `MAX_EQUAL_RATIO`."""
+    return max(given.values()) <= MAX_EQUAL_RATIO * min(given.values())
 
 
 def dims(**changes: Any) -> DataPlan:
