@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import example, given
@@ -295,7 +296,7 @@ def test_another_metric_with_a_clear_direction_where_the_registered_one_is_open_
     with_interval = decision.model_copy(update={"others": (open_part,)})
     [printed] = [key for key in with_interval.parts_by_key if key not in decision.parts_by_key]
     with pytest.MonkeyPatch.context() as patch:  # what is printed is the registered alternative
-        patch.setattr(required_statements, "_find_printed", lambda one, known: (printed, "a minus b", "98", ""))
+        patch.setattr(required_statements, "_find_printed", Mock(return_value=(printed, "a minus b", "98", "")))
         assert find("open", others=(open_part,)) == [], "the interval that is printed includes zero"
         assert len(find("open", others=(open_part.model_copy(update={"low": 0.1}),))) == 1
     # the effect is baseline - method in a loss: positive means that the method is better, as in the other metric
