@@ -1,4 +1,7 @@
-"""The environment of a run: versions, devices, and their disclosure in the paper."""
+"""The environment of a run: versions, devices, and their disclosure in the paper.
+
+Also which model judges the work of a run.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Read and write data plans as YAML files (`run --dry-run --out`, `run --plan`, `amend --plan`, `approve --edit`), and
 read the text of a paper that a person changed.
+
+Also the files of a question and of a command's space.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Parse the result that a repository's authors report, and check whether the baseline reproduces it."""
+"""Parse the result that a repository's authors report, and check whether the baseline reproduces it.
+
+Also the description of a planned ablation, and the test for duplicates.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ memory is a failure of the run instead (`is_machine_error`).
 
 Limits: an exception that is not a machine error may still not be caused by the experiment; after three nodes it is
 treated as internal.
+
+Also the cache of values derived from immutable objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The machine on which experiments ran: the properties on which their numbers may depend."""
+"""The machine on which experiments ran: the properties on which their numbers may depend.
+
+Also the environment variables for connections.
+"""
 
 from __future__ import annotations
 

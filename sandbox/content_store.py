@@ -6,6 +6,8 @@ An entry is a folder named by the hash of its contents; it is built under a temp
 Guarantees: contents match the name when the entry is created; runs share files by hard links, so pruning removes
 nothing from a run. Limits: space is freed only by pruning; a run on another filesystem has its own copy; later changes
 to the store are found only by `find_damaged`.
+
+Also the archives in which its folders travel.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ ends when the driver lists none of the attempt's processes any more.
 A slot is a `flock` on a file named by the GPU's UUID, which the operating system releases when the process dies. Among
 one user's runs on a machine, an exclusive GPU is therefore never shared, and a shared GPU never has more users than the
 largest `slots_per_gpu` allows. Other users, and runs in another container, are noticed only through their memory use.
+
+Also the slots that limit how many experiments run at the same time.
 """
 
 from __future__ import annotations

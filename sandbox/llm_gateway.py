@@ -2,6 +2,8 @@
 
 The socket identifies the cell, regardless of what the code sends. It is in a folder that the kernel can
 read but not write, and is removed with the cell. Messages, connections and queues are bounded.
+
+Also the predictions that are derived from the answers that a submission cites.
 """
 
 from __future__ import annotations

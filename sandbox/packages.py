@@ -14,6 +14,8 @@ Guarantees: a set of packages appears atomically; concurrent runs install it onl
 verified, and the set is installed again if one differs. In a sandbox experiments cannot write to it; without one, only
 file permissions prevent that. Limits: unused sets are kept until `scientist store --prune`, which may only be used
 while no run is active.
+
+Also the fingerprint of everything else, besides code, data and seed, on which an experiment's values depend.
 """
 
 from __future__ import annotations

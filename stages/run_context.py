@@ -1,4 +1,7 @@
-"""The context of a run that every research step receives, and helpers shared by all steps."""
+"""The context of a run that every research step receives, and helpers shared by all steps.
+
+Also the gates at which a run waits for a person, and the work in progress that other nodes need as well.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`scientist branch`: check everything that can be refused before anything is created."""
+"""`scientist branch`: check everything that can be refused before anything is created.
+
+Also `scientist revise`.
+"""
 
 from __future__ import annotations
 

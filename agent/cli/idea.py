@@ -1,4 +1,7 @@
-"""`scientist init` and `scientist idea check`, and the checks of an idea that a run shares with them."""
+"""`scientist init` and `scientist idea check`, and the checks of an idea that a run shares with them.
+
+Also `scientist ideate` and `scientist follow`.
+"""
 
 from __future__ import annotations
 

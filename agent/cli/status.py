@@ -1,4 +1,7 @@
-"""`scientist status`, `tree`, `logs` and `view`: read a record without changing anything."""
+"""`scientist status`, `tree`, `logs` and `view`: read a record without changing anything.
+
+Also `scientist export`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`scientist store`: show or prune the shared cache of this machine."""
+"""`scientist store`: show or prune the shared cache of this machine.
+
+Also `scientist memory` and `scientist prefetch`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`scientist trace`: show the origin of a printed number and the command that reproduces it."""
+"""`scientist trace`: show the origin of a printed number and the command that reproduces it.
+
+Also `scientist audit`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Their outcomes print measured numbers, so arms, metric, data and levels come from the references of the numbers, and the
 words need only give direction and verdict. Sentences without numbers are outcomes if they generalise.
+
+Also the other roles that read for the offline model: prior work, protocol, set-up, code and citations.
 """
 
 from __future__ import annotations

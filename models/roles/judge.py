@@ -2,6 +2,8 @@
 
 `build_answer_type(rubric)` builds the output type: one required score per dimension, each within its own scale. A score
 that is missing or out of range violates the schema, so the model is asked again; no score is ever filled in.
+
+Also the reader that finds passages written for a judge.
 """
 
 from __future__ import annotations

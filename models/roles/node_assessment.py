@@ -1,4 +1,7 @@
-"""Assess experiments: one node (`feedback`), two nodes (`compare`) or a stage (`summary`)."""
+"""Assess experiments: one node (`feedback`), two nodes (`compare`) or a stage (`summary`).
+
+Also the reading of a node's code.
+"""
 
 from __future__ import annotations
 

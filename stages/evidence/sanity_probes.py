@@ -3,6 +3,8 @@
 The probes themselves are in `review.honesty` (`label_probe`, `row_probe`). All probes (seed, labels, rows) are applied
 to the winner, but only the row probe to each ablation. A probe that does not fit into time or budget ends as unclear
 and says so. A probe executes each cell that it needs once; the row probe uses one cell per arm.
+
+Also the reading of the code behind the paper.
 """
 
 from __future__ import annotations

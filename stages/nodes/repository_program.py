@@ -1,4 +1,7 @@
-"""Programs of a repository study: an arm is defined by command-line words of the plan, or by a patch from a model."""
+"""Programs of a repository study: an arm is defined by command-line words of the plan, or by a patch from a model.
+
+Also a node whose code the user wrote.
+"""
 
 from __future__ import annotations
 
