@@ -32,7 +32,7 @@ NEAR_BOUND = 0.8
 MAX_LATE_HAND_INS = 3
 """Maximum number of hand-ins at a bound, if they do not fit the schema."""
 MAX_EQUAL_REFUSALS = 3
-"""Refusals with the same first line that end the work. The last one is not recorded."""
+"""Number of refusals with the same first line after which the work ends. The last one is not recorded."""
 
 
 class WorkStopped(Exception):
@@ -181,8 +181,15 @@ class Author(Generic[H]):
             else:
                 made = await self.tools.call(call.tool, call.arguments)
                 text, after, seconds, failed = made.text, made.tree, made.seconds, made.failed
-            event: dict[str, Any] = {"key": key, "tool": call.tool, "transcript_sha256": digest, "failed": failed}
-            used = ToolUsed(result=text, tree=after, seconds=seconds, **event)
+            used = ToolUsed(
+                key=key,
+                tool=call.tool,
+                transcript_sha256=digest,
+                result=text,
+                tree=after,
+                seconds=seconds,
+                failed=failed,
+            )
             if not last and (note := self._write_note(call, used)):
                 used = used.model_copy(update={"result": f"{used.result}\n\n{note}"})
             recorder.append(used)
@@ -194,12 +201,12 @@ class Author(Generic[H]):
     def _warn_of_repetition(self, why: str) -> str:
         """Return a reason to refuse, without text that was shown, if it was given before. Raises `WorkStopped`."""
         first = why.partition("\n")[0]
-        shown = [one.result for one in self._exchanges if one.call.tool == HAND_IN]
-        equal = [one for one in shown if why and one.partition("\n")[0] == first]
+        refusals = [one.result for one in self._exchanges if one.call.tool == HAND_IN]
+        equal = [one for one in refusals if why and one.partition("\n")[0] == first]
         if len(equal) + 1 >= MAX_EQUAL_REFUSALS:
             raise WorkStopped(first)
-        told = first if any(one.startswith(why) for one in equal) else why
-        return told + "\n(refused for this reason before; the third time ends your work)" * bool(equal)
+        new = first if any(one.startswith(why) for one in equal) else why
+        return new + "\n(refused for this reason before; the third time ends your work)" * bool(equal)
 
     def _write_note(self, call: ToolCall, used: ToolUsed) -> str:
         """Return the one warning that a bound is close; empty otherwise."""

@@ -106,7 +106,7 @@ class PrintedValue:
 
     def __post_init__(self, made_by: object) -> None:
         if made_by is not _MAKER_TOKEN:
-            raise TypeError("create printed values only with the functions of record.printed_value")
+            raise TypeError("create printed values only with the functions of record.result_macros")
 
 
 def format_tex_number(value: float | None, digits: int) -> str:

@@ -76,20 +76,20 @@ def compare_arms(state: RunState, node: str) -> PartEffect | None:
     code, parent = state.repository, state.nodes[node].parent
     if code.command is None or parent is None:
         return None
-    command, own = code.command.command, _list_runs(state, node)
+    command, base, own = code.command.command, _list_runs(state, parent), _list_runs(state, node)
     used = {one.seed for one in own if one.seed >= FIRST_FRESH_SEED} or {one.seed for one in own}
     baseline, without = (
         next((one for one in _compute_claims(runs, used) if one.name == command.metric_name), None)
-        for runs in (_list_runs(state, parent), own)
+        for runs in (base, own)
     )
     if baseline is None or without is None or not set(baseline.seeds) & set(without.seeds):
         return None
     higher = command.direction == "max"
     pair = (baseline, without) if higher else (without, baseline)
     effect, p = _compare(state, *pair, higher=higher, paired=command.seeded)
-    every = [one.value for run in _list_runs(state, parent) for one in run.measurements if one.name == baseline.name]
+    values = [one.value for run in base for one in run.measurements if one.name == baseline.name]
     log_ratio = None
-    if min(*every, *without.values) > 0 and max(every) >= MIN_RATIO_OF_SEEDS * min(every):
+    if min(*values, *without.values) > 0 and max(values) >= MIN_RATIO_OF_SEEDS * min(values):
         a, b = (one.model_copy(update={"values": tuple(map(log, one.values))}) for one in pair)
         ratio, p = _compare(state, a, b, higher=higher, paired=command.seeded)
         log_ratio = ratio.mean
