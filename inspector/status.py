@@ -389,7 +389,7 @@ def build_event_line(event: Event, at: float, state: RunState) -> EventLine | No
 
 
 def _describe_later_draft(state: RunState) -> str:
-    """Begin a sentence on the draft after a released paper: which version it is, and its files."""
+    """Return the start of a sentence on the draft after a released paper: its version and its files."""
     released, answered = state.paper.released, state.paper.answered
     files = [released.pdf] if released is not None and released.pdf else []
     files += [one for one in (answered.files if answered is not None else ()) if one.endswith("response.md")]

@@ -142,7 +142,7 @@ async def _work_in_loop(question: ReplicationQuestion, settings: Settings, folde
             CoderFact(title="The question", text=describe_question(question)),
             CoderFact(title="Files", text="\n".join(sorted(mirror.list_files(tree)))),
         ),
-        surroundings=f"All commands of yours may take {question.asked.minutes:g} minutes together. "
+        surroundings=f"All your commands may take {question.asked.minutes:g} minutes together. "
         + format_machine(settings.sandbox, environment, index_code(mirror.read_texts(tree))),
         steps=limits.steps,
     )

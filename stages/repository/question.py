@@ -248,7 +248,7 @@ class QuestionStudy:
             list_files_fact(code, setup.command),
         )
         limits = (
-            f"All runs of the script and all commands of yours may take {self.question.minutes:g} minutes together. "
+            f"All runs of the script and all your commands may take {self.question.minutes:g} minutes together. "
             + format_machine(self.context.sandbox, setup.environment, code)
         )
         await let_author_work(
