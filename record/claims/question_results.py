@@ -37,8 +37,10 @@ FORMS = {
 }
 MAX_FRESH_SEEDS = 200
 """Maximum number of fresh seeds."""
-UNKNOWN_SPREAD_SEEDS = 10
-"""Number of fresh seeds if the first run had one seed, so that it shows no spread."""
+MIN_FRESH_SEEDS = 30
+"""Number of fresh seeds even if the first run shows a smaller spread: two seeds may give equal values by chance."""
+MIN_FRESH_SHARE = 0.25
+"""Share of the time left that these may take, unless the first run had one seed and shows no spread."""
 SPREAD_CONFIDENCE = 0.8
 """Confidence of the upper bound of a spread by which fresh seeds are planned."""
 KEY_PATTERN = re.compile(r"(?:\\result)?\{([^{}]+)\}")
@@ -156,11 +158,13 @@ def plan_fresh_seeds(first: QuestionResults, seconds_a_seed: float, seconds_left
     """Return how many fresh seeds to run after a first run; 0: the time does not suffice.
 
     They are as many as make the half-width of every difference a third of the margin or, where no metric has one, of
-    the difference that the first run shows; at least as many as in the first run, and at most those that fit. The
-    spread of a first run of few seeds is uncertain: its upper bound is used, which holds in four of five such runs.
+    the difference that the first run shows; at least as many as in the first run and `MIN_FRESH_SEEDS`, and at most
+    those that fit. The spread of a first run of few seeds is uncertain: its upper bound is used, which holds in four of
+    five such runs.
     """
     tried = first.design.seeds
-    wanted = tried if tried > 1 else UNKNOWN_SPREAD_SEEDS
+    affordable = floor(seconds_left / seconds_a_seed) if seconds_a_seed > 0 else MAX_FRESH_SEEDS
+    wanted = max(tried, min(MIN_FRESH_SEEDS, floor(affordable * (MIN_FRESH_SHARE if tried > 1 else 1))))
     deciding = [one for one in first.pairs if one.margin is not None] or first.pairs
     for one in deciding:
         smallest = one.margin if one.margin is not None else abs(one.difference.mean)
@@ -170,7 +174,6 @@ def plan_fresh_seeds(first: QuestionResults, seconds_a_seed: float, seconds_left
             bound = spread._replace(units=spread.units * spread.units_freedom / low)
             needed = count_precise_units(bound, tried, smallest, SIGNIFICANCE_LEVEL)
             wanted = max(wanted, needed or MAX_FRESH_SEEDS)
-    affordable = floor(seconds_left / seconds_a_seed) if seconds_a_seed > 0 else MAX_FRESH_SEEDS
     planned = min(wanted, affordable, MAX_FRESH_SEEDS)
     return planned if planned >= min(tried, 3) else 0
 
