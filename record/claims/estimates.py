@@ -267,8 +267,7 @@ def _add_ablation_claims(state: RunState, claims_of: Callable[[str], list[Claim]
 def compute_paper_claims(state: RunState) -> list[Claim]:
     """Return the claims that the paper may print: test claims, or validation claims if no test predictions were
     submitted."""
-    best = find_winner(state)
-    return compute_test_claims(state) or (compute_validation_claims(state, best) if best else [])
+    return compute_test_claims(state) or compute_ablation_claims(state)
 
 
 def find_ablation_conditions(state: RunState) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ number of unequal clusters).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf, nan
 from statistics import fmean, stdev
@@ -214,18 +214,18 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
             ended=bool(state.search.looks[-1].ends)
             and state.search.looks[-1].look + 1 < len(state.search.current_lock.looks),
         )
-    tested = any(node.id in state.search.test_measurements for node in nodes)
+    scored = bool(state.search.test_measurements)
     has_looks = state.search.current_lock is not None and bool(state.search.current_lock.looks)
     return decide_from_runs(
         plan,
         read_deciding_runs(state),
-        confirmed=tested and fresh and not has_looks,
+        confirmed=fresh and not has_looks and (scored or not has_test_data(nodes)),
         levels=levels or {},
         find_resampled=lambda key: (
             state.search.resampled_intervals.get(
                 key, ResampledInterval(key=key, nodes=(), reason="nobody resampled them")
             )
-            if tested
+            if scored
             else None
         ),
     )
@@ -249,11 +249,7 @@ def _read_looks(state: RunState, nodes: Sequence[Node]) -> list[LookSample]:
     )
     return [
         LookSample(
-            [
-                read_replicate_values(by_seed[seed], state.search.test_measurements.get(by_seed[seed].id, ()))
-                for seed in one.seeds
-                if seed in by_seed
-            ],
+            [read_values(state, by_seed[seed]) for seed in one.seeds if seed in by_seed],
             {found.key: found for found in one.resampled}.get,
             weights[one.look],
             one.look,
@@ -339,15 +335,21 @@ def find_deciding_nodes(state: RunState) -> tuple[list[Node], bool]:
     )
 
 
+def has_test_data(nodes: Iterable[Node]) -> bool:
+    """Return whether any of these nodes has sealed test results. A repository without a test metric has none: fresh
+    seeds, which the search never used, decide on its one metric."""
+    return any(one.attempts and one.attempts[-1].sealed for one in nodes)
+
+
+def read_values(state: RunState, node: Node) -> ReplicateValues:
+    """Return the values of a replicate: on test data if nodes are scored, otherwise on validation data."""
+    tests = state.search.test_measurements
+    return read_replicate_values(node, tests.get(node.id, ()) if tests else None)
+
+
 def read_deciding_runs(state: RunState) -> list[ReplicateValues]:
-    """Return the values of the executions that decide the hypotheses: on test data if they are scored, otherwise on
-    validation data."""
-    nodes, _ = find_deciding_nodes(state)
-    tested = any(node.id in state.search.test_measurements for node in nodes)
-    return [
-        read_replicate_values(node, state.search.test_measurements.get(node.id, ()) if tested else None)
-        for node in nodes
-    ]
+    """Return the values of the executions that decide the hypotheses."""
+    return [read_values(state, node) for node in find_deciding_nodes(state)[0]]
 
 
 def read_replicate_values(node: Node, tests: Sequence[Measurement] | None = None) -> ReplicateValues:

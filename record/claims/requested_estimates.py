@@ -24,7 +24,7 @@ from labwright.record.claims.hypothesis_tests import (
     decide_from_runs,
     list_effect_keys,
     read_deciding_runs,
-    read_replicate_values,
+    read_values,
 )
 from labwright.record.estimands import (
     CellRef,
@@ -176,10 +176,7 @@ def _read_runs(state: RunState, request: EstimateRequest) -> list[ReplicateValue
     added by seed, or runs with the seeds of addenda.
     """
     seeds = request.seeds if isinstance(request, AddendumEstimate) else "registered"
-    added_runs = [
-        read_replicate_values(one, state.search.test_measurements.get(one.id))
-        for one in (find_added_replicates(state) if seeds != "registered" else ())
-    ]
+    added_runs = [read_values(state, one) for one in (find_added_replicates(state) if seeds != "registered" else ())]
     if seeds == "added":
         return added_runs
     added: dict[int, dict[tuple[str, str, str], float]] = {}

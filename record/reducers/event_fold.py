@@ -323,7 +323,8 @@ def apply_search_event(state: RunState, event: search_events.SearchEvent, at: fl
         case search_events.SealedTestResampled():
             state.search.resampled_intervals = {one.key: one for one in event.found}
         case search_events.SealedTestScored():
-            state.search.test_measurements[event.node] = event.measurements
+            if event.measurements:
+                state.search.test_measurements[event.node] = event.measurements
             if event.failure is not None:
                 state.search.scoring_failures[event.node] = event.failure
 

@@ -40,7 +40,7 @@ from labwright.record.claims.hypothesis_tests import (
     has_ratio_of_means,
     is_look_conclusive,
     list_estimated_effects,
-    read_replicate_values,
+    read_values,
 )
 from labwright.record.estimands import (
     CellRef,
@@ -148,7 +148,7 @@ def resample_effects(state: RunState, folder: RunFolder, replicates: Sequence[No
             drawn |= {(cluster, dataset, *key): each for key, each in values.items()}
         except SubmissionRefused as error:
             reasons[cluster, dataset] = str(error)
-    runs = [read_replicate_values(node, state.search.test_measurements.get(node.id, ())) for node in nodes]
+    runs = [read_values(state, node) for node in nodes]
     for hypothesis, key, effect in effects:
         yield resample_effect(
             plan,
@@ -468,7 +468,8 @@ async def score_node(context: RunContext, node: Node) -> None:
             measurements += await context.executor.evaluate(folder, seed=node.seed, sealed=result.sealed)
     except SubmissionRefused as error:  # the user's own scorer failed: the other values remain
         failure = Failure(kind="other", message=str(error))
-    context.recorder.append(SealedTestScored(node=node.id, measurements=measurements, failure=failure))
+    if measurements or failure is not None:
+        context.recorder.append(SealedTestScored(node=node.id, measurements=measurements, failure=failure))
 
 
 def score_results(results: Sequence[ResultFolder], labels: Path, *, seed: int) -> tuple[Measurement, ...]:

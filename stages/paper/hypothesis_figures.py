@@ -20,7 +20,7 @@ from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
     decide_hypotheses,
     find_deciding_nodes,
-    read_replicate_values,
+    read_deciding_runs,
 )
 from labwright.record.claims.requested_estimates import find_registered_pair
 from labwright.record.claims.sentences import join_names
@@ -60,12 +60,7 @@ def build_figure_data(state: RunState, folder: RunFolder) -> dict[str, Any]:
     plan = state.search.data_plan
     if plan is None:
         return {}
-    nodes, _ = find_deciding_nodes(state)
-    tested = any(node.id in state.search.test_measurements for node in nodes)
-    runs = [
-        read_replicate_values(node, state.search.test_measurements.get(node.id, ()) if tested else None)
-        for node in nodes
-    ]
+    runs = read_deciding_runs(state)
     metric = _find_decided_metric(plan)
     intervals = _find_intervals(state, plan, metric)
     return {

@@ -10,9 +10,14 @@ from random import Random
 import pytest
 
 from labwright.record.claims.estimates import find_trusted_replicates
-from labwright.record.claims.hypothesis_tests import decide_from_runs, find_deciding_nodes, read_replicate_values
+from labwright.record.claims.hypothesis_tests import (
+    decide_from_runs,
+    decide_hypotheses,
+    find_deciding_nodes,
+    read_replicate_values,
+)
 from labwright.record.event_log import MemoryLog
-from labwright.record.events.search_events import AttemptExecuted, DecisionMade, LookTaken, NodeJudged
+from labwright.record.events.search_events import AttemptExecuted, DecisionMade, LookTaken, NodeJudged, SealedTestScored
 from labwright.record.schema.data_plan import Measurement, parse_arm
 from labwright.record.schema.decisions import CompareNodes, ExpandTree, VisibleDecisions, build_summary_task
 from labwright.record.schema.hypotheses import Effect as Sought
@@ -326,6 +331,8 @@ def test_a_fresh_seed_that_was_cut_short_is_owed_again_and_one_that_failed_is_re
     [one] = decide_from_runs(DECIDED, [read_replicate_values(node) for node in nodes], confirmed=True)
     assert one.verdict == "supported" and one.parts[0].seeds == tuple(FRESH_SEED_OFFSET + k for k in (0, 1, 2, 4, 6))
     assert ["NameError" in why or "ended by a person" in why for why in one.parts[0].left_out] == [True, True]
+    log.append(SealedTestScored(node=nodes[0].id, measurements=()))
+    assert decide_hypotheses(state)[0].verdict == "supported", "fresh seeds decide a study that seals no test data"
 
 
 def test_what_divergence_may_cost_asks_for_many_seeds_where_worst_values_count() -> None:

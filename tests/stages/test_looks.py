@@ -83,4 +83,4 @@ async def test_sampling_ends_with_the_time_set_aside_and_goes_on_with_more(tmp_p
     assert state.search.looks[-1].ends == "the next look takes 29 seeds, and search.max_seeds is 20"
     fresh = [one for one in state.nodes.values() if one.kind == "replicate" and one.seed >= FRESH_SEED_OFFSET]
     assert [one.seed - FRESH_SEED_OFFSET for one in fresh] == [*range(20)], "no seed runs that no look reads"
-    assert state.search.test_measurements.keys() == {one.id for one in fresh}, "each was scored"
+    assert not state.search.test_measurements, "a study without test data decides on fresh seeds"
