@@ -183,6 +183,16 @@ def test_links_in_the_pages_lead_somewhere() -> None:
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
+def test_the_architecture_names_files_that_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = re.findall(r"`([a-z_]+(?:/[a-z_]+)+(?:\.py)?)`", text)
+    places = [ROOT, *(ROOT / "src" / "labwright").iterdir()]
+    assert len(named) > 50 and not [name for name in named if not any((place / name).exists() for place in places)]
+    paths = re.findall(r"\((\d+) files\)(.*?)(?=\n\*\*|\n## )", text, re.DOTALL)
+    counted = [len({*re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", path)}) for _, path in paths]
+    assert counted == [int(count) for count, _ in paths]
+
+
 def test_every_page_of_the_docs_is_listed() -> None:
     listed = (ROOT / "docs" / "README.md").read_text()
     pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
