@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from labwright.models.client import ModelClient
-from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from labwright.models.roles.study_plan import ABLATION_PLAN, AblationPlanInputs, RiskTested
+from labwright.models.roles.study_plan import ABLATION_PLAN, AblationPlan, AblationPlanInputs, RiskTested
 from labwright.record.baseline_check import Ablation, Surprise, is_same_ablation
 from labwright.record.estimands import list_main_arms
 from labwright.record.events.search_events import AblationsPlanned, DecisionMade
@@ -32,7 +31,7 @@ from labwright.stages.prompt_inputs import (
     list_visible_summaries,
 )
 from labwright.stages.repository.patched_arms import show_studied_repository
-from labwright.stages.run_context import RunContext
+from labwright.stages.run_context import RunContext, ask_until_sound
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS
 
 MAX_RISKS = 12
@@ -64,27 +63,26 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
         notes=context.state.list_notes(decided.k, "ablation"),
         written=describe_user_nodes(context.state),
     )
-    kept: tuple[Ablation, ...] = ()
-    surprise: Surprise | None = None
-    measured = {one.condition for one in view.root.measurements}
-    complaints: tuple[str, ...] = ()
-    risks = context.idea.risks[:MAX_RISKS]
-    answered, _ = match_risks((), kept, risks)
-    try:
-        for _ in range(MAX_ABLATION_PLAN_CALLS):
-            answer = await client.ask(ABLATION_PLAN, inputs.model_copy(update={"complaints": complaints}))
-            kept, faults = filter_ablations(answer.ablations, context.plan, limit=most)
-            answered, unanswered = match_risks(answer.risks, kept, risks)
-            fault = find_surprise_fault(answer.surprise, kept, measured)
-            surprise = None if fault else answer.surprise
-            complaints = (*faults, *unanswered, *([fault] if fault else []))
-            if not complaints:
-                break
-    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
-        complaints = (*complaints, str(error))
-    why = "" if kept else f"the model gave no usable plan: {'; '.join(complaints)}"
-    kept = tuple(sorted(kept, key=lambda one: surprise is None or one.name != surprise.control))
-    context.recorder.append(AblationsPlanned(ablations=kept, risks=answered, surprise=surprise, why=why))
+    measured, risks = {one.condition for one in view.root.measurements}, context.idea.risks[:MAX_RISKS]
+
+    def find_faults(answer: AblationPlan) -> tuple[str, ...]:
+        kept, faults = filter_ablations(answer.ablations, context.plan, limit=most)
+        fault = find_surprise_fault(answer.surprise, kept, measured)
+        return (*faults, *match_risks(answer.risks, kept, risks)[1], *([fault] if fault else []))
+
+    answer, complaints = await ask_until_sound(client, ABLATION_PLAN, inputs, find_faults, MAX_ABLATION_PLAN_CALLS)
+    kept, _ = filter_ablations(answer.ablations if answer is not None else (), context.plan, limit=most)
+    surprise = answer.surprise if answer is not None else None
+    if find_surprise_fault(surprise, kept, measured):
+        surprise = None
+    context.recorder.append(
+        AblationsPlanned(
+            ablations=tuple(sorted(kept, key=lambda one: surprise is None or one.name != surprise.control)),
+            risks=match_risks(answer.risks if answer is not None else (), kept, risks)[0],
+            surprise=surprise,
+            why="" if kept else f"the model gave no usable plan: {'; '.join(complaints)}",
+        )
+    )
 
 
 def describe_user_nodes(state: RunState) -> tuple[str, ...]:

@@ -127,11 +127,8 @@ class IdeaDrafter:
         reasons = draft.reasons if isinstance(draft, FollowUpDraft) else ()
         for number in range(1, self.topic.rounds + 1):
             await self._search(now.queries)
-            complaints = (
-                self._find_text_faults(now, alike)
-                if not closest and not alike
-                else self._find_faults(now, closest, alike)
-            )
+            is_first = not closest and not alike
+            complaints = self._find_text_faults(now, alike) if is_first else self._find_faults(now, closest, alike)
             reflected = await self.client.ask(
                 IDEA_REFLECT,
                 IdeaReflectInputs(
@@ -170,9 +167,8 @@ class IdeaDrafter:
             n = len(self._searches)
             recorded = self.recorder.state.ideation.literature_searches.get((self.decision_id, n))
             if recorded is None:
-                recorded = LiteratureSearched(
-                    k=self.decision_id, n=n, search=await search_literature(self.literature, query)
-                )
+                found = await search_literature(self.literature, query)
+                recorded = LiteratureSearched(k=self.decision_id, n=n, search=found)
                 self.recorder.append(recorded)
             self._searches.append(recorded.search)
 
@@ -194,33 +190,21 @@ class IdeaDrafter:
         idea, faults = draft.idea, list[str]()
         if (twin := self._find_duplicate(idea, alike)) is not None:
             faults.append(f"it repeats the earlier idea {twin!r}: change the question, not the wording")
-        faults += [
-            f"{phrase!r} claims novelty, which no search can show: say what is done instead"
-            for phrase in idea_checks.find_novelty_claims(idea)
-        ]
-        faults += [
-            f"{name!r} names a work that no search returned: remove it"
-            for name in idea_checks.find_unknown_works(
-                idea_checks.extract_naming_text(idea), self._works, self.topic.context
-            )
-        ]
+        faults += idea_checks.find_text_faults(idea_checks.join_prose(idea), self._works, self.topic.context)
         needed = {one.name for one in draft.estimate.data}
         if unlisted := [name for name in idea.datasets if name not in needed]:
             faults.append(
                 f"`datasets` names {', '.join(map(repr, unlisted))}, but the estimate lists {sorted(needed)}: "
                 "use the same names"
             )
-        faults += [
-            f"{why}: change the idea or the estimate, whichever is wrong"
-            for why in idea_checks.check_fit(draft.estimate, self.topic.means).why
-        ]
-        return tuple(faults)
+        misfits = idea_checks.check_fit(draft.estimate, self.topic.means).why
+        return (*faults, *(f"{why}: change the idea or the estimate, whichever is wrong" for why in misfits))
 
     def _finish(self, reflected: IdeaReflection) -> FinalIdea:
         """Return the final idea with all findings; remaining faults are removed or noted as remarks."""
         works = self._works
         idea, struck = idea_checks.remove_claims(reflected.idea)
-        unknown = idea_checks.find_unknown_works(idea_checks.extract_naming_text(idea), works, self.topic.context)
+        unknown = idea_checks.find_unknown_works(idea_checks.join_prose(idea), works, self.topic.context)
         remarks = [f"removed, because it claims novelty without evidence: {text}" for text in struck]
         remarks += [f"cited from memory, not returned by any search: {name}" for name in unknown]
         remarks += [f"left out of the closest papers: {fault}" for fault in find_pick_faults(reflected.closest, works)]
@@ -249,35 +233,33 @@ class IdeaDrafter:
 def find_pick_faults(picks: Sequence[ClosestPick], works: Sequence[FoundPaper]) -> tuple[str, ...]:
     """Return the problems with the closest papers that were named, one sentence each."""
     faults = [f"paper {pick.paper} is not among the {len(works)} results" for pick in picks if pick.paper > len(works)]
-    for pick in picks:
-        if pick.paper <= len(works) and not _is_supported(pick, works[pick.paper - 1]):
-            faults.append(
-                f"the quote {pick.quote!r} is not in the abstract of paper {pick.paper}: copy the exact words"
-            )
-    sound = len(select_closest(picks, works))
-    if sound < min(MIN_CLOSEST_WORKS, len(works)):
-        faults.append(
-            f"{sound} of the {len(works)} results are named as closest: name at least "
-            f"{min(MIN_CLOSEST_WORKS, len(works))}, each once"
-        )
+    faults += [
+        f"the quote {pick.quote!r} is not in the abstract of paper {pick.paper}: copy the exact words"
+        for pick in picks
+        if pick.paper <= len(works) and not _is_supported(pick, works)
+    ]
+    sound, least = len(select_closest(picks, works)), min(MIN_CLOSEST_WORKS, len(works))
+    if sound < least:
+        faults.append(f"{sound} of the {len(works)} results are named as closest: name at least {least}, each once")
     return tuple(faults)
 
 
 def select_closest(picks: Sequence[ClosestPick], works: Sequence[FoundPaper]) -> tuple[ClosestWork, ...]:
     """Return the closest papers whose stated difference is supported by their abstract, each once."""
-    sound = {
-        pick.paper: pick for pick in picks if pick.paper <= len(works) and _is_supported(pick, works[pick.paper - 1])
-    }
+    sound = {pick.paper: pick for pick in picks if _is_supported(pick, works)}
     return tuple(
-        ClosestWork(work=works[pick.paper - 1], difference=pick.difference, quote=pick.quote)
-        if works[pick.paper - 1].abstract
-        else ClosestWork(work=works[pick.paper - 1], difference="unknown: the source gave no abstract")
-        for pick in sound.values()
+        ClosestWork(work=work, difference=pick.difference, quote=pick.quote)
+        if (work := works[number - 1]).abstract
+        else ClosestWork(work=work, difference="unknown: the source gave no abstract")
+        for number, pick in sound.items()
     )
 
 
-def _is_supported(pick: ClosestPick, work: FoundPaper) -> bool:
-    return not work.abstract or quote_is_in(pick.quote, work.abstract)
+def _is_supported(pick: ClosestPick, works: Sequence[FoundPaper]) -> bool:
+    if pick.paper > len(works):
+        return False
+    abstract = works[pick.paper - 1].abstract
+    return not abstract or quote_is_in(pick.quote, abstract)
 
 
 # --- literature search ------------------------------------------------------------------------------------------------
@@ -319,7 +301,7 @@ def deduplicate_works(searches: tuple[LiteratureSearch, ...], limit: int = 24) -
     """Return the distinct works of all searches in order of discovery; duplicates with an abstract are preferred."""
     found: dict[str, FoundPaper] = {}
     for work in (work for search in searches for work in search.works):
-        key = "".join(char for char in work.title.casefold() if char.isalnum())
+        key = idea_checks.squeeze_text(work.title)
         if key and (key not in found or (work.abstract and not found[key].abstract)):
             found[key] = work
     return tuple(found.values())[:limit]

@@ -26,7 +26,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
 from labwright.stages.document_summaries import format_statements
-from labwright.stages.ideation.idea_checks import find_claims_in_text, find_unknown_works, remove_claim_sentences
+from labwright.stages.ideation.idea_checks import find_text_faults, remove_claim_sentences
 from labwright.stages.ideation.idea_drafting import IdeaDrafter, IdeationTopic, deduplicate_works
 from labwright.stages.run_context import decision_number
 
@@ -103,13 +103,10 @@ def list_ideas(state: RunState) -> tuple[tuple[int, FinalIdea], ...]:
 
 def list_outcomes(state: RunState) -> tuple[tuple[int, IdeaProposed], ...]:
     """Return the outcome of each idea that was decided on, with its number."""
-    number_by_decision = {
-        decision_id: int(one.action.task.removeprefix("idea "))
-        for decision_id, one in state.decisions.items()
-        if isinstance(one.action, RunTask) and decision_id in state.ideation.proposed_ideas
-    }
     return tuple(
-        (number_by_decision[decision_id], one) for decision_id, one in sorted(state.ideation.proposed_ideas.items())
+        (int(decided.action.task.removeprefix("idea ")), state.ideation.proposed_ideas[k])
+        for k, decided in sorted(state.decisions.items())
+        if isinstance(decided.action, RunTask) and k in state.ideation.proposed_ideas
     )
 
 
@@ -169,7 +166,7 @@ async def _write_review(study: IdeationContext, client: ModelClient, number: int
                 for one in answer.notes
                 if one.paper > len(works)
             ),
-            *_find_faults(text, works, topic.context),
+            *find_text_faults(text, works, topic.context),
         )
         if not complaints:
             break
@@ -207,7 +204,7 @@ async def _write_proposal(study: IdeationContext, client: ModelClient, number: i
                 complaints=complaints,
             ),
         )
-        complaints = _find_faults(" ".join(answer.model_dump().values()), works, topic.context)
+        complaints = find_text_faults(" ".join(answer.model_dump().values()), works, topic.context)
         if not complaints:
             break
     assert answer is not None
@@ -234,16 +231,6 @@ def list_found_works(study: IdeationContext, number: int) -> tuple[FoundPaper, .
             for (decision_id, _), one in sorted(study.state.ideation.literature_searches.items())
             if study.state.decisions[decision_id].action == action
         )
-    )
-
-
-def _find_faults(text: str, works: tuple[FoundPaper, ...], context: tuple[str, ...]) -> tuple[str, ...]:
-    return (
-        *(f"{phrase!r} claims novelty, which no search can show" for phrase in find_claims_in_text(text)),
-        *(
-            f"{name!r} names a work that no search returned: remove it"
-            for name in find_unknown_works(text, works, context)
-        ),
     )
 
 

@@ -9,34 +9,58 @@ reusable cells is therefore measured again.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
+from asyncio import to_thread
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from labwright.models.settings import SubjectSettings
 from labwright.record.estimands import list_main_arms, list_registered_cells
-from labwright.record.events.search_events import CellExecuted, CellsRequired, DecisionMade
+from labwright.record.events.search_events import (
+    AttemptExecuted,
+    CellExecuted,
+    CellsRequired,
+    DecisionMade,
+    NodeSuspected,
+)
 from labwright.record.line_store import RecordError
 from labwright.record.python_syntax import collect_reads, collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import list_reference_cells
-from labwright.record.run_folder import RunFolder, hash_texts, list_result_folders, read_source, seal_folder
+from labwright.record.run_folder import (
+    RunFolder,
+    create_draft_folder,
+    hash_texts,
+    list_result_folders,
+    read_source,
+    seal_folder,
+)
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds, Trial
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import PLANNING_STAGES, Cell, CellOutcomeLine, CellRun, Node, format_node_id
+from labwright.record.schema.nodes import (
+    PLANNING_STAGES,
+    Attempt,
+    Cell,
+    CellOutcomeLine,
+    CellRun,
+    HonestyFinding,
+    Node,
+    format_node_id,
+)
 from labwright.record.source_tree import CODE_FILE, ENTRY_FILE, select_visible_files
 from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
 from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.cell_scheduler import summarize_failures
-from labwright.sandbox.job import ArtifactFile, CellResult, CellTask, Job, JobOutcome
+from labwright.sandbox.job import ArtifactFile, CellResult, CellTask, Job, JobOutcome, combine_needs
 from labwright.sandbox.results import write_job_output
-from labwright.sandbox.workspace import CELLS_FOLDER
+from labwright.sandbox.workspace import CELLS_FOLDER, remove_rescued
 from labwright.search.stage_snapshot import StageSnapshot
+from labwright.stages.measuring import ProgressWatch, keep_in_place, measure_job
 from labwright.stages.prompt_inputs import find_required_measurements
 from labwright.stages.run_context import RunContext, enter_step, record_spent_budget
 
@@ -288,12 +312,12 @@ class NodeCells:
                 folder = interrupted.get(cell) or (rescued and rescued / CELLS_FOLDER / cell.name)
             return replace(task, key=self.keys[cell], known=run, folder=folder, expected_seconds=expected.get(cell))
 
-        job = apply_settings(job, self.keys, self._context.state)
+        job, plan = apply_settings(job, self.keys, self._context.state), self._context.state.search.data_plan
         return replace(
             job,
             cells={cell: task(cell, one) for cell, one in job.cells.items()},
-            arms=list_arms(self._node, self._context.state.search.data_plan),
-            may_skip_cells=timed,
+            arms=list_arms(self._node, plan),
+            may_skip_cells=timed and plan is not None,
         )
 
     def _find_checkpoints(self) -> dict[Cell, Path]:
@@ -376,6 +400,69 @@ class NodeCells:
         )
 
 
+async def execute_attempt(
+    context: RunContext,
+    node: Node,
+    cells: NodeCells | None,
+    *,
+    limit: float,
+    alone: bool = False,
+    rescued: Path | None = None,
+    artifacts: Mapping[str, Mapping[str, ArtifactFile]] = MappingProxyType({}),
+    watch: ProgressWatch | None = None,
+    check: Callable[[JobOutcome], tuple[HonestyFinding, ...]] = lambda _: (),
+) -> None:
+    """Execute a node's code once, and record the attempt and what `check` finds; `cells` is None for a plain script.
+
+    `limit` is in seconds; `rescued` has the checkpoints of cells that a kill interrupted. Raises `TooLate`,
+    `BudgetSpent`.
+    """
+    number, plan = len(node.attempts) + 1, context.state.search.data_plan
+    final = context.folder.get_attempt_path(node.id, number)
+    job = Job(
+        name=f"{node.id}/{number}",
+        folder=create_draft_folder(final),
+        source=read_recorded_source(context, node),
+        seed=node.seed,
+        timeout=limit,
+        alone=alone,
+        live_output=context.folder.get_live_output_path(node.id, number),
+        artifacts=artifacts,
+        datasets=tuple(use.name for use in plan.datasets) if plan is not None else (),
+    )
+    if cells is not None:
+        job = cells.add_to(job, rescued)
+    else:
+        script = Cell(dataset="", arm="", seed=node.seed)
+        earlier = context.folder.get_attempt_path(node.id, number - 1) if number > 1 else None
+        checkpoints = rescued / CELLS_FOLDER / script.name if rescued is not None else earlier
+        needs = combine_needs(map(context.plan.find_needs, context.plan.compared_arms))
+        job = replace(job, cells={script: CellTask(needs=needs, folder=checkpoints)})
+    if plan is not None:
+        job = with_llm_access(job, plan, context.subjects, context.facts)
+    enter_step(context, node.id, "waiting")
+    outcome = await measure_job(
+        context,
+        job,
+        on_start=lambda: enter_step(context, node.id, "running"),
+        watch=watch,
+        commit=cells.commit if cells is not None else keep_in_place,
+        decision=node.decision,
+    )
+    findings = await to_thread(check, outcome)
+    if cells is not None:
+        outcome = await to_thread(cells.seal_attempt, job.folder, final, job, outcome)
+    else:
+        seal_folder(outcome.folder, final)
+        remove_tree(job.folder)
+    if findings and not node.findings:
+        context.recorder.append(NodeSuspected(node=node.id, findings=findings))
+    attempt = Attempt(number=number, limit=limit, alone=alone, cells=outcome.cells, **outcome.copy_results())
+    context.recorder.append(AttemptExecuted(node=node.id, attempt=attempt))
+    remove_rescued(job.folder)
+    record_spent_budget(context, outcome.failure)
+
+
 def read_recorded_source(context: RunContext, node: Node) -> dict[str, str]:
     """Return the code of a node. Raises `RecordError` if it is not the recorded code, e.g. after a power failure."""
     source = read_source(place := context.folder.get_source_path(node.id))
@@ -410,7 +497,10 @@ async def prepare_node_cells(
             )
         )
         keys = compute_cell_keys(cells, source, arms=arms, context=context, view=view)
-        while others := _list_pending_elsewhere(context, keys.values()):
+        shared = [key for key in keys.values() if _is_reusable(key)]
+        while context.search.order == "arrival" and not has_nondeterminism(context.state):
+            if not (others := context.work_in_progress.list_pending(shared)):
+                break
             enter_step(context, node.id, "waiting")
             for event in others:
                 await event.wait()
@@ -447,13 +537,6 @@ def _is_confirming(node: Node, view: StageSnapshot) -> bool:
     return view.lock is not None and node.stage not in PLANNING_STAGES and view.lock.is_confirming(node)
 
 
-def _list_pending_elsewhere(context: RunContext, keys: Iterable[str]) -> list[asyncio.Event]:
-    """Return the events of reusable cells that other nodes are measuring."""
-    if context.search.order == "ticket" or has_nondeterminism(context.state):
-        return []
-    return context.work_in_progress.list_pending(key for key in keys if _is_reusable(key))
-
-
 def apply_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
     """Return a job that measures these cells, each with the hyperparameters of its arm in its trial."""
     plan = state.search.data_plan
@@ -472,9 +555,10 @@ def apply_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
 
 def build_rerun_job(job: Job, node: Node, state: RunState) -> Job:
     """Return a job that executes a node's program again, with every measured cell and without reuse."""
-    lines, keys = {line.cell: line for line in list_measured_cells(node)}, _read_keys(state, node)
+    lines, required = {line.cell: line for line in list_measured_cells(node)}, state.required_cells.get(node.id)
     if not lines:
         return job
+    keys = dict(zip(required.cells, required.keys, strict=True)) if required is not None else {}
     job = apply_settings(job, lines, state)
     return replace(
         job,
@@ -491,22 +575,15 @@ def list_node_artifacts(
     state: RunState, folder: RunFolder, nodes: Iterable[Node]
 ) -> dict[str, dict[str, ArtifactFile]]:
     """Return the artifacts that nodes saved, by node and path."""
-    return {
-        node.id: files
+    found = {
+        node.id: {
+            name: ArtifactFile(place, sha256)
+            for place, result in list_result_folders(state, folder, node)
+            for name, sha256 in result.artifacts.items()
+        }
         for node in nodes
-        if (
-            files := {
-                name: ArtifactFile(place, sha256)
-                for place, result in list_result_folders(state, folder, node)
-                for name, sha256 in result.artifacts.items()
-            }
-        )
     }
-
-
-def _read_keys(state: RunState, node: Node) -> dict[Cell, str]:
-    required = state.required_cells.get(node.id)
-    return {} if required is None else dict(zip(required.cells, required.keys, strict=True))
+    return {node: files for node, files in found.items() if files}
 
 
 def sum_measured_seconds(node: Node) -> float:

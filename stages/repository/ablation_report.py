@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -74,23 +74,13 @@ reported.
 
 
 def compute_effect(direction: MetricDirection, baseline: float | None, ablated: float | None) -> float | None:
-    """Return the effect of a pair of runs; None if one of them has no value."""
+    """Return the effect of a pair of runs, without floating-point noise: .80 - .60 equals .82 - .62, so rounding does
+    not look like spread between seeds. None if one of them has no value."""
     if baseline is None or ablated is None:
         return None
-    return _subtract(baseline, ablated) if direction == "max" else _subtract(ablated, baseline)
-
-
-def _subtract(one: float, other: float) -> float:
-    """Subtract without floating-point noise: .80 - .60 equals .82 - .62, so rounding does not look like spread between
-    seeds."""
-    size = max(abs(one), abs(other))
-    return round(one - other, 12 - math.ceil(math.log10(size))) if size else 0.0
-
-
-def reaches_share(effect: float, baseline_mean: float, share: float = CRITICAL_SHARE) -> bool:
-    """Return whether the size of an effect reaches a share of the baseline."""
-    threshold = share * abs(baseline_mean)
-    return abs(effect) >= threshold or math.isclose(abs(effect), threshold, rel_tol=1e-9)
+    size = max(abs(baseline), abs(ablated))
+    effect = baseline - ablated if direction == "max" else ablated - baseline
+    return round(effect, 12 - math.ceil(math.log10(size))) if size else 0.0
 
 
 def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool:
@@ -107,47 +97,12 @@ def compute_rank_agreement(cheap: Mapping[str, float], full: Mapping[str, float]
     Uses the components that both measured; None for fewer than `MIN_RANKED_PARTS`, or if one of the commands ranks
     nothing.
     """
+    stats: Any = import_module("scipy.stats")  # half a second
     names = [name for name in cheap if name in full]
-    pairs = [
-        (_compare_order(cheap, one, other), _compare_order(full, one, other)) for one, other in combinations(names, 2)
-    ]
-    ranked = sum(a * a for a, _ in pairs) * sum(b * b for _, b in pairs)
-    return sum(a * b for a, b in pairs) / math.sqrt(ranked) if len(names) >= MIN_RANKED_PARTS and ranked else None
-
-
-def _compare_order(effects: Mapping[str, float], one: str, other: str) -> int:
-    a, b = abs(effects[one]), abs(effects[other])
-    return (a > b) - (a < b)
-
-
-class FloorRanking(NamedTuple):
-    """`at_floor`: one entry per mutation. `ranked`: the mutation whose effect represents the component."""
-
-    gap: float
-    at_floor: tuple[bool, ...]
-    ranked: str | None
-    effect: float | None
-    flag: str
-
-
-def apply_floor_rule(
-    direction: MetricDirection,
-    baseline: float,
-    floor: float,
-    effects: Sequence[tuple[str, float]],
-    share: float = FLOOR_SHARE,
-) -> FloorRanking:
-    """Select the mutation of a component to report; `effects` are in the order of trial.
-
-    `floor`: the metric with the whole model's output zeroed. The first mutation above the floor is selected. If all are
-    at the floor, the one with the smallest loss is selected and flagged: either the component is indispensable, or
-    every mutation breaks the program.
-    """
-    gap = (baseline - floor) * (1 if direction == "max" else -1)
-    at_floor = tuple(is_at_floor(effect, gap, share) for _, effect in effects)
-    free = [one for one, low in zip(effects, at_floor, strict=True) if not low]
-    name, effect = free[0] if free else min(effects, key=lambda one: one[1], default=(None, None))
-    return FloorRanking(gap, at_floor, name, effect, "at the floor" if effects and not free else "")
+    if len(names) < MIN_RANKED_PARTS:
+        return None
+    tau = float(stats.kendalltau(*([abs(effects[name]) for name in names] for effects in (cheap, full))).statistic)
+    return None if math.isnan(tau) else tau
 
 
 def explain_no_floor(direction: MetricDirection, baseline: float | None, value: float | None) -> str:
@@ -163,9 +118,9 @@ def explain_no_floor(direction: MetricDirection, baseline: float | None, value: 
     return "" if is_worse else "it is better than the baseline"
 
 
-def is_at_floor(effect: float, gap: float, share: float = FLOOR_SHARE) -> bool:
+def is_at_floor(effect: float, gap: float) -> bool:
     """Return whether an effect is so large that the model may no longer work; False without a positive gap."""
-    return gap > 0 and effect >= share * gap
+    return gap > 0 and effect >= FLOOR_SHARE * gap
 
 
 def classify_patch_run(
@@ -219,16 +174,6 @@ class MeasuredPart(NamedTuple):
         """Whether its effect is over fresh seeds, enough of them for a verdict."""
         return self.effect is not None and self.effect.is_fresh and self.n >= MIN_REPLICATES
 
-    @property
-    def is_tested(self) -> bool:
-        """Whether it is in the family of tests."""
-        return (
-            self.is_confirmed
-            and self.gate not in UNRANKED_GATES
-            and self.effect is not None
-            and self.effect.p is not None
-        )
-
 
 def build_results(measured: Sequence[MeasuredPart], *, is_coarse: bool) -> tuple[PartResult, ...]:
     """Build the rows of the report in the given order; p is Holm-corrected over all tested parts.
@@ -236,40 +181,42 @@ def build_results(measured: Sequence[MeasuredPart], *, is_coarse: bool) -> tuple
     A part with too few fresh seeds, or with equal effects at all of them, is not tested. `is_coarse`: whether equal
     values at one seed may be chance.
     """
-    tested = [one for one in measured if one.is_tested]
-    p_values = adjust_p_values([one.effect.p if one.effect is not None else None for one in tested])
-    corrected = {one.part: p for one, p in zip(tested, p_values, strict=True)}
+    tested = {
+        one.part: one.effect.p
+        for one in measured
+        if one.effect is not None and one.effect.p is not None and one.is_confirmed and one.gate not in UNRANKED_GATES
+    }
+    corrected = dict(zip(tested, adjust_p_values([*tested.values()]), strict=True))
     return tuple(_build_row(one, corrected.get(one.part), max(1, len(tested)), is_coarse) for one in measured)
 
 
 def _build_row(one: MeasuredPart, p: float | None, compared: int, is_coarse: bool) -> PartResult:
-    found = one.effect.effect if one.effect is not None else None
-    fresh = found if one.is_confirmed else None
-    flag = one.flag or ("at the floor" if one.gate == "at the floor" else "")
-    if not flag and fresh is not None and fresh.sd is None and fresh.mean:
-        flag = "the same at every seed, so it cannot be tested"
-    if one.effect is not None and one.effect.log_ratio is not None and fresh is not None:
-        tested = "tested as a ratio, since the baseline spans orders of magnitude"
-        flag = f"{flag}; {tested}" if flag else tested
-    return PartResult(
+    row = PartResult(
         part=one.part,
         node=one.node,
-        key=found.key if found is not None else "",
         mutation=one.mutation,
         where=one.location,
         n=one.n,
         fresh=one.is_confirmed,
-        mean=found.mean if found is not None else None,
-        relative=one.effect.relative if one.effect is not None else None,
-        low=fresh.low if fresh is not None else None,
-        high=fresh.high if fresh is not None else None,
-        p=p,
+        mean=None,
         called=decide_verdict(one, p, is_coarse=is_coarse),
-        detectable=None
-        if fresh is None or fresh.sd is None or (one.effect is not None and one.effect.log_ratio is not None)
-        else compute_detectable_effect(one.n, fresh.sd, compared),
-        flag=flag,
+        flag=one.flag or ("at the floor" if one.gate == "at the floor" else ""),
     )
+    if one.effect is None:
+        return row
+    found = one.effect.effect
+    row = row.model_copy(update={"key": found.key, "mean": found.mean, "relative": one.effect.relative})
+    if not one.is_confirmed:
+        return row
+    flags, detectable = [row.flag], None
+    if not row.flag and found.sd is None and found.mean:
+        flags.append("the same at every seed, so it cannot be tested")
+    if one.effect.log_ratio is not None:
+        flags.append("tested as a ratio, since the baseline spans orders of magnitude")
+    elif found.sd is not None:
+        detectable = compute_detectable_effect(one.n, found.sd, compared)
+    update = {"low": found.low, "high": found.high, "p": p, "detectable": detectable}
+    return row.model_copy(update={**update, "flag": "; ".join(filter(None, flags))})
 
 
 def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> PartClassification:
@@ -291,7 +238,8 @@ def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> Pa
     size, unit = (found.mean, one.effect.baseline.mean) if one.effect.log_ratio is None else (one.effect.log_ratio, 1.0)
     if size < 0:
         return "harmful"
-    return "critical" if reaches_share(size, unit) else "helps"
+    threshold = CRITICAL_SHARE * abs(unit)
+    return "critical" if size >= threshold or math.isclose(size, threshold, rel_tol=1e-9) else "helps"
 
 
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"

@@ -20,7 +20,7 @@ import asyncio
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
 from statistics import fmean
@@ -58,7 +58,6 @@ from labwright.stages.repository.ablation_report import (
     UNRANKED_GATES,
     WHOLE_TRAINING,
     MeasuredPart,
-    apply_floor_rule,
     build_results,
     classify_patch_run,
     compute_effect,
@@ -81,8 +80,6 @@ from labwright.stages.repository.authors import format_limits, propose_parts
 from labwright.stages.repository.baseline_reproduction import RepositoryReproduction
 from labwright.stages.run_context import RunContext
 
-MAX_WAYS_PER_PART = 3
-"""Maximum number of mutations tried per component."""
 LARGE_EFFECT_SHARES = {"max": 0.5, "min": 0.1}
 """Share of the baseline, by direction of the metric, above which an effect is compared with the floor. A metric to
 be minimized is bounded by chance level, which may be close to the baseline.
@@ -110,8 +107,6 @@ class _PartState:
     part: RepositoryPart
     way: int = -1
     gate: MutationOutcome = "failed"
-    flag: str = ""
-    at_floor: dict[int, float] = field(default_factory=dict[int, float])
 
     @property
     def mutation(self) -> RepositoryMutation:
@@ -172,7 +167,8 @@ class RepositoryAblation:
             self._conclude(AblationsConcluded(results=(), top=(), runs=self._runs_spent, stopped=why))
             return
         await gather_all([self._run(self._search_baseline, seed) for seed in self.seeds])
-        await self._measure_all_parts()
+        order = order_sweep({part.name: part.prior for part in found.parts})
+        await gather_all([self._measure_part(self._part_states[name]) for name in order])
         self._joint_set = await self._find_joint_set(found)
         await self._separate_top(found)
         await self._confirm(found)
@@ -233,40 +229,39 @@ class RepositoryAblation:
 
     # --- one run per component ----------------------------------------------------------------------------------------
 
-    async def _measure_all_parts(self) -> None:
-        order = order_sweep({one.part.name: one.part.prior for one in self._part_states.values()})
-        await gather_all([self._measure_part(self._part_states[name]) for name in order])
-
     async def _measure_part(self, one: _PartState) -> None:
         """Ablate a component with the first mutation that works; if all remove the whole model, use the one with
         the smallest loss.
         """
-        await self._try_ways(one, range(min(MAX_WAYS_PER_PART, len(one.part.mutations))))
-        if one.gate == "moved" and await self._changes_scored_data(one):
-            one.gate = "changes what is scored"
-
-    async def _try_ways(self, one: _PartState, ways: Iterable[int]) -> None:
-        for way in ways:
+        at_floor: dict[int, float] = {}
+        for way in range(len(one.part.mutations)):
             gate, effect = await self._try_way(one, way)
             if gate in ("moved", "no effect") and effect is not None:
                 one.way, one.gate = way, gate
-                return
+                break
             if gate == "at the floor" and effect is not None:
-                one.at_floor[way] = effect
-            elif one.way < 0:
+                at_floor[way] = effect
+            else:
                 one.gate = gate
-        first = self._first_baseline
-        if one.at_floor and first is not None and (floor := await self._find_floor()) is not None:
-            effects = [(str(way), effect) for way, effect in one.at_floor.items()]
-            ranks = apply_floor_rule(self.setup.command.direction, first, floor, effects)
-            assert ranks.ranked is not None and ranks.effect is not None
-            one.way = int(ranks.ranked)
-            is_broken = ranks.effect >= ranks.gap
-            one.gate, one.flag = ("breaks the program", "") if is_broken else ("at the floor", ranks.flag)
-        elif one.way < 0 and not one.at_floor:
-            known = [self._ablation.tried_mutations.get((one.part.name, way)) for way in ways]
-            if any("is not finite" in tried.why for tried in known if tried is not None):
-                one.gate = "breaks the program"
+        if one.way >= 0:
+            if one.gate == "moved" and await self._changes_scored_data(one):
+                one.gate = "changes what is scored"
+        elif at_floor:
+            one.way = min(at_floor, key=lambda way: at_floor[way])
+            is_broken = at_floor[one.way] >= self._compute_gap(await self._find_floor())
+            one.gate = "breaks the program" if is_broken else "at the floor"
+        elif any(
+            "is not finite" in tried.why
+            for (name, _), tried in self._ablation.tried_mutations.items()
+            if name == one.part.name
+        ):
+            one.gate = "breaks the program"
+
+    def _compute_gap(self, floor: float | None) -> float:
+        """Return how much worse the floor is than the baseline; 0 if it is not known."""
+        if floor is None or self._first_baseline is None:
+            return 0.0
+        return (self._first_baseline - floor) * (1 if self.setup.command.direction == "max" else -1)
 
     async def _try_way(self, one: _PartState, way: int) -> tuple[MutationOutcome, float | None]:
         mutation, name = one.part.mutations[way], one.part.name
@@ -289,14 +284,9 @@ class RepositoryAblation:
             if again is not None and other is not None:
                 gate = classify_patch_run(other, again, reached=reached, repeatable=is_repeatable)
         effect = compute_effect(self.setup.command.direction, baseline, value)
-        if (
-            gate == "moved"
-            and effect is not None
-            and (effect >= LARGE_EFFECT_SHARES[self.setup.command.direction] * abs(baseline))
-        ):
-            floor = await self._find_floor()
-            gap = (baseline - floor) * (1 if self.setup.command.direction == "max" else -1) if floor is not None else 0
-            gate = "at the floor" if is_at_floor(effect, gap) else gate
+        large = LARGE_EFFECT_SHARES[self.setup.command.direction] * abs(baseline)
+        if gate == "moved" and effect is not None and effect >= large:
+            gate = "at the floor" if is_at_floor(effect, self._compute_gap(await self._find_floor())) else gate
         return self._record_gate(name, way, arm, gate), effect
 
     async def _find_floor(self) -> float | None:
@@ -675,8 +665,8 @@ class RepositoryAblation:
 
     def _build_measured(self, one: _PartState) -> MeasuredPart:
         ways = one.part.mutations
-        mutation = one.mutation.what if one.way >= 0 else ", ".join(way.what for way in ways[:MAX_WAYS_PER_PART])
-        found = MeasuredPart(one.part.name, mutation, _format_place(one.part), one.gate, flag=one.flag)
+        mutation = one.mutation.what if one.way >= 0 else ", ".join(way.what for way in ways)
+        found = MeasuredPart(one.part.name, mutation, _format_place(one.part), one.gate)
         return self._add_effect(found, [one.part.name]) if one.way >= 0 else found
 
     def _add_effect(self, found: MeasuredPart, names: Sequence[str]) -> MeasuredPart:
