@@ -48,9 +48,7 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
         context.recorder.append(AblationsPlanned(why="no earlier stage selected a node to ablate"))
         return
     inputs = AblationPlanInputs(
-        idea=context.idea,
-        data_plan=context.find_effective_plan(decided.k),
-        facts=context.facts,
+        **dict(context.build_study_inputs(decided.k)),
         most=most,
         method=build_node_brief(
             context.folder, view.root, settings=list_arm_settings(context.state, view.root, decided)

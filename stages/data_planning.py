@@ -13,8 +13,9 @@ from typing import Any
 from labwright.models.client import ModelClient
 from labwright.models.errors import ContextTooLong, ModelConfigError
 from labwright.models.prices import format_price
-from labwright.models.roles.experiment_code import CODE, CODER, CodeInputs, StudyInputs
+from labwright.models.roles.experiment_code import CODE, CODER, AuthorInputs, CodeInputs, StudyInputs
 from labwright.models.roles.node_assessment import FEEDBACK, FeedbackInputs
+from labwright.models.roles.repository import PatchingInputs
 from labwright.models.roles.role import AnyRole
 from labwright.models.roles.study_plan import (
     PLAN,
@@ -66,7 +67,7 @@ from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
 from labwright.search.design_forecast import DesignForecast, forecast_design, read_cell_times, reduce_design
 from labwright.search.settings import SearchSettings
-from labwright.stages.difference_tables import find_tuning_faults
+from labwright.stages.difference_tables import find_tuning_faults, find_unknown
 from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.nodes.repository_program import check_repository
 from labwright.stages.paper.citations import check_library
@@ -80,12 +81,7 @@ from labwright.stages.protocol_review import (
     read_prior_work,
     review_plan,
 )
-from labwright.stages.repository.patched_arms import (
-    build_search_settings,
-    has_only_word_arms,
-    show_repository,
-    to_patching_inputs,
-)
+from labwright.stages.repository.patched_arms import build_search_settings, has_only_word_arms, show_repository
 from labwright.stages.repository.study_planning import RepositoryPlanning
 from labwright.stages.run_context import RunContext, run_once, wait_at_gate
 from labwright.stages.settings import MAX_AMEND_CALLS, MAX_PLAN_CALLS
@@ -511,7 +507,9 @@ async def check_context_window(context: RunContext, study: StudyInputs) -> None:
             await context.models.check_room(CODE, code, extra_characters=PROGRAM_CHARS)
         elif not has_only_word_arms(study.data_plan):
             shown = await to_thread(show_repository, context.repository, context.state.repository.baseline)
-            await context.models.check_room(CODER, to_patching_inputs(code, shown), extra_characters=PROGRAM_CHARS)
+            known = {name: value for name, value in code if name in AuthorInputs.model_fields}
+            patching = PatchingInputs(**known, repository=shown)
+            await context.models.check_room(CODER, patching, extra_characters=PROGRAM_CHARS)
         await context.models.check_room(FEEDBACK, judged, extra_characters=PROGRAM_CHARS)
     except ContextTooLong as error:
         idea, plan = (len(one.model_dump_json()) for one in (study.idea, study.data_plan))
@@ -540,14 +538,9 @@ def find_plan_faults(
     """
     known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
     of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
-    listed = ", ".join(subjects) or "none"
     faults = (
         *_find_shape_faults(plan, catalogue),
-        *(
-            f"`subjects` names the unknown model {one!r}; available: {listed}"
-            for one in plan.subjects
-            if one not in subjects
-        ),
+        *find_unknown("studied model", plan.subjects, tuple(subjects)),
         *_find_metric_faults(plan, known, of_plan),
         *find_tuning_faults(plan, anchors),
         *find_unmet_needs(plan, room),
@@ -610,16 +603,12 @@ def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) 
         for one in plan.columns
         if one.name not in read
     )
-    yield from (
-        f"arm {arm.name!r}: `setting_of` is {arm.setting_of!r}, "
-        + (
-            f"which is no baseline or method of the plan: name one of {', '.join(plan.compared_arms)}"
-            if arm.role == "ablation"
-            else "but only an ablation runs with the setting of another arm: leave it empty"
-        )
-        for arm in plan.arms
-        if arm.setting_of and (arm.role != "ablation" or arm.setting_of not in plan.compared_arms)
-    )
+    for arm in plan.arms:
+        if arm.setting_of and arm.role != "ablation":
+            yield f"arm {arm.name!r}: only an ablation runs with the setting of another arm: leave `setting_of` empty"
+        elif arm.setting_of:
+            unknown = find_unknown("baseline or method", [arm.setting_of], plan.compared_arms)
+            yield from (f"arm {arm.name!r}, `setting_of`: {fault}" for fault in unknown)
     # Names that differ only in case collide as conditions, keys and headings.
     for noun, each in (
         ("arm", plan.arms),
@@ -635,13 +624,12 @@ def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) 
 def _find_skipped_cell_faults(plan: DataPlan) -> Iterator[str]:
     """Yield the faults of the cells that a plan leaves out."""
     for cell in plan.left_out:
-        for noun, name, names in (
-            ("dataset", cell.dataset, plan.datasets),
-            ("arm", cell.arm, plan.arms),
-            ("level", cell.level, plan.all_levels),
-        ):
-            if name and name not in {known.name for known in names}:
-                yield f"`left_out` contains the {noun} {name!r}, which is not in the plan"
+        unknown = (
+            *find_unknown("dataset", filter(None, [cell.dataset]), [one.name for one in plan.datasets]),
+            *find_unknown("arm", filter(None, [cell.arm]), [one.name for one in plan.arms]),
+            *find_unknown("level", filter(None, [cell.level]), [one.name for one in plan.all_levels]),
+        )
+        yield from (f"`left_out`: {fault}" for fault in unknown)
     for arm in plan.arms:
         if arm.role != "ablation" and not any(
             plan.has_cell(plan.datasets[0].name, arm.name, level) for level in plan.level_names

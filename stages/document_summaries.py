@@ -30,12 +30,10 @@ def format_statements(context: ContextRead | None) -> tuple[str, ...]:
         f"{one.file} ({one.pages} {'pages' if one.unit == 'p.' else 'parts'}): {one.subject}"
         for one in context.documents
     ]
-    longest = max((len(one.statements) for one in context.documents), default=0)
+    places = ((document, at) for document in context.documents for at in range(len(document.statements)))
     texts: list[str] = []
-    for document, index in (
-        (one, at) for at in range(longest) for one in context.documents if at < len(one.statements)
-    ):
-        statement = document.statements[index]
+    for document, at in sorted(places, key=lambda place: place[1]):  # the documents in turn
+        statement = document.statements[at]
         quote = f' ("{statement.quote}")' if statement.quote else ""
         texts.append(" ".join(f"{document.format_place(statement.page)} {statement.text}{quote}".split()))
     room = MAX_CONTEXT_CHARS - sum(map(len, lines))
@@ -55,11 +53,12 @@ async def digest_documents(client: ModelClient, copies: Sequence[DocumentCopy], 
     lines = list(refused)
     for copied in copies:
         document = await read_document(copied)
-        answer = None if isinstance(document, str) else await digest_document(client, document)
-        if answer is not None:
+        if isinstance(document, str):
+            lines.append(document)
+        elif (answer := await digest_document(client, document)) is not None:
             documents.append(answer)
         else:
-            lines.append(document if isinstance(document, str) else f"{copied.file}: the model gave no usable summary")
+            lines.append(f"{copied.file}: the model gave no usable summary")
     return ContextRead(documents=tuple(documents), refused=tuple(lines))
 
 
@@ -71,22 +70,16 @@ async def digest_document(client: ModelClient, document: UserDocument) -> Docume
     complaints: tuple[str, ...] = ()
     answer: DigestAnswer | None = None
     for _ in range(MAX_DIGEST_ROUNDS):
-        answer = (
-            await client.ask_or_none(
-                DIGEST,
-                DigestInputs(
-                    file=document.source_copy.file,
-                    unit=document.unit,
-                    pages=document.pages,
-                    total=document.total,
-                    unread=document.unread_chars,
-                    complaints=complaints,
-                ),
-                instead="the previous summary, if any, is kept",
-            )
-            or answer
+        inputs = DigestInputs(
+            file=document.source_copy.file,
+            unit=document.unit,
+            pages=document.pages,
+            total=document.total,
+            unread=document.unread_chars,
+            complaints=complaints,
         )
-        if answer is None:
+        found = await client.ask_or_none(DIGEST, inputs, instead="the previous summary, if any, is kept")
+        if (answer := found or answer) is None:
             continue
         complaints = tuple(fault for one in answer.statements if (fault := find_place_fault(one, document)))
         if not complaints:

@@ -134,9 +134,7 @@ async def build_review_inputs(context: RunContext, draft: PaperDraft, most: int)
     """Return what a reader of a draft needs to ask for at most `most` ablations."""
     best = context.state.nodes[find_winner(context.state) or ""]
     return MissingAblationsInputs(
-        idea=context.idea,
-        data_plan=context.find_effective_plan(),
-        facts=context.facts,
+        **dict(context.build_study_inputs()),
         trials=collect_ablation_results(context.state),
         most=most,
         repository=await show_studied_repository(context),

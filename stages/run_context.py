@@ -19,6 +19,7 @@ from labwright.literature.lookup import LiteratureClient
 from labwright.models.budget import Budget
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import BudgetSpent, ModelError, ModelOutputInvalid, ModelRefused
+from labwright.models.roles.experiment_code import StudyInputs
 from labwright.models.roles.role import Role
 from labwright.models.settings import SubjectSettings
 from labwright.record.event_log import Recorder, RecordError
@@ -185,13 +186,16 @@ class RunContext:
         """
         return build_effective_plan(self.state, decision_id)
 
+    def build_study_inputs(self, decision_id: int | None = None) -> StudyInputs:
+        """Return idea, plan and data as the prompts of a decision show them (None: as of now)."""
+        return StudyInputs(idea=self.idea, data_plan=self.find_effective_plan(decision_id), facts=self.facts)
+
     @property
     def importable_packages(self) -> tuple[str, ...]:
         """Packages with versions, as named in prompts: those installed for the run and those already present."""
-        installed = (
-            self.state.search.installed_packages.packages if self.state.search.installed_packages is not None else {}
-        )
-        return (*(f"{name} {version}" for name, version in installed.items()), *self.packages)
+        found = self.state.search.installed_packages
+        installed = found.packages.items() if found is not None else ()
+        return (*(f"{name} {version}" for name, version in installed), *self.packages)
 
     @property
     def pretrained_models(self) -> tuple[str, ...]:

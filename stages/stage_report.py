@@ -225,9 +225,7 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
         for claim in claims
     )
     return SummaryInputs(
-        idea=context.idea,
-        data_plan=context.find_effective_plan(decision_id),
-        facts=context.facts,
+        **dict(context.build_study_inputs(decision_id)),
         stage=stage,
         ended=last[1].ended if last is not None else "",
         limit=limit or "",

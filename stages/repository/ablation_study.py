@@ -296,18 +296,18 @@ class RepositoryAblation:
         return await self._floor_task
 
     async def _run_floors(self) -> float | None:
-        for number, floor in enumerate(self._ablation.parts.floors if self._ablation.parts is not None else ()):
-            tree, name = self._build_tree([floor]), "the whole model"
-            if tree is not None:
+        parts = self._ablation.parts
+        for number, floor in enumerate(parts.floors if parts is not None else ()):
+            if (tree := self._build_tree([floor])) is not None:
+                name = "the whole model"
                 arm = self._build_search_arm(name_arm([name], number), name, floor.what, tree, floor.words)
                 value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
                 if not self._explain_no_floor(value):
                     return value
-        env = self._search_setup.command.env | build_no_training_variables()
-        command, name = self._search_setup.command.model_copy(update={"env": env}), WHOLE_TRAINING
-        arm = self._build_search_arm(
-            name_arm([name]), name, "no optimizer steps", "", (), replace(self._search_setup, command=command)
-        )
+        name, command = WHOLE_TRAINING, self._search_setup.command
+        command = command.model_copy(update={"env": command.env | build_no_training_variables()})
+        setup = replace(self._search_setup, command=command)
+        arm = self._build_search_arm(name_arm([name]), name, "no optimizer steps", setup=setup)
         value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
         why = self._explain_no_floor(value)
         if why == NO_OPTIMIZER:
@@ -323,15 +323,9 @@ class RepositoryAblation:
         baseline, effect = self._first_baseline, self._list_effects([one.part.name]).get(self.seeds[0])
         if baseline is None or effect is None or effect > -SUSPECT_GAIN_SHARE * abs(baseline):
             return False
-        tree = self._build_tree([one.mutation])
-        arm = self._build_search_arm(
-            name_arm([one.part.name], one.way),
-            one.part.name,
-            one.mutation.what,
-            tree or "",
-            one.mutation.words,
-            traced=True,
-        )
+        tree, what, words = self._build_tree([one.mutation]) or "", one.mutation.what, one.mutation.words
+        name = name_arm([one.part.name], one.way)
+        arm = self._build_search_arm(name, one.part.name, what, tree, words, traced=True)
         if (run := await self._run(arm, self.seeds[0])) is None:
             return False
         again = await asyncio.to_thread(read_trace, self.context.folder.get_cell_path(run.id))
@@ -347,13 +341,14 @@ class RepositoryAblation:
 
     def _is_reached(self, mutation: RepositoryMutation) -> bool | None:
         """Return whether lines that a mutation changes ran in the traced run; None if it changes no Python code."""
-        spans = [self._find_span(edit.path, edit.old) for edit in mutation.edits if edit.path.endswith(".py")]
-        return any(self._trace.was_executed(path, lines) for path, lines in spans) if spans else None
-
-    def _find_span(self, path: str, piece: str) -> tuple[str, range]:
-        text = self.runs.mirror.read_texts(self.setup.tree).get(path, "")
-        first = text[: max(0, text.find(piece))].count("\n") + 1
-        return path, range(first, first + piece.count("\n") + 1)
+        texts, reached = self.runs.mirror.read_texts(self.setup.tree), list[bool]()
+        for edit in mutation.edits:
+            if edit.path.endswith(".py"):
+                text = texts.get(edit.path, "")
+                first = text[: max(0, text.find(edit.old))].count("\n") + 1
+                lines = range(first, first + edit.old.count("\n") + 1)
+                reached.append(self._trace.was_executed(edit.path, lines))
+        return any(reached) if reached else None
 
     # --- arms ---------------------------------------------------------------------------------------------------------
 
@@ -389,10 +384,10 @@ class RepositoryAblation:
         name: str,
         part: str,
         what: str,
-        tree: str,
-        words: Sequence[str],
-        setup: CommandSetup | None = None,
+        tree: str = "",
+        words: Sequence[str] = (),
         *,
+        setup: CommandSetup | None = None,
         traced: bool = False,
     ) -> RepositoryArm:
         """Build an arm that only serves to judge others."""
@@ -428,35 +423,27 @@ class RepositoryAblation:
         kept = self._count_reserved(found)
         if self._runs_spent + CONFIRM_SEEDS * (1 + len(self._rank_sets())) <= found.budget:
             return
-        waiting: set[asyncio.Task[None]] = set()
-        under_way: list[str] = []
-        while True:
-            while len(waiting) < self.context.executor.slots and (
-                self._runs_spent + kept + 2 * (1 + len(waiting)) <= found.budget
+        while self.context.state.limit_reason is None:
+            chosen: list[str] = []
+            while len(chosen) < self.context.executor.slots and (
+                self._runs_spent + kept + 2 * (1 + len(chosen)) <= found.budget
             ):
-                chosen = pick_arm(self._list_candidates(under_way), sigma=self._sigma, k=self.top)
-                if chosen.next is None or chosen.separated or not isfinite(self._sigma) or not self._sigma:
+                pick = pick_arm(self._list_candidates(chosen), sigma=self._sigma, k=self.top)
+                if pick.next is None or pick.separated or not isfinite(self._sigma) or not self._sigma:
                     break
-                under_way.append(chosen.next)
-                waiting.add(asyncio.create_task(self._repeat_part(chosen.next, under_way)))
-            if not waiting or self.context.state.limit_reason is not None:
-                await gather_all(waiting)
+                chosen.append(pick.next)
+            if not chosen:
                 return
-            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            await gather_all(done)
+            await gather_all([self._repeat_part(name) for name in chosen])
 
-    async def _repeat_part(self, name: str, under_way: list[str]) -> None:
+    async def _repeat_part(self, name: str) -> None:
         """Measure a component's effect at the next seed."""
-        try:
-            arm = self._find_arm([name])
-            assert arm is not None
-            known = {one.seed for one in self.runs.list_nodes(arm)}
-            seed = next(
-                seed for seed in (*self.seeds, *range(max(self.seeds) + 1, FIRST_FRESH_SEED)) if seed not in known
-            )
-            await gather_all([self._run(arm, seed), self._run(self._search_baseline, seed)])
-        finally:
-            under_way.remove(name)
+        arm = self._find_arm([name])
+        assert arm is not None
+        known = {one.seed for one in self.runs.list_nodes(arm)}
+        seeds = (*self.seeds, *range(max(self.seeds) + 1, FIRST_FRESH_SEED))
+        seed = next(seed for seed in seeds if seed not in known)
+        await gather_all([self._run(arm, seed), self._run(self._search_baseline, seed)])
 
     def _list_effects(self, names: Sequence[str]) -> dict[int, float | None]:
         """Return the effects of a set of components at the seeds of the search; None for a run without a value."""
@@ -467,24 +454,24 @@ class RepositoryAblation:
         seeds = [seed for seed in own if seed in base and seed < FIRST_FRESH_SEED]
         return {seed: compute_effect(self.setup.command.direction, base[seed], own[seed]) for seed in seeds}
 
-    def _to_arm(self, one: _PartState, under_way: Sequence[str] = (), *, is_coarse: bool = False) -> BanditArm:
+    def _to_arm(self, one: _PartState, chosen: Sequence[str] = (), *, is_coarse: bool = False) -> BanditArm:
         effects = self._list_effects([one.part.name]).values()
         return BanditArm(
             one.part.name,
             one.part.prior,
             tuple(effect for effect in effects if effect is not None),
             failed_runs=sum(effect is None for effect in effects),
-            in_flight=under_way.count(one.part.name),
+            in_flight=chosen.count(one.part.name),
             is_settled=one.gate == "not reached" or (one.gate == "no effect" and not is_coarse),
         )
 
-    def _list_ranked(self, under_way: Sequence[str] = ()) -> list[BanditArm]:
+    def _list_ranked(self, chosen: Sequence[str] = ()) -> list[BanditArm]:
         coarse = self._is_coarse
-        return [self._to_arm(one, under_way, is_coarse=coarse) for one in self._part_states.values() if one.is_ranked]
+        return [self._to_arm(one, chosen, is_coarse=coarse) for one in self._part_states.values() if one.is_ranked]
 
-    def _list_candidates(self, under_way: Sequence[str] = ()) -> list[BanditArm]:
+    def _list_candidates(self, chosen: Sequence[str] = ()) -> list[BanditArm]:
         """Return the components that can rank among the most important. Harmful ones are reported separately."""
-        arms, sigma = self._list_ranked(under_way), self._sigma
+        arms, sigma = self._list_ranked(chosen), self._sigma
         harms = set(find_harmful(arms, sigma)) if isfinite(sigma) else set[str]()
         return [one for one in arms if one.name not in harms]
 
@@ -613,12 +600,12 @@ class RepositoryAblation:
         components."""
         full: dict[str, float] = {}
         ranked = rank_arms(self._list_ranked())
-        for is_needed in (False, True):
+        for is_needed in (False, True):  # what has run first, then as many more as are needed
             for one in ranked:
                 arm = self._find_arm([one.name], full=True)
-                if arm is None or one.name in full:
+                if arm is None or one.name in full or (is_needed and len(full) >= MIN_RANKED_PARTS):
                     continue
-                if is_needed and len(full) < MIN_RANKED_PARTS:
+                if is_needed:
                     await self._run(arm, FIRST_FRESH_SEED)
                 if (effect := self._find_effect(arm)) is not None:
                     full[one.name] = effect.effect.mean
@@ -637,17 +624,13 @@ class RepositoryAblation:
         best = [row for row in ranked if (row.mean or 0.0) > 0][: self.top]
         count = sum(self._count_fresh_runs(arm) < MAX_FRESH_SEEDS for arm in self._list_unknown_sets().values())
         count += sum(one.kind == "budget" for one in found.rest)
+        left = f"{count} part{'s have' if count > 1 else ' has'} no verdict: the run budget of {found.budget} is used"
         return AblationsConcluded(
             results=tuple(rows),
             top=tuple(row.part for row in best if row.fresh),
             runs=self._runs_spent,
             agreement=agreement,
-            stopped=self.context.state.limit_reason
-            or (
-                f"{count} part{'s have' if count > 1 else ' has'} no verdict: the run budget of {found.budget} is "
-                "used; raise --budget-runs"
-            )
-            * bool(count),
+            stopped=self.context.state.limit_reason or (f"{left}; raise --budget-runs" if count else ""),
         )
 
     def _build_rows(self) -> list[PartResult]:

@@ -93,7 +93,9 @@ def test_an_ablation_runs_with_the_setting_of_a_compared_arm() -> None:
     assert not any("setting_of" in one for one in find_plan_faults(found, CATALOGUE))
     assert [found.find_tuned_arm(name) for name in ("plain", "new", "new-at-plain")] == ["plain", "new", "plain"]
     wrong = with_arm(name="control", role="ablation", setting_of="none")
-    assert any("name one of plain, new" in one for one in find_plan_faults(wrong, CATALOGUE))
+    assert any(
+        "no baseline or method 'none'; available: plain, new" in one for one in find_plan_faults(wrong, CATALOGUE)
+    )
     method = with_arm(name="other", role="method", setting_of="plain")
     assert any("only an ablation" in one for one in find_plan_faults(method, CATALOGUE))
 
@@ -167,7 +169,7 @@ def test_what_holds_has_no_fault(plan: DataPlan) -> None:
         ),
         (
             on("digits", left_out=(OmittedCells(arm="old", reason="r"),)),
-            "`left_out` contains the arm 'old', which is not in the plan",
+            "`left_out`: there is no arm 'old'; available: plain, new",
         ),
         (
             on("digits", "wine", left_out=(OmittedCells(arm="new", dataset="digits", reason="r"),)),

@@ -100,8 +100,8 @@ def test_the_planner_is_told_of_subjects_and_a_name_that_is_none_is_sent_back(tm
         assert words in text
     assert "subject" not in without.user and "`subjects`" not in without.system
     plan = SOUND.model_copy(update={"subjects": ("small", "tiny")})
-    assert [one for one in find_plan_faults(plan, CATALOGUE, subjects=list(SUBJECTS)) if "subject" in one] == [
-        "`subjects` names the unknown model 'tiny'; available: small, large"
+    assert [one for one in find_plan_faults(plan, CATALOGUE, subjects=list(SUBJECTS)) if "studied" in one] == [
+        "there is no studied model 'tiny'; available: small, large"
     ]
 
 

@@ -69,7 +69,7 @@ def test_a_tree_is_read_with_its_folders(tmp_path: Path) -> None:
         (place / name).write_text("DEPTH = 2\n")
     assert list(read_user_program(place, author="Ada").files) == ["experiment.py", "arms/wide.py", "search/grid.py"]
     (place / "more").symlink_to(place / "arms")
-    with pytest.raises(UserCodeError, match="more is not a regular file"):
+    with pytest.raises(UserCodeError, match="more is a symbolic link"):
         read_user_program(place, author="Ada")
 
 
@@ -81,8 +81,8 @@ def test_links_pipes_and_other_bytes_are_never_read(tmp_path: Path) -> None:
     os.mkfifo(piped / "experiment.py")
     (bytes_ / "experiment.py").write_bytes(b"\xff\xfe")
     for place, said in (
-        (linked, "not a regular file"),
-        (piped, "not a regular file"),
+        (linked, "a symbolic link"),
+        (piped, "not a plain file"),
         (bytes_, "UTF-8"),
         (tmp_path / "none", "not a folder"),
         (secret, "not a folder"),
