@@ -177,9 +177,8 @@ async def read_document(source_copy: DocumentCopy, *, timeout: float = 60.0) -> 
         return f"{source_copy.file}: {texts}"
     room, pages, unread = MAX_READ_CHARS, list[PageText](), 0
     for number, text in enumerate(texts, 1):
-        page = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)[
-            : min(MAX_PAGE_CHARS, room)
-        ]
+        printable = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)
+        page = printable[: min(MAX_PAGE_CHARS, room)]
         unread += len(text) - len(page)
         room -= len(page)
         if page.strip():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from labwright.literature.lookup import LiteratureClient
 from labwright.models.client import ModelClient
@@ -76,22 +77,19 @@ class IdeaDrafter:
     """Records of earlier runs."""
     _searches: list[LiteratureSearch] = field(default_factory=list[LiteratureSearch])
 
+    @property
+    def _known(self) -> dict[str, Any]:
+        """Inputs shared by drafts and reflections."""
+        topic = self.topic
+        known = {"earlier": self.earlier, "studies": self.studies}
+        return {"topic": topic.text, "means": topic.means, "study": topic.study, "context": topic.context, **known}
+
     async def propose_idea(self) -> IdeaProposed:
         """Return the idea, or the reason for having none. Raises `ModelError`."""
         complaints = list[str]()
         for _ in range(MAX_DRAFTS):
             draft = await self.client.ask(
-                IDEA,
-                IdeaInputs(
-                    topic=self.topic.text,
-                    means=self.topic.means,
-                    study=self.topic.study,
-                    number=self.number,
-                    earlier=self.earlier,
-                    studies=self.studies,
-                    context=self.topic.context,
-                    complaints=tuple(complaints),
-                ),
+                IDEA, IdeaInputs(**self._known, number=self.number, complaints=tuple(complaints))
             )
             reflected = await self._reflect(draft)
             twin = self._find_duplicate(reflected.idea, reflected.alike)
@@ -129,25 +127,18 @@ class IdeaDrafter:
             await self._search(now.queries)
             is_first = not closest and not alike
             complaints = self._find_text_faults(now, alike) if is_first else self._find_faults(now, closest, alike)
-            reflected = await self.client.ask(
-                IDEA_REFLECT,
-                IdeaReflectInputs(
-                    topic=self.topic.text,
-                    means=self.topic.means,
-                    draft=now,
-                    fit=idea_checks.check_fit(now.estimate, self.topic.means),
-                    study=self.topic.study,
-                    reasons=reasons,
-                    searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches),
-                    works=self._works,
-                    closest=closest,
-                    earlier=self.earlier,
-                    studies=self.studies,
-                    context=self.topic.context,
-                    last=number == self.topic.rounds,
-                    complaints=complaints,
-                ),
+            inputs = IdeaReflectInputs(
+                **self._known,
+                draft=now,
+                fit=idea_checks.check_fit(now.estimate, self.topic.means),
+                reasons=reasons,
+                searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches),
+                works=self._works,
+                closest=closest,
+                last=number == self.topic.rounds,
+                complaints=complaints,
             )
+            reflected = await self.client.ask(IDEA_REFLECT, inputs)
             closest, alike = reflected.closest, reflected.alike
             reasons = reflected.reasons if isinstance(reflected, FollowUpReflection) else ()
             now = IdeaDraft(

@@ -99,22 +99,19 @@ def required_cells(
             for one in (*known, *trials)
             for cell in list_trial_cells(plan, one.arm, seed=node.seed, number=one.number, share=one.share)
         )
-    duty = find_required_measurements(view)
-    parent = view.nodes.get(node.parent or "")
-    arms = node.arms or (parent.arms if parent is not None and node.kind in ("debug", "replicate") else ()) or duty.arms
+    duty, parent = find_required_measurements(view), view.nodes.get(node.parent or "")
+    inherited = parent.arms if parent is not None and node.kind in ("debug", "replicate") else ()
+    datasets, main, measured = duty.datasets, list_main_arms(plan), list[Cell]()
+    arms = node.arms or inherited or duty.arms
     if view.stage == "ablation" and not arms:
-        main = list_main_arms(plan)
         arms = tuple(arm.name for arm in plan.arms if arm.name not in main)
-    measured = dict[str, Cell]()
-    datasets = duty.datasets
     if node.kind == "replicate" and parent is not None and parent.attempts:
-        cells = [one.cell.model_copy(update={"seed": node.seed}) for one in parent.attempts[-1].cells]
+        measured = [one.cell.model_copy(update={"seed": node.seed}) for one in parent.attempts[-1].cells]
         if node.stage in PLANNING_STAGES:
-            return tuple(_select_registered(cells, plan, reads) or cells)
+            return tuple(_select_registered(measured, plan, reads) or measured)
         if not _is_confirming(node, view):
-            return tuple(cells)
-        measured = {cell.place_name: cell for cell in cells}
-        datasets, arms = tuple(use.name for use in plan.datasets), list_main_arms(plan)
+            return tuple(measured)
+        datasets, arms = tuple(use.name for use in plan.datasets), main
     wanted = (
         Cell(dataset=dataset, arm=arm, level=level, seed=node.seed, trial=node.trials.get(plan.find_tuned_arm(arm), 0))
         for dataset in datasets
@@ -122,7 +119,8 @@ def required_cells(
         for arm in arms
         if plan.has_cell(dataset, arm, level)
     )
-    return (*measured.values(), *(cell for cell in wanted if cell.place_name not in measured))
+    known = {cell.place_name for cell in measured}
+    return (*measured, *(cell for cell in wanted if cell.place_name not in known))
 
 
 def _select_registered(cells: Sequence[Cell], plan: DataPlan, reads: Mapping[str, str]) -> list[Cell]:
@@ -160,9 +158,8 @@ def compute_cell_keys(
     facts = {one.name: one.fingerprint for one in context.facts}
     scorers = {one.dataset: one.sha256 for one in context.state.search.scorers}
     words = {word for text in source.values() for word in collect_strings(text)}
-    known = list_node_artifacts(
-        context.state, context.folder, (one for name, one in (view.nodes if view else {}).items() if name in words)
-    )
+    read = (one for name, one in (view.nodes if view else {}).items() if name in words)
+    known = list_node_artifacts(context.state, context.folder, read)
     artifacts = {f"{node}/{name}": one.sha256 for node, files in known.items() for name, one in files.items()}
 
     def key(cell: Cell, above: tuple[str, ...] = ()) -> str:
@@ -237,14 +234,14 @@ def reusable_cells(decided: DecisionMade, keys: Iterable[str], *, context: RunCo
 
     if has_nondeterminism(state, visible):
         return {}
-    reusable = (
+    reusable = [
         (key, run.id)
         for key in keys
         if _is_reusable(key)
         for node, run in state.cells.list_key_runs(key)
         if run.failure is None and visible(node) and f"cells/{run.id}/artifacts" not in state.deleted_folders
-    )
-    return dict(reversed([*reusable]))  # the first of each key
+    ]
+    return dict(reversed(reusable))  # the first of each key
 
 
 def _is_reusable(key: str) -> bool:
@@ -354,11 +351,13 @@ class NodeCells:
         return final
 
     def to_node_outcome(self, outcome: JobOutcome) -> JobOutcome:
-        """Return the outcome of the node, whose lines name the executions. A node that tries several settings of an arm
-        has no values itself; they are stored with its cells."""
+        """Return the outcome of the node, whose lines name the executions, with the compute time of this attempt over
+        all slots. A node that tries several settings of an arm has no values itself; they are stored with its cells."""
         lines, failure = tuple(map(self._build_line, outcome.cells)), outcome.failure
         runs = {run.id: run for cell in self.keys if (run := self.find_run(cell)) is not None}
-        update: dict[str, object] = {"seconds": self._own_seconds, "cells": lines}
+        earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
+        own = (one for one in self._context.state.cells.list_node_runs(self._required.node) if one.id not in earlier)
+        update: dict[str, object] = {"seconds": sum(one.seconds for one in own), "cells": lines}
         if self._node.is_trial:
             worked = any(run.failure is None for run in runs.values())
             update |= dict.fromkeys(("measurements", "self_reported"), ()) | {"failure": None if worked else failure}
@@ -375,29 +374,17 @@ class NodeCells:
         seal_folder(draft, final)
         return self.to_node_outcome(outcome).model_copy(update={"stdout_tail": tail})
 
-    @property
-    def _own_seconds(self) -> float:
-        """Compute time of this attempt in seconds, over all slots: the sum over its own cell executions."""
-        earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
-        return sum(
-            run.seconds
-            for run in self._context.state.cells.list_node_runs(self._required.node)
-            if run.id not in earlier
-        )
-
     def _build_line(self, line: CellOutcomeLine) -> CellOutcomeLine:
         run = self.find_run(line.cell)
         if run is None:
             return line
         node = self._context.state.cells[run.id][0]
-        executed = line.model_copy(update={"id": run.id, "seconds": run.seconds})
+        update: dict[str, object] = {"id": run.id, "seconds": run.seconds}
         if run.failure is not None:
-            return executed.model_copy(update={"diverged": run.failure.kind == "diverged"})
-        return (
-            executed
-            if node == self._required.node
-            else executed.model_copy(update={"outcome": "taken over", "node": node})
-        )
+            update["diverged"] = run.failure.kind == "diverged"
+        elif node != self._required.node:
+            update |= {"outcome": "taken over", "node": node}
+        return line.model_copy(update=update)
 
 
 async def execute_attempt(
@@ -488,14 +475,10 @@ async def prepare_node_cells(
         arms = list_arms(node, context.plan)
         trials = action.trials if isinstance(action := decided.action, ExpandTree) and node.kind == "trial" else ()
         reads = collect_reads(source.get(ENTRY_FILE, "")) or {}
-        cells = (
-            list_reference_cells(context.state, node)
-            if node.kind == "rung"
-            else (
-                *required_cells(node, view, plan=context.plan, trials=trials, reads=reads),
-                *_list_controls_of_tuning(node, view, context.state),
-            )
-        )
+        cells = list_reference_cells(context.state, node) if node.kind == "rung" else ()
+        if node.kind != "rung":
+            cells = required_cells(node, view, plan=context.plan, trials=trials, reads=reads)
+            cells = (*cells, *_list_controls_of_tuning(node, view, context.state))
         keys = compute_cell_keys(cells, source, arms=arms, context=context, view=view)
         shared = [key for key in keys.values() if _is_reusable(key)]
         while context.search.order == "arrival" and not has_nondeterminism(context.state):
@@ -540,17 +523,14 @@ def _is_confirming(node: Node, view: StageSnapshot) -> bool:
 def apply_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
     """Return a job that measures these cells, each with the hyperparameters of its arm in its trial."""
     plan = state.search.data_plan
-    return replace(
-        job,
-        cells={
-            cell: CellTask(
-                setting=state.search.find_cell_setting(cell),
-                needs=ResourceNeeds() if plan is None else plan.find_needs(cell.arm),
-            )
-            for cell in cells
-        },
-        rungs_by=plan.tuning.rungs_by if plan is not None else job.rungs_by,
-    )
+    tasks = {
+        cell: CellTask(
+            setting=state.search.find_cell_setting(cell),
+            needs=plan.find_needs(cell.arm) if plan is not None else ResourceNeeds(),
+        )
+        for cell in cells
+    }
+    return replace(job, cells=tasks, rungs_by=plan.tuning.rungs_by if plan is not None else job.rungs_by)
 
 
 def build_rerun_job(job: Job, node: Node, state: RunState) -> Job:
@@ -560,15 +540,11 @@ def build_rerun_job(job: Job, node: Node, state: RunState) -> Job:
         return job
     keys = dict(zip(required.cells, required.keys, strict=True)) if required is not None else {}
     job = apply_settings(job, lines, state)
-    return replace(
-        job,
-        cells={
-            cell: replace(task, key=keys.get(cell, ""), expected_seconds=lines[cell].seconds)
-            for cell, task in job.cells.items()
-        },
-        arms=tuple({cell.arm: 0 for cell in lines}),
-        may_skip_cells=False,
-    )
+    cells = {
+        cell: replace(task, key=keys.get(cell, ""), expected_seconds=lines[cell].seconds)
+        for cell, task in job.cells.items()
+    }
+    return replace(job, cells=cells, arms=tuple({cell.arm: 0 for cell in lines}), may_skip_cells=False)
 
 
 def list_node_artifacts(

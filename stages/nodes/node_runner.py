@@ -119,15 +119,10 @@ def build_watch(context: RunContext, decided: DecisionMade) -> ProgressWatch | N
 
 def _read_losses(logs: Iterable[Path]) -> list[CurveSample]:
     """Return the losses by step that the code of a node logged, from its sealed files; missing files have none."""
-    measurements = (
-        Measurement.model_validate_json(line)
-        for path in logs
-        if path.is_file()
-        for line in path.read_text(encoding="utf-8").splitlines()
-    )
+    lines = (line for path in logs if path.is_file() for line in path.read_text(encoding="utf-8").splitlines())
     points = (
         ((one.dataset, one.condition, one.name, one.split), one.step, one.value)
-        for one in measurements
+        for one in map(Measurement.model_validate_json, lines)
         if one.step is not None and one.grade == "logged"
     )
     return list(islice((point for point in points if is_loss(point[0])), MAX_POINTS))
@@ -152,16 +147,13 @@ async def expand(context: RunContext, decided: DecisionMade, release_slot: Relea
         await context.signals.run_unless_killed(node, work.run())
     except TooLate:
         record_time_limit(context)
-        work.record_verdict(
-            "cancelled",
-            Failure(kind="other", message=f"not run: {context.state.limit_reason or 'the time limit was reached'}"),
-        )
+        why = f"not run: {context.state.limit_reason or 'the time limit was reached'}"
+        work.record_verdict("cancelled", Failure(kind="other", message=why))
     except NodeKilled:
         left = partial_path(context.folder.get_attempt_path(node, len(context.state.nodes[node].attempts) + 1))
         await to_thread(remove_tree, left, ignore_errors=True)
-        work.record_verdict(
-            "cancelled", Failure(kind="killed", message=f"killed by the user: {context.state.killed_nodes[node].text}")
-        )
+        why = f"killed by the user: {context.state.killed_nodes[node].text}"
+        work.record_verdict("cancelled", Failure(kind="killed", message=why))
     except NothingLeftError as error:
         work.record_verdict("cancelled", Failure(kind="nothing left", message=str(error)))
     except (ModelOutputInvalid, ModelRefused) as error:
@@ -394,14 +386,9 @@ class NodeRunner:
     def find_run_facts(self, outcome: JobOutcome) -> tuple[HonestyFinding, ...]:
         """Return the facts of an execution that need an explanation in the code."""
         with suppress(SubmissionRefused):
+            labels, folders = self.context.folder.labels, outcome.measured_folders
             return tuple(
-                find_equal_arms(
-                    [
-                        prediction
-                        for one in outcome.measured_folders
-                        for prediction in read_final_predictions(one.path, self.context.folder.labels)
-                    ]
-                )
+                find_equal_arms([one for each in folders for one in read_final_predictions(each.path, labels)])
             )
         return ()
 
@@ -411,11 +398,8 @@ class NodeRunner:
         Source: AI-Scientist-v2, section 3.2.2, aggregation nodes.
         """
         context = self.context
-        replicates = [
-            one
-            for one in find_concluding_replicates(self.view, self.parent.id, self.node.stage)
-            if one.status == "good"
-        ]
+        found = find_concluding_replicates(self.view, self.parent.id, self.node.stage)
+        replicates = [one for one in found if one.status == "good"]
         canvas = PlotArrays(self.node.id, inputs={one.id: list_array_folders(context, one) for one in replicates})
         if self.node.source_sha256:
             self.client.skip(PLOT)
@@ -440,28 +424,23 @@ class NodeRunner:
         """Return the script that plots the replicates together: the built-in one in a repository study, that of an
         earlier aggregate of the same figures, or the model's."""
         context, script = self.context, build_node_brief(self.context.folder, self.parent).plots
-        known = (
-            read_plot_script()
-            if context.repository is not None
-            else find_aggregate_script(context.folder, self.view.nodes.values(), script)
-        )
+        known = find_aggregate_script(context.folder, self.view.nodes.values(), script)
+        if context.repository is not None:
+            known = read_plot_script()
         if known:
             self.client.skip(PLOT)
             return known
-        answer = await self.client.ask(
-            PLOT,
-            PlotInputs(
-                data_plan=context.find_effective_plan(self.decided.k),
-                purpose="aggregate",
-                arrays=await canvas.read_briefs(),
-                plan=self.parent.plan,
-                advice=format_advice(self.parent.reviews),
-                plots=script,
-                seeds=seeds,
-                lab_reference=read_plotting_reference(context),
-            ),
+        inputs = PlotInputs(
+            data_plan=context.find_effective_plan(self.decided.k),
+            purpose="aggregate",
+            arrays=await canvas.read_briefs(),
+            plan=self.parent.plan,
+            advice=format_advice(self.parent.reviews),
+            plots=script,
+            seeds=seeds,
+            lab_reference=read_plotting_reference(context),
         )
-        return answer.apply_to(script)
+        return (await self.client.ask(PLOT, inputs)).apply_to(script)
 
     def record_verdict(self, status: NodeStatus, failure: Failure | None, verdict: NodeVerdict | None = None) -> None:
         self.context.folder.delete_live_output(self.node.id)

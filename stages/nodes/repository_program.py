@@ -272,31 +272,25 @@ def build_first_choice(state: RunState, point: str, program: UserProgram, folder
     files = dict(program.files)
     if not files.get(PLOTS_FILE) and parent is not None and (plots := build_node_brief(folder, parent).plots):
         files[PLOTS_FILE] = plots
-    sha256 = seal_source(folder.get_source_path(format_node_id(decision_id)), files)
-    varies = parent.varies if kind == "debug" and parent is not None else program.title
-    return (
-        DecisionMade(
-            k=decision_id,
-            seen=seen,
-            action=ExpandTree(
-                stage=state.search.stage,
-                kind=kind,
-                parent=parent.id if parent is not None else None,
-                ordinal=len(view.list_nodes_of_kind(kind)),
-                seed=view.seed,
-            ),
-        ),
-        NodeProposed(
-            node=format_node_id(decision_id),
-            decision=decision_id,
-            title=program.title,
-            plan=program.plan or program.title,
-            varies=varies,
-            source_sha256=sha256,
-            setups=read_constants(files),
-            author=program.author,
-        ),
+    node = format_node_id(decision_id)
+    action = ExpandTree(
+        stage=state.search.stage,
+        kind=kind,
+        parent=parent.id if parent is not None else None,
+        ordinal=len(view.list_nodes_of_kind(kind)),
+        seed=view.seed,
     )
+    proposed = NodeProposed(
+        node=node,
+        decision=decision_id,
+        title=program.title,
+        plan=program.plan or program.title,
+        varies=parent.varies if kind == "debug" and parent is not None else program.title,
+        source_sha256=seal_source(folder.get_source_path(node), files),
+        setups=read_constants(files),
+        author=program.author,
+    )
+    return DecisionMade(k=decision_id, seen=seen, action=action), proposed
 
 
 def _find_fault(source: str) -> str:

@@ -45,7 +45,6 @@ def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
     [
         ({}, "contains no experiment.py"),
         ({"experiment_py": "def"}, "is not valid Python, line 1"),
-        ({"experiment_py": "\0"}, "is not valid Python: source"),
         ({"experiment_py": CODE, "plots_py": "x ="}, "plots.py is not valid Python"),
         ({"experiment_py": "#" * (MAX_FILE_BYTES + 1)}, "more than"),
         ({"experiment_py": CODE, "scores_json": "1"}, "'scores.json' is reserved for the harness"),
