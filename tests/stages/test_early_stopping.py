@@ -118,14 +118,6 @@ def test_how_long_code_may_be_silent_follows_its_limit_and_its_author_is_told(
         assert f"the limit is {quiet:g} s" in (watch(replace(QUIET, quiet_seconds=quiet + 1)) or "")
 
 
-def test_without_peers_there_is_nothing_to_watch_for_in_ticket_order(story: Story) -> None:
-    peer(story)
-    decided = story.decide("draft")
-    assert build_watch(story.bench, decided) is None
-    assert ask(story, decided, FAR, order="arrival") is None
-    assert "for 1900 s" in (ask(story, decided, QUIET, order="arrival") or "")
-
-
 NOT_MEASURED: dict[str, Callable[[Story], DecisionMade]] = {
     "replicate": lambda story: story.decide("replicate", parent="n0001"),
     "aggregate": lambda story: story.decide("aggregate", parent="n0001"),
@@ -153,9 +145,3 @@ def test_only_nodes_with_the_same_agenda_item_are_peers(story: Story) -> None:
         peer(story, "improve", parent=best, item="one")
     assert ask(story, story.decide("improve", stage="agenda", parent=best, item="one"), FAR) is not None
     assert ask(story, story.decide("improve", stage="agenda", parent=best, item="two"), FAR) is None
-
-
-def test_curves_that_running_code_cannot_have_yet_are_no_ones_to_compare(story: Story) -> None:
-    for _ in range(3):
-        peer(story, grade="scored")
-    assert ask(story, story.decide("draft"), FAR) is None

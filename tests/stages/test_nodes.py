@@ -108,19 +108,6 @@ async def test_what_hit_a_limit_is_run_once_more_with_another(
     assert (again.timeout, again.alone) == (two.limit, alone)
 
 
-async def test_the_second_failure_counts(tmp_path: Path) -> None:
-    bench, _ = search(tmp_path, failed("memory", at="n0004"), nodes=2)
-    first, second = await agenda(bench)
-    assert (first.status, len(first.attempts)) == ("buggy", 2)
-    assert first.failure is not None and first.failure.message == "memory in n0004/2"
-    assert second.is_finished
-
-
-async def test_other_failures_are_not_run_again(tmp_path: Path) -> None:
-    bench, _ = search(tmp_path, failed("shape", at="n0004"), nodes=2)
-    assert len((await agenda(bench))[0].attempts) == 1
-
-
 async def test_a_hopeless_attempt_is_pruned_and_not_debugged(tmp_path: Path) -> None:
     bench, _ = search(tmp_path, failed("hopeless", at="n0004"), nodes=3)
     first, *others = await agenda(bench)

@@ -12,7 +12,6 @@ from labwright.record.schema.data_plan import (
     DatasetUse,
     Hyperparameter,
     MetricSpec,
-    OmittedCells,
     PublishedAnchor,
     TuningPlan,
 )
@@ -89,45 +88,23 @@ def test_what_holds_has_no_fault() -> None:
     [
         (planned(RATE, RATE), "hyperparameter 'rate' is defined twice"),
         (planned(RATE | {"low": 0.1, "high": 1e-4}), "low must be below high, not 0.1 and 0.0001"),
-        (planned(RATE | {"low": None}), "low must be below high, not None and 0.1"),
         (planned(RATE | {"low": 0}), "a log-scale range must be positive, but low is 0"),
-        (planned(RATE | {"default": 0.5}), "its default 0.5 is not between 0.0001 and 0.1"),
         (planned(RATE | {"default": "low"}), "its default 'low' is not between"),
         (planned(RATE | {"options": (1, 2)}), "`options` are only allowed for a choice"),
-        (planned(RATE | {"kind": "integer", "low": 0.5, "high": 3, "default": 1}), "must be whole numbers"),
         (planned(OPTIMISER | {"options": ("adam",)}), "a choice needs at least two distinct options, not ['adam']"),
-        (planned(OPTIMISER | {"options": ("adam", "sgd", "adam")}), "two distinct options"),
         (planned(OPTIMISER | {"default": "lion"}), "its default 'lion' is not one of its options ['sgd', 'adam']"),
-        (planned(OPTIMISER | {"low": 1.0}), "takes `options` and neither low nor high"),
         (planned(RATE, OPTIMISER | {"arms": ("less",)}), "there is no arm 'less'; available: "),
-        (planned(MOMENTUM, OPTIMISER), "`given` is 'optimiser', which is not a choice that precedes it"),
         (planned(RATE, MOMENTUM | {"given": "rate"}), "`given` is 'rate', which is not a choice"),
-        (
-            planned(OPTIMISER, MOMENTUM | {"among": ("lion",)}),
-            "`among` ['lion'] must be a non-empty subset of the options",
-        ),
         (planned(RATE, MOMENTUM | {"given": ""}), "`among` requires `given`"),
-        (planned(RATE, OPTIMISER | {"arms": ("new",)}, MOMENTUM), "which the arm 'plain' does not have"),
         (planned(RATE | {"arms": ("new",)}), "arm 'plain' has neither a hyperparameter in `space` nor a reason"),
         (
             planned(arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="new", role="method"))),
             "arm 'plain' has both a reason in `untuned` and the hyperparameter 'rate' in `space`",
         ),
         (tuned(metric="f1"), "tuning: there is no metric 'f1'; available: accuracy, ece"),
-        (tuned(datasets=("wine", "wine")), "tuning.datasets wine, wine must not repeat a name"),
         (tuned(levels=("n50",)), "tuning: there is no level 'n50'; available: none"),
-        (tuned(budget=1), "tuning.budget 1 must be from 2 to 200 trials"),
         (tuned(budget=1e6), "tuning.budget 1e+06 must be from 2 to 200 trials"),
-        (tuned(rungs=(0.5, 0.1)), "tuning.rungs [0.5, 0.1] must increase strictly between 0 and 1"),
         (tuned(rungs=(0.5, 1.0)), "tuning.rungs [0.5, 1.0] must increase strictly"),
-        (
-            planned(left_out=(OmittedCells(arm="plain", dataset="digits", reason="r"),)),
-            "`left_out` removes every cell of arm 'plain'",
-        ),
-        (
-            planned(anchors=(ANCHOR.model_copy(update={"arm": "new"}),)),
-            "anchors: there is no baseline 'new'; available: plain",
-        ),
     ],
 )
 def test_what_cannot_hold_is_one_sentence(plan: DataPlan, words: str) -> None:

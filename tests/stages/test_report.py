@@ -96,14 +96,6 @@ def test_without_replicates_the_noise_is_unknown_and_only_equal_values_tie(story
     assert first not in build_selection(build_stage_view(story.bench, "tuning")).close
 
 
-def test_no_node_gains_by_more_than_the_noise(story: Story) -> None:
-    root = replicated(story, 0.0, 0.02, 0.04)
-    tuned(story, root, 0.44)
-    assert explain_selection(build_stage_view(story.bench, "tuning"))[-1] == (
-        f"no node of this stage improves on {root} by more than the noise"
-    )
-
-
 def test_the_choice_is_told_as_the_decision_that_ended_the_search_saw_it(story: Story) -> None:
     root = replicated(story, 0.0, 0.02, 0.04)
     tuned(story, root, 0.40, 0.39)
@@ -125,15 +117,6 @@ def test_a_report_is_written_from_what_its_decision_saw_now_and_later(story: Sto
     before = build_summary_inputs(story.bench, "preliminary", k)
     story.finish(story.decide("replicate", parent=root, seed=10), cells(0.6, 0.5))
     assert build_summary_inputs(story.bench, "preliminary", k) == before and before.statistics[0].n == 2
-
-
-@pytest.mark.parametrize(("shifts", "same"), [((0.01, 0.01, 0.01), True), ((0.01, 0.01, 0.02), False)])
-def test_code_that_ignores_its_seed_is_reported(story: Story, shifts: tuple[float, ...], same: bool) -> None:
-    root = replicated(story, *shifts)
-    inputs = build_summary_inputs(story.bench, "preliminary", LATER)
-    assert inputs.seedless == ((root,) if same else ())
-    assert all((one.sd is None) == same for one in inputs.statistics)
-    assert (f"The code of {root} gave the same values for every seed" in render(SUMMARY, inputs).user) == same
 
 
 # --- what the program adds --------------------------------------------------------------------------------------------

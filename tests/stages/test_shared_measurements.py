@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,22 +102,6 @@ async def test_a_cell_that_three_nodes_owe_at_once_is_measured_by_one(tmp_path: 
     assert own == ["proposed"] * 3 + ["executed"] * 3, "they were at once"
 
 
-async def test_a_node_that_waits_for_its_budget_has_claimed_its_cells(tmp_path: Path) -> None:
-    class SlowBudget:
-        async def reserve_attempt(self, *_: object) -> None:
-            await asyncio.sleep(0.05)
-
-        def __getattr__(self, name: str) -> object:
-            def answer(*_: object, **__: object) -> None:
-                """Everything else is affordable."""
-
-            return answer
-
-    bench, ran = three_at_once(tmp_path, seconds=0.0)
-    await searched(replace(bench, budget=SlowBudget()))  # pyright: ignore[reportArgumentType]  (no more of it is asked)
-    assert sorted(one[6:] for one in ran) == ["baseline", "method", "method", "method"]
-
-
 async def test_where_the_first_one_is_killed_the_next_measures_and_the_others_take_over(tmp_path: Path) -> None:
     bench, ran = three_at_once(tmp_path, seconds=0.2)
 
@@ -134,23 +117,6 @@ async def test_where_the_first_one_is_killed_the_next_measures_and_the_others_ta
     await killing
     assert Counter(one.status for one in nodes)["good"] == 2
     assert Counter(one[6:] for one in ran)["baseline"] == 2, "the killed one, and one of the others"
-
-
-async def test_where_the_first_one_fails_the_others_measure_it_themselves(tmp_path: Path) -> None:
-    bench, ran = three_at_once(tmp_path, fails=1)
-    nodes = await searched(bench)
-    assert sorted(one.status for one in nodes) == ["buggy", "good", "good"]
-    assert Counter(one[6:] for one in ran)["baseline"] == 2, "one failed, one measured, the third took that over"
-
-
-async def test_a_picture_that_three_nodes_draw_is_looked_at_once(tmp_path: Path) -> None:
-    bench, _ = three_at_once(tmp_path)
-    nodes = await searched(bench)
-    plots = [one.plottings[-1] for one in nodes]
-    assert [len(one.reviews or ()) for one in plots] == [1] * 3 and all(one.looked for one in plots)
-    first, *others = sorted(plots, key=lambda one: len(one.taken))
-    assert len(looks(bench)) == 1 and not first.taken
-    assert [[*one.taken] for one in others] == [["loss.png"]] * 2
 
 
 async def test_in_ticket_order_no_node_waits_for_another(tmp_path: Path) -> None:

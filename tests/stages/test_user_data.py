@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import random
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from labwright.agent.audit import audit_run
 from labwright.agent.settings import Settings, compose_settings
 from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.replay import ScriptedModel
@@ -21,9 +18,7 @@ from labwright.models.roles.paper_revision import ReflectInputs, Reflection, Tex
 from labwright.models.roles.study_plan import PlanInputs
 from labwright.models.settings import ModelSettings
 from labwright.record import control_files
-from labwright.record.ablation_results import collect_ablation_results
-from labwright.record.claims.estimates import compute_test_claims
-from labwright.record.event_log import read_events, read_state
+from labwright.record.event_log import read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import NodeJudged
@@ -41,8 +36,6 @@ LEAST = SMALL | {
     "search.tuning.num_seeds": 0,
 }
 KEY = "diff/farms/log_loss/half-weight~shrunk"
-
-needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
 
 
 class OnOther(SingleModelBackend):
@@ -194,54 +187,6 @@ def test_a_csv_goes_from_the_flag_to_the_experiments(tmp_path: Path) -> None:
     assert first.sizes == facts.sizes
     found = [one for node in state.nodes.values() for one in node.measurements]
     assert {one.dataset for one in found} == {"farms"} and {one.split for one in found} == {"validation"}
-
-
-@needs_tex
-@pytest.mark.bench
-@pytest.mark.slow
-def test_a_csv_goes_from_the_flag_to_the_paper(whole: Whole) -> None:
-    appendix = (whole.folder / "paper" / "appendix.tex").read_text()
-    assert "whole groups" in appendix and "csv:farms.csv" in appendix
-    assert str(whole.folder.parent) not in appendix
-
-
-def _at(events: Sequence[Event], kind: str) -> int:
-    return next(n for n, event in enumerate(events) if event.type == kind)
-
-
-@needs_tex
-@pytest.mark.bench  # tests/stages/test_ablation_planning.py has this without kernels
-@pytest.mark.slow
-def test_an_ablation_that_a_reviewer_asked_for_is_run_scored_once_and_printed(whole: Whole) -> None:
-    state = read_state(whole.folder)
-    planned, late = collect_ablation_results(state)
-    assert (planned.by, late.by) == ("author", "reviewer") and late.replicates == planned.replicates >= 2
-    assert late.outcome == "measured" and late.arms == ("half-weight",)
-    conditions = {claim.condition for claim in compute_test_claims(state)}
-    assert conditions == {"plain", "shrunk", "without-shrinkage", "half-weight"}
-    events = [event for event, _ in read_events(whole.folder / "events.jsonl")]
-    asked, released = _at(events, "ablations_missed"), _at(events, "released")
-    scored = [event.node for event in events if event.type == "unsealed"]
-    assert len(scored) == len(set(scored))
-    assert {event.node for event in events[asked:released] if event.type == "unsealed"} == {
-        node.id for node in state.nodes.values() if late.node in (node.id, node.parent)
-    }
-    assert KEY in (whole.folder / "paper" / "paper.tex").read_text()
-
-
-@needs_tex
-@pytest.mark.bench
-@pytest.mark.slow
-def test_the_paper_and_the_disclosure_tell_who_asked_and_the_audit_is_clean(whole: Whole) -> None:
-    text = (whole.folder / "paper" / "paper.tex").read_text() + (whole.folder / "paper" / "appendix.tex").read_text()
-    assert "Whoever asked had read the test" in " ".join(text.split())
-    told = json.loads((whole.folder / "review" / "disclosure.json").read_text())["ablations"]
-    assert [(one["ablation"]["name"], one["by"], one["outcome"]) for one in told["trials"]] == [
-        ("without-shrinkage", "author", "measured"),
-        ("half-weight", "reviewer", "measured"),
-    ]
-    assert told["risks"] == ["Few classes (not tested: the data plan has one dataset)"]
-    assert audit_run(whole.folder).findings == []
 
 
 @pytest.mark.slow

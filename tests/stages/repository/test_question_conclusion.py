@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labwright.models.roles.questions import ConclusionAnswer
-from labwright.record.claims.question_results import QuestionResults, plan_fresh_seeds, repeats_values
+from labwright.record.claims.question_results import QuestionResults, plan_fresh_seeds
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.idea import (
@@ -70,18 +70,6 @@ def test_listed_values_are_printed(conclusion: str) -> None:
     assert faults(conclusion, {"metric": "accuracy", "arm": "wide_net2", "against": "plain", "is": "higher"}) == []
     printed = results().print_text(conclusion)
     assert "{" not in printed and "\\result" not in printed
-
-
-def test_a_printed_difference_has_a_direction() -> None:
-    assert faults(f"It gains {{{GAIN}.mean}}.") == [
-        "`directions` lacks the difference that it prints: accuracy: wide_net2 against plain: higher"
-    ]
-
-
-def test_a_conclusion_lists_what_it_says_about_the_arms() -> None:
-    assert faults("The wide net is worse.") == [
-        "`directions` is empty: list what the conclusion says about the arms that the question compares"
-    ]
 
 
 def test_the_program_prints_what_it_measured() -> None:
@@ -183,14 +171,3 @@ def test_fresh_seeds_follow_from_the_spread_the_margin_and_the_time(
 ) -> None:
     first = results({"score": {"a": [0.0] * len(gains), "b": gains}}, margin=margin)
     assert plan_fresh_seeds(first, 1.0, seconds_left) == planned
-
-
-@pytest.mark.parametrize(
-    ("first", "fresh", "repeated"),
-    [([0.1, 0.2], [0.1, 0.2, 0.3], True), ([0.1, 0.2], [0.3, 0.4, 0.5], False), ([0.1, 0.1], [0.1, 0.1, 0.1], False)],
-)
-def test_fresh_values_that_are_those_of_before_are_recognized(
-    first: list[float], fresh: list[float], repeated: bool
-) -> None:
-    nodes = [build_node({"score": {"a": values}}) for values in (first, fresh)]
-    assert repeats_values(*nodes) == repeated
