@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from asyncio import to_thread
 from collections.abc import Mapping, Sequence
@@ -306,13 +307,19 @@ async def _review_plots(
             client.skip(VISION)
         return build_refusal(plotting.reviews)
     enter_step(context, canvas.node, "reviewing")
+    wanted = {figure.sha256 for figure in new} if ask else set[str]()
+    keys = {*wanted, hashlib.sha256(script.encode()).hexdigest()}
+    while wanted and context.search.order == "arrival" and (pending := context.work_in_progress.list_pending(keys)):
+        for event in pending:
+            await event.wait()
     earlier = find_reviews_elsewhere(context, client.decision, canvas.node, new, script) if ask else {}
     gallery = replace(gallery, reviews_elsewhere={digest: review for digest, (_, review) in earlier.items()})
-    found = await review_figures(context, client, gallery, about=build_figure_subject(context, canvas), ask=ask)
-    taken = {figure.name: earlier[figure.sha256][0] for figure in new if figure.sha256 in earlier}
-    context.recorder.append(
-        PlotsReviewed(node=canvas.node, n=n, reviews=found.reviews, looked=found.by_model, taken=taken)
-    )
+    with context.work_in_progress.acquire(keys if wanted - earlier.keys() else ()):
+        found = await review_figures(context, client, gallery, about=build_figure_subject(context, canvas), ask=ask)
+        taken = {figure.name: earlier[figure.sha256][0] for figure in new if figure.sha256 in earlier}
+        context.recorder.append(
+            PlotsReviewed(node=canvas.node, n=n, reviews=found.reviews, looked=found.by_model, taken=taken)
+        )
     return build_refusal(found.reviews)
 
 

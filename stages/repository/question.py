@@ -65,6 +65,7 @@ from labwright.review.honesty.code_reading import number_lines, read_code, strip
 from labwright.sandbox.repository.git_mirror import open_mirror
 from labwright.stages.evidence.sanity_probes import build_reading
 from labwright.stages.nodes.repository_program import BaselineError
+from labwright.stages.repository.ablation_report import load_templates
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
 from labwright.stages.repository.authors import format_machine, let_author_work
 from labwright.stages.repository.patch_scope import index_code
@@ -472,7 +473,7 @@ def build_answer_files(state: RunState, folder: RunFolder) -> dict[str, str]:
     changed, mirror = read_changed_files(state, folder), open_mirror(folder)
     tree, done = state.read_setting("code.tree"), state.question.answer
     patched = mirror.replace_files(tree, {path: text for path, text in changed.items() if path != SCRIPT_FILE})
-    files = {PATCH_FILE: mirror.build_diff(tree, patched), REPORT_FILE: "\n".join(_render_report(state)) + "\n"}
+    files = {PATCH_FILE: mirror.build_diff(tree, patched), REPORT_FILE: _render_report(state)}
     if SCRIPT_FILE in changed:
         deciding = find_deciding_node(state) or list_experiment_nodes(state)[-1]
         program = parse_program(read_source(folder.get_source_path(deciding.id)))
@@ -500,43 +501,22 @@ def read_changed_files(state: RunState, folder: RunFolder) -> dict[str, str]:
     }
 
 
-def _render_report(state: RunState) -> Iterator[str]:
+def _render_report(state: RunState) -> str:
     """Render the report as Markdown; a model wrote only the design and the conclusion."""
-    code = state.repository
-    taken, designed, done, results = (
-        code.imported,
-        state.question.design,
-        state.question.answer,
-        find_question_results(state),
-    )
-    assert taken is not None and state.started is not None
-    why = done.why if done is not None else state.limit_reason or ""
-    yield f"# A question about a repository\n\n{state.read_setting('question')['question']}\n\n## Answer\n"
-    yield done.conclusion if done is not None and done.conclusion else f"None: {why}."
-    if done is not None and done.conclusion and why:
-        yield f"\n({why}.)"
-    if results is not None:
-        yield "\n## Measurements\n\n| value | of | |\n|---|---|---|"
-        yield from (f"| {to_plain_text(value)} | {what} | `{key}` |" for key, (value, what) in results.printed.items())
-        yield (
-            "\nArms are paired by seed; intervals are Student's 95 % intervals of the paired differences. Arms are the "
-            "same if the interval lies within the smallest difference that matters; an arm is higher or lower if it "
-            "excludes zero; otherwise the comparison is open.\n"
-        )
-        yield from (f"- {one}" for one in results.pairs)
-        if results.is_fresh:
-            yield f"\nThe values are those of {results.seeds} fresh seeds; a first run showed only how many are needed."
-        yield from (f"\nTwo readings of the code doubt it: {one}." for one in list_doubts(state))
-    if designed is not None:
-        yield "\n## Design (recorded before any file was changed)\n"
-        yield from (f"- {line}" for line in designed.design.statements)
-    yield "\n## Runs\n"
-    for node in filter(lambda one: one.source_sha256, state.nodes.values()):  # a kill may leave one without source
-        failure = find_failure(state, node) or ("measured" if node.is_finished else "not finished")
-        seconds = f" ({node.attempts[-1].seconds:.1f} s)" if node.attempts else ""
-        yield f"- {node.id}, {node.title}, seed {node.seed}: {failure}{seconds}"
-    yield (
-        f"\nCommit {taken.commit}{', with uncommitted changes' * taken.snapshot}; `{PATCH_FILE}` is the change, "
-        f"`{SCRIPT_FILE}` runs everything from the repository's root. Values were read by this program from the file "
-        "that the script wrote."
+    designed, done, results = state.question.design, state.question.answer, find_question_results(state)
+    printed = results.printed.items() if results is not None else ()
+    nodes = [node for node in state.nodes.values() if node.source_sha256]  # a kill may leave one without source
+    template = load_templates().get_template("question_report.md.jinja")
+    return template.render(
+        question=state.read_setting("question")["question"],
+        imported=state.repository.imported,
+        done=done,
+        why=done.why if done is not None else state.limit_reason or "",
+        results=results,
+        values=[(to_plain_text(value), what, key) for key, (value, what) in printed],
+        doubts=list_doubts(state),
+        design=designed.design if designed is not None else None,
+        runs=[(node, find_failure(state, node)) for node in nodes],
+        patch_file=PATCH_FILE,
+        script_file=SCRIPT_FILE,
     )

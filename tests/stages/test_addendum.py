@@ -21,7 +21,7 @@ from labwright.models.roles.paper_revision import (
 )
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.estimates import find_added_replicates, find_trusted_replicates, find_winner
-from labwright.record.claims.hypothesis_tests import decide_hypotheses, read_deciding_runs
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import (
     compute_requested_estimates,
     list_registered_estimates,
@@ -207,20 +207,6 @@ def test_the_paper_the_prompts_and_the_disclosure_say_that_it_is_an_addendum(
     disclosed = json.loads(format_disclosure(state, isolation="", text_round=0))
     assert [one["id"] for one in disclosed["requests"]["requests"]] == ["R1", "R2", "R3", "R4"]
     assert disclosed["addenda"][0]["seeds"] == [10_005, 10_006]
-
-
-def test_the_planner_sees_what_decided_and_what_there_is_room_for_and_an_arm_may_settle_a_question_of_the_paper(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path
-) -> None:
-    second = PlannedMeasure(request="R4", estimates=(ESTIMATE.model_copy(update={"name": "again"}),))
-    model = make_model(addendum=planner(MEASURES[0], second))
-    world = at_reviews(drafted_once, tmp_path, model)
-    assert revise(world)
-    (inputs,) = model.inputs["addendum"]
-    assert inputs.seeds == len(read_deciding_runs(world.state)) == 2
-    assert re.search(r"An arm .* take \d+ s, .* all may take \d+ s", inputs.room)
-    outcomes = {one.request.id: one.outcome for one in list_outcomes(world.state)}
-    assert outcomes["R4"] == "Estimated over cells of half the weight, which the addendum added."
 
 
 def test_a_request_needs_a_passage_of_its_review(drafted_once: tuple[Path, list[Event]], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from labwright.sandbox.job import CHECKPOINTS, ArtifactFile, Job, JobOutcome
 from labwright.sandbox.workspace import rescue_checkpoints
 from labwright.stages.prompt_inputs import build_code_inputs, build_node_brief
 from labwright.stages.run_context import RunContext
-from tests.stages.test_nodes import agenda, failed, make_measurements, search
+from tests.stages.test_nodes import agenda, make_measurements, search
 
 
 def earlier_folder(job: Job) -> Path | None:
@@ -22,15 +22,6 @@ def earlier_folder(job: Job) -> Path | None:
 
 
 GOOD = JobOutcome(seconds=1, measurements=make_measurements(0.5))
-
-
-async def test_a_second_attempt_is_given_the_checkpoints_of_the_first(tmp_path: Path) -> None:
-    bench, jobs = search(tmp_path, failed("timeout", at="n0004", attempt=1), nodes=1)
-    await agenda(bench)
-    assert [(job.name, earlier_folder(job)) for job in jobs if job.kind == "experiment"] == [
-        ("n0004/1", None),
-        ("n0004/2", bench.folder.get_attempt_path("n0004", 1)),
-    ]
 
 
 @pytest.mark.parametrize("order", ["arrival", "ticket"])

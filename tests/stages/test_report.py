@@ -12,13 +12,7 @@ from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import LimitReached, RunStarted
 from labwright.record.events.search_events import DecisionMade, NodesCompared, PlanPrepared, StageWinnerChosen
 from labwright.record.schema.data_plan import Hyperparameter
-from labwright.record.schema.decisions import (
-    CompareNodes,
-    EndStage,
-    VisibleDecisions,
-    WidenDimension,
-    build_summary_task,
-)
+from labwright.record.schema.decisions import CompareNodes, VisibleDecisions, WidenDimension, build_summary_task
 from labwright.record.schema.nodes import Failure
 from labwright.record.search_space import build_effective_plan
 from labwright.stages.stage_report import (
@@ -96,29 +90,6 @@ def test_without_replicates_the_noise_is_unknown_and_only_equal_values_tie(story
     assert first not in build_selection(build_stage_view(story.bench, "tuning")).close
 
 
-def test_the_choice_is_told_as_the_decision_that_ended_the_search_saw_it(story: Story) -> None:
-    root = replicated(story, 0.0, 0.02, 0.04)
-    tuned(story, root, 0.40, 0.39)
-    state = story.log.state
-    story.log.append(
-        DecisionMade(
-            k=state.last_decision + 1,
-            seen=VisibleDecisions(also=(1, 2, 3, 5, 6)),
-            action=EndStage(reason="limit", stage="tuning"),
-        )
-    )
-    assert build_stage_view(story.bench, "tuning").noise == {}, "the third replicate could not be seen"
-
-
-def test_a_report_is_written_from_what_its_decision_saw_now_and_later(story: Story) -> None:
-    root = replicated(story, 0.0, 0.02)
-    k = story.log.state.last_decision + 1
-    story.log.append(DecisionMade(k=k, action=build_summary_task("preliminary"), seen=VisibleDecisions(through=k - 1)))
-    before = build_summary_inputs(story.bench, "preliminary", k)
-    story.finish(story.decide("replicate", parent=root, seed=10), cells(0.6, 0.5))
-    assert build_summary_inputs(story.bench, "preliminary", k) == before and before.statistics[0].n == 2
-
-
 # --- what the program adds --------------------------------------------------------------------------------------------
 
 
@@ -150,20 +121,6 @@ async def test_a_report_has_the_branch_the_failures_and_only_keys_that_were_show
         (best, "improve", "v6"),
     ]
     assert first.branch == second.branch[:2] and second.failures == ()
-
-
-async def test_of_a_stage_in_which_nothing_was_tried_no_model_is_asked(tmp_path: Path) -> None:
-    def never(inputs: SummaryInputs) -> StageReport:
-        raise AssertionError("asked")
-
-    story = Story(tmp_path, summary=never)
-    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(
-        StageWinnerChosen(stage="tuning", best=root, ended="nothing can be tuned: no arm has hyperparameters")
-    )
-    await summarise_stage(story.bench, story.bench.models.make_client(99, 0), "tuning")
-    written = story.log.state.search.stages["tuning"].summary
-    assert written is not None and root in written.found and "this stage tried nothing" in written.tried
 
 
 def test_a_report_says_that_no_later_stage_will_run_once_the_run_reached_its_limit(story: Story) -> None:

@@ -147,11 +147,8 @@ def test_an_equal_value_of_a_coarse_metric_at_one_seed_shows_nothing(
     ("arms", "coarse"),
     [
         ([[59 / 72, 61 / 72, 60 / 72]], True),
-        ([[5961 / 7300, 5987 / 7300], [4400 / 7300]], True),
-        ([[81.63 * 0.01, 82.11 * 0.01]], True),
         ([[0.8712345678912, 0.8812345678913], [0.5, 0.4123456789123]], False),
         ([[0.8712345678912, 0.8812345678913], [0.5, 0.5]], True),
-        ([[17.0, 12.0]], True),
     ],
 )
 def test_a_share_of_few_rows_and_a_short_number_are_coarse(arms: list[list[float]], coarse: bool) -> None:
@@ -196,12 +193,8 @@ def test_a_run_without_training_is_a_floor_only_if_its_result_is_worse() -> None
     [
         (0.7, True, True, "no effect"),
         (0.7, False, True, "not reached"),
-        (0.7, None, True, "no effect"),
-        (0.6, True, True, "moved"),
         (0.6, None, True, "moved"),
-        (0.6, False, True, "moved"),
         (0.6, False, False, "not reached"),
-        (0.6, True, False, "moved"),
     ],
 )
 def test_whether_a_patch_did_anything(ablated: float, reached: bool | None, repeatable: bool, gate: str) -> None:

@@ -60,10 +60,8 @@ def faults(conclusion: str, *directions: dict[str, str], asked: str = "Is a wide
 @pytest.mark.parametrize(
     "conclusion",
     [
-        f"The wide net reaches {{{WIDE}.mean}} over five seeds.",
         rf"wide_net2 gains \result{{{GAIN}.mean}}, 95 % interval {{{GAIN}.ci}}, or {{{GAIN}.percent}} %.",
         "With widths of {setting/width}, wide_net2 wins.",
-        "Both arms agree in two metrics.",
     ],
 )
 def test_listed_values_are_printed(conclusion: str) -> None:
@@ -86,13 +84,8 @@ def test_the_program_prints_what_it_measured() -> None:
     ("conclusion", "words"),
     [
         ("The wide net is roughly 30 % better than the published 0.91 of Smith et al.", "30 % is typed"),
-        ("The wide net is roughly {x} better than the published 0.91 of Smith et al.", "0.91 is typed"),
-        ("The wide net is 95 % better.", "95 % is typed"),
-        ("The wide net has 0.87.", "0.87 is typed"),
-        ("The widths are 64 and 512.", "64 is typed"),
         ("The gain is {diff/lib/accuracy/wide_net2~plain.sum}.", "sum} is not a listed key"),
         ("The wide net is twice as good.", "'twice' is a number in words"),
-        ("The wide net is thirty percent better.", "'thirty' is a number in words"),
         ("Over seven seeds the wide net is better.", "'seven' is a number in words"),
     ],
 )
@@ -121,15 +114,7 @@ def test_a_direction_is_that_of_the_interval(metric: str, stated: str, right: bo
     ]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "shows"),
-    [
-        ([0.5], [0.7], "higher"),
-        ([0.5], [0.5], "the same"),
-        ([0.5, 0.6], [0.5, 0.6], "the same"),
-        ([0.1, 0.4], [0.3, 0.2], "open"),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "shows"), [([0.5], [0.7], "higher"), ([0.1, 0.4], [0.3, 0.2], "open")])
 def test_what_few_runs_show(first: list[float], second: list[float], shows: str) -> None:
     found = results({"score": {"a": first, "b": second}}).pairs[0]
     assert found.shows == shows
@@ -138,14 +123,7 @@ def test_what_few_runs_show(first: list[float], second: list[float], shows: str)
 
 @pytest.mark.parametrize(
     ("gains", "shows"),
-    [
-        ([0.01, 0.02, 0.0, 0.01], "the same"),
-        ([0.01, 0.01, 0.01, 0.01], "the same"),
-        ([0.5, 0.52, 0.48, 0.5], "higher"),
-        ([-0.5, -0.52, -0.48, -0.5], "lower"),
-        ([0.1, 0.14, 0.12, 0.13], "higher"),
-        ([0.3, -0.2, 0.1, 0.0], "open"),
-    ],
+    [([0.01, 0.02, 0.0, 0.01], "the same"), ([-0.5, -0.52, -0.48, -0.5], "lower"), ([0.3, -0.2, 0.1, 0.0], "open")],
 )
 def test_no_difference_is_shown_by_an_interval_within_the_margin(gains: list[float], shows: str) -> None:
     found = results({"score": {"a": [0.0] * 4, "b": gains}}, margin=0.1).pairs[0]
@@ -159,11 +137,7 @@ def test_no_difference_is_shown_by_an_interval_within_the_margin(gains: list[flo
         ([0.5, 0.6, 0.4], 0.3, 4.9, 4),
         ([0.5, 0.6, 0.4], 0.3, 2.9, 0),
         ([0.5, 0.6, 0.4], 0.05, 1000.0, 200),
-        ([0.5, 0.6, 0.4], 0.001, 1000.0, 200),
         ([0.5, 0.6, 0.4], None, 1000.0, 9),
-        ([0.5, 0.5, 0.5], 0.3, 1000.0, 3),
-        ([0.5], 0.3, 1000.0, 10),
-        ([0.5], 0.3, 0.5, 0),
     ],
 )
 def test_fresh_seeds_follow_from_the_spread_the_margin_and_the_time(
