@@ -170,7 +170,14 @@ def _build_addendum(context: RunContext, plan: AddendumPlan, refused: dict[str, 
     items = _admit_arms(context, measures)
     arms = {one.ablation.name for one in items if not one.refused}
     first = next((one for one in measures if one.seeds), None)
-    seeds, no_seeds = _admit_seeds(context, first.seeds, len(arms)) if first is not None else (0, "")
+    seeds, no_seeds, lock = 0, NO_LOCK_REASON, state.search.current_lock
+    if first is not None and lock is not None:
+        wanted = range(1, min(first.seeds, MAX_ADDED_SEEDS) + 1)
+        reasons_by_count = {count: explain_no_room(context, len(arms), count) for count in wanted}
+        seeds = max((count for count, why in reasons_by_count.items() if not why), default=0)
+        no_seeds = reasons_by_count[1]
+    used = [one.seed for one in find_replicates(state, find_winner(state) or "")]
+    start = max([*used, *(lock.seeds if lock is not None else ())], default=0) + 1  # no execution of it had these
     measured = [
         one
         for one in measures
@@ -187,7 +194,7 @@ def _build_addendum(context: RunContext, plan: AddendumPlan, refused: dict[str, 
         version=state.paper.version,
         plan=state.search.plan_hash,
         items=tuple(items),
-        seeds=_choose_seeds(state, seeds),
+        seeds=tuple(range(start, start + seeds)),
         estimates=tuple(one for one in estimates if one.name not in faults),
         refused={request: reasons.get(request) or why for request, why in refused.items() if request not in answered},
         seen=describe_seen_results(state),
@@ -211,22 +218,6 @@ def _admit_arms(context: RunContext, measures: Sequence[PlannedMeasure]) -> list
             )
             others.append(one.ablation)
     return items
-
-
-def _admit_seeds(context: RunContext, wanted: int, arms: int) -> tuple[int, str]:
-    """Return how many of the wanted seeds have room besides a number of arms, and why there is not even one."""
-    if context.state.search.current_lock is None:
-        return 0, NO_LOCK_REASON
-    reasons = {count: explain_no_room(context, arms, count) for count in range(1, min(wanted, MAX_ADDED_SEEDS) + 1)}
-    return max((count for count, why in reasons.items() if not why), default=0), reasons[1]
-
-
-def _choose_seeds(state: RunState, number: int) -> tuple[int, ...]:
-    """Return the next seeds that no execution of the reported node had."""
-    used = [one.seed for one in find_replicates(state, find_winner(state) or "")]
-    lock = state.search.current_lock
-    first = max([*used, *(lock.seeds if lock is not None else ())], default=0) + 1
-    return tuple(range(first, first + number))
 
 
 def _name_estimates(state: RunState, one: PlannedMeasure) -> Iterator[AddendumEstimate]:

@@ -96,9 +96,12 @@ def build_selection(view: StageSnapshot) -> Selection:
                 gain=compute_gain(node, reference or node, view.shared_panel),
             )
         )
-    close = tuple(node.id for node in view.indistinguishable_nodes)
+    close, worst = tuple(node.id for node in view.indistinguishable_nodes), panel.metric.worst
+    rule = SELECTION_RULE.format(
+        tie=_describe_tie(view), worst="missing" if worst is None else f"the metric's worst value, {worst:.4g}"
+    )
     return Selection(
-        rule=SELECTION_RULE.format(tie=_describe_tie(view), worst=_describe_worst(view)),
+        rule=rule,
         cells=len(panel.entries),
         arms=tuple(arm.name for arm in view.plan.arms if arm.name in panel.deciding_arms),
         reference=reference.id if reference is not None else "",
@@ -115,11 +118,6 @@ def build_selection(view: StageSnapshot) -> Selection:
 
 def _describe_tie(view: StageSnapshot) -> str:
     return "cheaper" if view.prefers_cheaper else "earlier"
-
-
-def _describe_worst(view: StageSnapshot) -> str:
-    worst = view.panel.metric.worst
-    return "missing" if worst is None else f"the metric's worst value, {worst:.4g}"
 
 
 def explain_selection(view: StageSnapshot) -> tuple[str, ...]:

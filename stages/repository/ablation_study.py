@@ -86,6 +86,7 @@ be minimized is bounded by chance level, which may be close to the baseline.
 """
 SUSPECT_GAIN_SHARE = 0.05
 """Share of the baseline; a larger gain raises the question whether the component produces the scored data."""
+LEFT_OPEN = "the number of parts decides how many runs are made, at least one each, and fresh seeds for all"
 MAX_FRESH_SEEDS = 3 * CONFIRM_SEEDS
 """Maximum number of fresh seeds of a component whose effects are equal at all of them."""
 
@@ -203,11 +204,7 @@ class RepositoryAblation:
         assert check is not None and check.mean is not None
         spread = f", standard deviation {check.spread:.3g}" if check.spread is not None else ""
         budget = self.context.ablation.budget_runs
-        left = (
-            f"{budget - spent} runs are left"
-            if budget is not None
-            else "the number of parts decides how many runs are made, at least one each, and fresh seeds for all"
-        )
+        left = f"{budget - spent} runs are left" if budget is not None else LEFT_OPEN
         return (
             f"As it is, the repository gives {check.mean:.6g}{spread} over {len(check.seeds)} seeds. A run takes "
             f"{seconds:.3g} s, {self.context.executor.slots} at a time; {left}. {format_limits(self.context)}"
@@ -233,7 +230,7 @@ class RepositoryAblation:
         """Ablate a component with the first mutation that works; if all remove the whole model, use the one with
         the smallest loss.
         """
-        at_floor: dict[int, float] = {}
+        name, at_floor = one.part.name, dict[int, float]()
         for way in range(len(one.part.mutations)):
             gate, effect = await self._try_way(one, way)
             if gate in ("moved", "no effect") and effect is not None:
@@ -251,9 +248,7 @@ class RepositoryAblation:
             is_broken = at_floor[one.way] >= self._compute_gap(await self._find_floor())
             one.gate = "breaks the program" if is_broken else "at the floor"
         elif any(
-            "is not finite" in tried.why
-            for (name, _), tried in self._ablation.tried_mutations.items()
-            if name == one.part.name
+            "is not finite" in tried.why for tried in self._ablation.tried_mutations.values() if tried.part == name
         ):
             one.gate = "breaks the program"
 
@@ -547,9 +542,8 @@ class RepositoryAblation:
     def _rank_sets(self) -> dict[tuple[str, ...], float]:
         """Return the components that can have a verdict, and the joint set, with their effects in the search, the
         largest first."""
-        effects: dict[tuple[str, ...], float] = {
-            (one.name,): one.mean_effect for one in self._list_ranked() if one.effects
-        }
+        effects: dict[tuple[str, ...], float] = {}
+        effects |= {(one.name,): one.mean_effect for one in self._list_ranked() if one.effects}
         if self._joint_set:
             effects[self._joint_set] = self._list_effects(self._joint_set).get(self.seeds[0]) or 0.0
         return dict(sorted(effects.items(), key=lambda one: (-abs(one[1]), one[0])))
@@ -634,30 +628,25 @@ class RepositoryAblation:
         )
 
     def _build_rows(self) -> list[PartResult]:
-        measured = [self._build_measured(one) for one in self._part_states.values()]
-        if self._joint_set:
-            states = [self._part_states[name] for name in self._joint_set]
-            joint = MeasuredPart(
-                "+".join(self._joint_set),
-                "; ".join(one.mutation.what for one in states),
-                ", ".join(_format_place(one.part) for one in states),
-                flag="together",
-            )
-            measured.append(self._add_effect(joint, self._joint_set))
-        return list(build_results(measured, is_coarse=self._is_coarse))
+        sets: list[tuple[str, ...]] = [(name,) for name in self._part_states]
+        sets += [self._joint_set] if self._joint_set else []
+        return list(build_results([self._describe_set(names) for names in sets], is_coarse=self._is_coarse))
 
-    def _build_measured(self, one: _PartState) -> MeasuredPart:
-        ways = one.part.mutations
-        mutation = one.mutation.what if one.way >= 0 else ", ".join(way.what for way in ways)
-        found = MeasuredPart(one.part.name, mutation, _format_place(one.part), one.gate)
-        return self._add_effect(found, [one.part.name]) if one.way >= 0 else found
-
-    def _add_effect(self, found: MeasuredPart, names: Sequence[str]) -> MeasuredPart:
-        """Add the effect of a set: on fresh seeds if there are any, otherwise that of the search."""
-        arms = (self._find_arm(names, full=True), self._find_arm(names))
-        known = [
-            (self.runs.find_node(arm), effect) for arm in arms if arm is not None and (effect := self._find_effect(arm))
-        ]
+    def _describe_set(self, names: tuple[str, ...]) -> MeasuredPart:
+        """Describe a component, or a set, with its effect: on fresh seeds if there are any, otherwise in the search."""
+        states = [self._part_states[name] for name in names]
+        ways = [(one.mutation,) if one.way >= 0 else one.part.mutations for one in states]
+        is_joint = len(names) > 1
+        found = MeasuredPart(
+            "+".join(names),
+            "; ".join(", ".join(way.what for way in each) for each in ways),
+            ", ".join(f"{one.part.path}:{one.part.line}" for one in states),
+            "moved" if is_joint else states[0].gate,
+            flag="together" if is_joint else "",
+        )
+        arms = (self._find_arm(names, full=True), self._find_arm(names)) if states[0].way >= 0 else ()
+        effects = [(arm, self._find_effect(arm)) for arm in arms if arm is not None]
+        known = [(self.runs.find_node(arm), effect) for arm, effect in effects if effect is not None]
         if not known:
             return found
         node, effect = next((one for one in known if one[1].is_fresh), known[-1])
@@ -688,7 +677,3 @@ class RepositoryAblation:
     @property
     def _first_baseline(self) -> float | None:
         return self.runs.list_values(self._search_baseline).get(self.seeds[0])
-
-
-def _format_place(part: RepositoryPart) -> str:
-    return f"{part.path}:{part.line}"

@@ -311,7 +311,10 @@ class RepositoryReproduction:
             return
         await self.runs.finish_interrupted()
         stopped = await self._repair()
-        values = await self._run_baseline() if stopped == "" else []
+        values: list[float | None] = []
+        if stopped == "":  # all seeds, then the first one with a trace
+            runs = await gather_all([*(self.runs.run(self.arm, seed) for seed in self.seeds), self.run_traced()])
+            values = [read_value(run, self.arm.metric) for run in runs]
         if self.context.state.limit_reason is None:
             self.context.recorder.append(self._check_baseline(values, stopped or ""))
 
@@ -401,11 +404,6 @@ class RepositoryReproduction:
         )
 
     # --- baseline -----------------------------------------------------------------------------------------------------
-
-    async def _run_baseline(self) -> list[float | None]:
-        """Return the values of all seeds, then that of the first seed with a trace."""
-        runs = await gather_all([*(self.runs.run(self.arm, seed) for seed in self.seeds), self.run_traced()])
-        return [read_value(run, self.arm.metric) for run in runs]
 
     def _check_baseline(self, values: Sequence[float | None], stopped: str) -> BaselineChecked:
         seeds, why = values[:-1], stopped

@@ -384,7 +384,8 @@ def _find_entry_points(code: CodeIndex) -> Iterator[CommandCandidate]:
     found = [path for path, tree in code.trees.items() if _is_entry(tree) and not _installs(tree)]
     for path in sorted(found, key=_rank_path):
         words = ("python", "-m", find_module_name(path)) if path.startswith(("src/", "lib/")) else ("python", path)
-        argv = insert_seed((*words, *_list_subcommands(code.trees[path])[:1]), code)
+        subcommands = [name for node in ast.walk(code.trees[path]) if (name := read_subcommand(node))]
+        argv = insert_seed((*words, *subcommands[:1]), code)
         yield CommandCandidate(argv, f"the code of {path}", {})
 
 
@@ -400,10 +401,6 @@ def _is_entry(tree: ast.Module) -> bool:
 def _installs(tree: ast.Module) -> bool:
     """Return whether a script installs the repository instead of producing a result."""
     return not {"setuptools", "distutils"}.isdisjoint(name.partition(".")[0] for name in list_imports(tree))
-
-
-def _list_subcommands(tree: ast.Module) -> list[str]:
-    return [name for node in ast.walk(tree) if (name := read_subcommand(node))]
 
 
 def list_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:

@@ -198,12 +198,10 @@ def list_reached_files(code: CodeIndex, argv: Sequence[str]) -> list[str]:
     script, near = find_script(argv, code.texts), dict[str, None]()
     modules = {find_module_name(path): path for path in code.trees}
     waiting = [script] if script is not None else []
-    waiting += [
-        one
-        for path in sorted(code.texts)
-        if not rank_path(path)
-        for one in _list_named_modules(code.texts[path], modules)
-    ]
+    for path in sorted(one for one in code.texts if not rank_path(one)):  # modules that a configuration names
+        names = re.findall(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", code.texts[path])
+        stems = (stem for name in names for stem in (name, name.rpartition(".")[0]))
+        waiting += [modules[stem] for stem in stems if stem in modules]
     while waiting:
         path = waiting.pop(0)
         if path not in near:
@@ -224,12 +222,6 @@ def _list_imports(path: str, code: CodeIndex, modules: Mapping[str, str]) -> lis
             stem = ".".join((*above, *filter(None, [node.module])))
             names += [stem, *(f"{stem}.{one.name}".lstrip(".") for one in node.names)]
     return [modules[name] for name in names if name in modules]
-
-
-def _list_named_modules(text: str, modules: Mapping[str, str]) -> list[str]:
-    """Return the repository's files whose modules a configuration names, like Hydra's `_target_`."""
-    found = re.findall(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", text)
-    return [modules[stem] for name in found for stem in (name, name.rpartition(".")[0]) if stem in modules]
 
 
 def rank_path(path: str) -> int:

@@ -90,18 +90,12 @@ def find_documents(texts: Mapping[str, str]) -> list[str]:
     return sorted(names, key=lambda path: (path.count("/"), path))
 
 
-def list_configuration_files(argv: Sequence[str], texts: Mapping[str, str], code: CodeIndex) -> list[str]:
-    """Return the configuration files named by a command or by its parsers' defaults."""
-    defaults = (str(one.value) for one in find_options(code))
-    return [name for name in dict.fromkeys((*argv, *defaults)) if name in texts and not name.endswith(".py")]
-
-
 def order_by_distance(code: CodeIndex, argv: Sequence[str]) -> list[str]:
     """Return all files: the script, its direct and indirect imports, then configuration, other code and the rest."""
     rest = sorted(code.texts, key=lambda path: (rank_path(path), path.count("/"), path))
-    return list(
-        dict.fromkeys((*list_reached_files(code, argv), *list_configuration_files(argv, code.texts, code), *rest))
-    )
+    named = (*argv, *(str(one.value) for one in find_options(code)))  # configuration files
+    configuration = (name for name in named if name in code.texts and not name.endswith(".py"))
+    return list(dict.fromkeys((*list_reached_files(code, argv), *configuration, *rest)))
 
 
 def format_map(code: CodeIndex, argv: Sequence[str], order: Sequence[str]) -> str:
