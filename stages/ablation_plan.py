@@ -20,7 +20,6 @@ from labwright.models.roles.study_plan import ABLATION_PLAN, AblationPlan, Ablat
 from labwright.record.baseline_check import Ablation, Surprise, is_same_ablation
 from labwright.record.estimands import list_main_arms
 from labwright.record.events.search_events import AblationsPlanned, DecisionMade
-from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.swapped_settings import find_swapped_arms
 from labwright.search.stage_snapshot import build_snapshot
@@ -59,7 +58,7 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
         earlier=list_visible_summaries(context, view),
         unreported=list_unreported_stages(context, view),
         notes=context.state.list_notes(decided.k, "ablation"),
-        written=describe_user_nodes(context.state),
+        written=tuple(f"{node.id}: {node.plan}" for node in context.state.user_nodes if node.stage == "ablation"),
     )
     measured, risks = {one.condition for one in view.root.measurements}, context.idea.risks[:MAX_RISKS]
 
@@ -81,11 +80,6 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
             why="" if kept else f"the model gave no usable plan: {'; '.join(complaints)}",
         )
     )
-
-
-def describe_user_nodes(state: RunState) -> tuple[str, ...]:
-    """Return one line for each ablation node whose code the user wrote before the stage is planned."""
-    return tuple(f"{node.id}: {node.plan}" for node in state.user_nodes if node.stage == "ablation")
 
 
 def filter_ablations(

@@ -6,7 +6,7 @@ from asyncio import to_thread
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Any
 
@@ -300,9 +300,10 @@ class PlanChoices:
 
     catalogue: dict[str, CatalogueEntry]
     """Datasets by name, the user's first. Those of the hub are added when a plan asks for them."""
-    scorers: Mapping[str, FrozenScorer]
+    scorers: Mapping[str, FrozenScorer] = field(default_factory=dict[str, FrozenScorer])
     """The user's scorers, by dataset."""
-    idea: Idea
+    anchors: Sequence[UserAnchor] = ()
+    """Those of the idea."""
     subjects: Collection[str] = ()
     room: ResourceNeeds | None = None
     """Maximum resources of a cell."""
@@ -338,14 +339,20 @@ class PlanChoices:
         return (*faults, *(self.packages.find_faults(plan.packages) if self.packages is not None else ()))
 
     def find_design_faults(self, plan: DataPlan) -> tuple[str, ...]:
-        return find_plan_faults(
-            plan,
-            self.catalogue,
-            scorers=self.scorers,
-            anchors=self.idea.anchors,
-            subjects=self.subjects,
-            room=self.room,
+        """Return the faults that need no query, one sentence each; empty if the plan can be carried out."""
+        known = {use.name: self.catalogue[use.name] for use in plan.datasets if use.name in self.catalogue}
+        scorers = {name: one for name, one in self.scorers.items() if name in known}
+        faults = (
+            *_find_shape_faults(plan, self.catalogue),
+            *find_unknown("studied model", plan.subjects, tuple(self.subjects)),
+            *_find_metric_faults(plan, known, scorers),
+            *find_tuning_faults(plan, self.anchors),
+            *find_unmet_needs(plan, self.room),
         )
+        if plan.hypotheses or not faults:
+            completed = add_metric_formulas(plan, scorers)
+            faults = (*faults, *find_hypothesis_faults(completed), *find_cluster_faults(plan, known))
+        return faults
 
 
 def read_plan_choices(
@@ -355,7 +362,7 @@ def read_plan_choices(
     scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
     own = {name: one for name, one in sources.items() if hub is None or name not in hub.sources}
     catalogue = {one.name: _build_catalogue_entry(one, scorers.get(one.name)) for one in list_choices(own, seed=seed)}
-    return PlanChoices(catalogue, scorers, idea, hub=hub, seed=seed, **more)
+    return PlanChoices(catalogue, scorers, idea.anchors, hub=hub, seed=seed, **more)
 
 
 @dataclass(frozen=True)
@@ -520,35 +527,6 @@ async def check_context_window(context: RunContext, study: StudyInputs) -> None:
 
 
 SPLITS = ("train", "dev", "validation", "test")
-
-
-def find_plan_faults(
-    plan: DataPlan,
-    catalogue: Mapping[str, CatalogueEntry],
-    *,
-    scorers: Mapping[str, FrozenScorer] | None = None,
-    anchors: Sequence[UserAnchor] = (),
-    subjects: Collection[str] = (),
-    room: ResourceNeeds | None = None,
-) -> tuple[str, ...]:
-    """Return the faults of a plan, one sentence each; empty if it can be carried out.
-
-    `scorers` are the user's own, by dataset; `anchors` are those of the idea; `room` is the maximum amount of resources
-    of a cell.
-    """
-    known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
-    of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
-    faults = (
-        *_find_shape_faults(plan, catalogue),
-        *find_unknown("studied model", plan.subjects, tuple(subjects)),
-        *_find_metric_faults(plan, known, of_plan),
-        *find_tuning_faults(plan, anchors),
-        *find_unmet_needs(plan, room),
-    )
-    if plan.hypotheses or not faults:
-        completed = add_metric_formulas(plan, of_plan)
-        faults = (*faults, *find_hypothesis_faults(completed), *find_cluster_faults(plan, known))
-    return faults
 
 
 def find_unmet_needs(plan: DataPlan, room: ResourceNeeds | None) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from labwright.record.events.paper_events import ContextRead
 from labwright.record.ideation import DocumentDigest, DocumentStatement
 from labwright.record.schema.decisions import CONTEXT_TASK
 from labwright.review.judge.paper_reader import quote_is_in
-from labwright.stages.run_context import RunContext, run_once
+from labwright.stages.run_context import RunContext, ask_until_sound, run_once
 from labwright.stages.settings import MAX_DIGEST_ROUNDS
 from labwright.stages.user_documents import DocumentCopy, UserDocument, read_copies, read_document
 
@@ -67,23 +67,18 @@ async def digest_document(client: ModelClient, document: UserDocument) -> Docume
 
     Statements whose page reference is still wrong after the last round are dropped and counted.
     """
-    complaints: tuple[str, ...] = ()
-    answer: DigestAnswer | None = None
-    for _ in range(MAX_DIGEST_ROUNDS):
-        inputs = DigestInputs(
-            file=document.source_copy.file,
-            unit=document.unit,
-            pages=document.pages,
-            total=document.total,
-            unread=document.unread_chars,
-            complaints=complaints,
-        )
-        found = await client.ask_or_none(DIGEST, inputs, instead="the previous summary, if any, is kept")
-        if (answer := found or answer) is None:
-            continue
-        complaints = tuple(fault for one in answer.statements if (fault := find_place_fault(one, document)))
-        if not complaints:
-            break
+    inputs = DigestInputs(
+        file=document.source_copy.file,
+        unit=document.unit,
+        pages=document.pages,
+        total=document.total,
+        unread=document.unread_chars,
+    )
+
+    def find_faults(answer: DigestAnswer) -> list[str]:
+        return [fault for one in answer.statements if (fault := find_place_fault(one, document))]
+
+    answer, _ = await ask_until_sound(client, DIGEST, inputs, find_faults, MAX_DIGEST_ROUNDS)
     if answer is None:
         return None
     sound = tuple(one for one in answer.statements if find_place_fault(one, document) is None)

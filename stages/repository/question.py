@@ -71,7 +71,7 @@ from labwright.stages.repository.authors import format_machine, let_author_work
 from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.repository.program_facts import list_files_fact
 from labwright.stages.repository.repository_context import build_context, order_by_distance, read_requested
-from labwright.stages.run_context import RunContext, decision_number, wait_to_start
+from labwright.stages.run_context import RunContext, ask_until_sound, decision_number, wait_to_start
 
 # Check the conclusion of a question: a model writes it, and the program prints every number in it by its key. A digit
 # that the model types must occur in the question or in a name of the design. A direction is stated as the interval of
@@ -421,14 +421,15 @@ class QuestionStudy:
             doubts=tuple(list_doubts(self.state)),
         )
         source, why = summarize_results(results), "the model gave no conclusion that the measurements support"
-        for _ in range(MAX_TURNS):
-            found = await client.ask_or_none(QUESTION_CONCLUSION, inputs, instead="the study goes on without it")
-            if found is None:
-                break
-            if not (wrong := tuple(find_conclusion_faults(found, results, self.question))):
-                source, why = found.conclusion, ""
-                break
-            inputs = inputs.model_copy(update={"complaints": wrong})
+        found, faults = await ask_until_sound(
+            client,
+            QUESTION_CONCLUSION,
+            inputs,
+            lambda answer: find_conclusion_faults(answer, results, self.question),
+            MAX_TURNS,
+        )
+        if found is not None and not faults:
+            source, why = found.conclusion, ""
         self.context.recorder.append(QuestionAnswered(conclusion=results.print_text(source), source=source, why=why))
 
 

@@ -14,7 +14,6 @@ from labwright.record.schema.idea import read_idea
 from labwright.stages.ideation.idea_checks import (
     are_alike,
     check_fit,
-    compute_overlap,
     find_claims_in_text,
     find_unknown_works,
     remove_claim_sentences,
@@ -149,16 +148,6 @@ def test_the_models_own_check_counts_too(tmp_path: Path) -> None:
     assert [one.idea.idea.name for one in world.told if one.idea] == ["margin_small_data", "augment_rotations"]
 
 
-def test_three_unlike_ideas_pass_and_each_sees_the_earlier_ones(tmp_path: Path) -> None:
-    world = IdeationWorld(
-        {"idea": draft_by_number(make_idea_text(), make_idea_text(1), make_idea_text(2)), "idea_reflect": reflect},
-        tmp_path,
-    )
-    world.find_ideas(3)
-    assert all(one.idea for one in world.told) and len(json.loads((tmp_path / "ideas.json").read_text())) == 3
-    assert [len(one.earlier) for one in world.inputs_of_role("idea")] == [0, 1, 2]
-
-
 @pytest.mark.slow
 def test_any_prefix_of_the_log_goes_on_to_the_same_ideas(tmp_path: Path) -> None:
     """A kill costs the call or the search in flight: the rest is found in the log."""
@@ -281,16 +270,3 @@ def test_likeness_is_by_meaning_words_and_not_by_frame() -> None:
         short_hypothesis="Mixup slows the learning of wrong examples by heart, seen in training loss.",
     )
     assert are_alike(one, same) and not are_alike(one, other)
-
-
-@pytest.mark.parametrize(
-    "forms",
-    [
-        "calibrated calibrates calibrating calibration calibrations",
-        "optimise optimises optimised optimising optimisation",
-    ],
-)
-def test_forms_of_a_word_have_one_stem(forms: str) -> None:
-    first, *others = forms.split()
-    assert all(compute_overlap(first, other) == 1.0 for other in others)
-    assert compute_overlap(first, "margin") == 0.0

@@ -166,17 +166,6 @@ async def test_once_two_executions_differ_what_was_taken_over_is_measured(tmp_pa
     assert [line.outcome for line in again.cells] == ["measured", "measured"]
 
 
-async def test_one_cell_that_runs_out_of_time_leaves_the_others(tmp_path: Path) -> None:
-    def late(cell: Cell) -> Failure | None:
-        return Failure(kind="died", message="killed") if cell.arm == "method" else None
-
-    bench, _ = agenda(tmp_path, late, nodes=1)
-    (node,) = await searched(bench)
-    assert node.status == "buggy", "an arm without any cell is no comparison"
-    assert [line.outcome for line in node.attempts[-1].cells] == ["measured", "failed"]
-    assert {one.arm for one in node.measurements} == {"baseline"}
-
-
 async def test_an_arm_that_diverges_with_another_seed_leaves_a_replicate_good(tmp_path: Path) -> None:
     """In a study of one level, too, where that seed's method has no other cell."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +10,7 @@ import pytest
 
 from labwright.models.prompt_renderer import render
 from labwright.models.roles.experiment_code import CODE
-from labwright.record.events.search_events import DecisionMade, StageWinnerChosen
-from labwright.record.schema.decisions import ExpandTree
+from labwright.record.events.search_events import DecisionMade
 from labwright.record.schema.nodes import NodeKind, StageName
 from labwright.sandbox.job import ExecutionProgress, LoggedPoint
 from labwright.search.settings import SearchSettings
@@ -107,21 +105,3 @@ def test_how_long_code_may_be_silent_follows_its_limit_and_its_author_is_told(
         watch = build_watch(bench, decided)
         assert watch is not None and watch(replace(QUIET, quiet_seconds=quiet)) is None
         assert f"the limit is {quiet:g} s" in (watch(replace(QUIET, quiet_seconds=quiet + 1)) or "")
-
-
-NOT_MEASURED: dict[str, Callable[[Story], DecisionMade]] = {
-    "replicate": lambda story: story.decide("replicate", parent="n0001"),
-    "ablation": lambda story: story.decide("ablate", stage="ablation", parent="n0001"),
-}
-
-
-@pytest.mark.parametrize("make", NOT_MEASURED.values(), ids=NOT_MEASURED.keys())
-def test_who_is_not_measured_by_peers(story: Story, make: Callable[[Story], DecisionMade]) -> None:
-    for _ in range(3):
-        peer(story)
-    story.log.append(StageWinnerChosen(stage="agenda", best="n0001", ended="limit"))
-    decided = make(story)
-    assert ask(story, decided, FAR) is None and ask(story, decided, FAR, order="arrival") is None
-    silent = ask(story, decided, QUIET, order="arrival")
-    assert isinstance(decided.action, ExpandTree)
-    assert (silent is None) == (decided.action.kind in ("replicate", "aggregate"))

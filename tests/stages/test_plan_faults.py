@@ -19,7 +19,7 @@ from labwright.record.schema.data_plan import (
     SubmittedColumn,
 )
 from labwright.sandbox.metrics import METRICS, compute_scores, list_computable
-from labwright.stages.data_planning import add_metric_formulas, find_plan_faults
+from labwright.stages.data_planning import PlanChoices, add_metric_formulas
 from tests.hypotheses import make_hypotheses
 
 SIZES = {"train": 100, "dev": 20, "validation": 40, "test": 40}
@@ -58,6 +58,7 @@ SCORERS = {
         metrics=(MetricSpec(name="episode_return", higher_is_better=True),),
     ),
 }
+find_faults = PlanChoices(CATALOGUE, SCORERS).find_design_faults
 PLAN = DataPlan(
     task="t",
     datasets=(DatasetUse(name="digits"),),
@@ -90,23 +91,22 @@ def with_column(name: str, formula: str = "agreement(mark)") -> DataPlan:
 
 def test_an_ablation_runs_with_the_setting_of_a_compared_arm() -> None:
     found = with_arm(name="new-at-plain", role="ablation", setting_of="plain")
-    assert not any("setting_of" in one for one in find_plan_faults(found, CATALOGUE))
+    assert not any("setting_of" in one for one in find_faults(found))
     assert [found.find_tuned_arm(name) for name in ("plain", "new", "new-at-plain")] == ["plain", "new", "plain"]
     wrong = with_arm(name="control", role="ablation", setting_of="none")
-    assert any(
-        "no baseline or method 'none'; available: plain, new" in one for one in find_plan_faults(wrong, CATALOGUE)
-    )
+    assert any("no baseline or method 'none'; available: plain, new" in one for one in find_faults(wrong))
     method = with_arm(name="other", role="method", setting_of="plain")
-    assert any("only an ablation" in one for one in find_plan_faults(method, CATALOGUE))
+    assert any("only an ablation" in one for one in find_faults(method))
 
 
 def test_a_column_of_the_code_is_read_by_a_metric_and_has_a_name_of_its_own() -> None:
-    assert not any("column" in one for one in find_plan_faults(with_column("mark"), CATALOGUE))
-    assert any("no metric reads the column 'hint'" in one for one in find_plan_faults(with_column("hint"), CATALOGUE))
-    assert any("unknown column 'mark'" in one for one in find_plan_faults(with_column("hint"), CATALOGUE))
+    assert not any("column" in one for one in find_faults(with_column("mark")))
+    assert any("no metric reads the column 'hint'" in one for one in find_faults(with_column("hint")))
+    assert any("unknown column 'mark'" in one for one in find_faults(with_column("hint")))
     marked = CATALOGUE | {"digits": entry("digits", 10, own=True, task="classification", meta={"mark": ()})}
     assert any(
-        "give the column that the code makes another" in one for one in find_plan_faults(with_column("mark"), marked)
+        "give the column that the code makes another" in one
+        for one in PlanChoices(marked).find_design_faults(with_column("mark"))
     )
 
 
@@ -124,8 +124,8 @@ def test_what_holds_has_no_fault(plan: DataPlan) -> None:
     asked = plan.model_copy(
         update={"hypotheses": make_hypotheses("new", "plain", higher=plan.primary_metric.higher_is_better, level=level)}
     )
-    assert find_plan_faults(asked, CATALOGUE, scorers=SCORERS) == ()
-    assert "no hypothesis is confirmatory" in find_plan_faults(plan, CATALOGUE, scorers=SCORERS)[0]
+    assert find_faults(asked) == ()
+    assert "no hypothesis is confirmatory" in find_faults(plan)[0]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_holds_has_no_fault(plan: DataPlan) -> None:
     ],
 )
 def test_what_cannot_hold_is_one_sentence(plan: DataPlan, words: str) -> None:
-    assert words in find_plan_faults(plan, CATALOGUE, scorers=SCORERS)[0]
+    assert words in find_faults(plan)[0]
 
 
 def test_metrics_that_we_compute_get_their_worst_value_whatever_the_plan_says_of_it() -> None:

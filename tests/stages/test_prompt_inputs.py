@@ -12,7 +12,6 @@ import pytest
 from pydantic import BaseModel
 
 from labwright.models.client import Models
-from labwright.models.errors import ModelOutputInvalid
 from labwright.models.prompt_renderer import render
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CODE
@@ -180,16 +179,6 @@ def test_a_sibling_whose_result_may_not_be_seen_is_only_known_to_be_in_the_makin
     assert [one.id for one in third.siblings] == ["n0001"] and [one.id for one in third.in_flight] == ["n0002"]
 
 
-def test_in_flight_agenda_items_are_told_and_next_steps_reach_the_code(story: Story) -> None:
-    best = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(StageWinnerChosen(stage="preliminary", best=best, ended="limit"))
-    story.decide("improve", stage="agenda", parent=best, item="one")
-    second = story.decide("improve", stage="agenda", parent=best, item="two", seen=VisibleDecisions(through=1))
-    inputs = build_code_inputs(story.bench, second)
-    assert [(one.kind, one.item) for one in inputs.in_flight] == [("improve", "one")]
-    assert inputs.parent is not None and inputs.parent.next_step == "after n0001"
-
-
 @pytest.mark.parametrize(
     ("stage", "kind", "datasets", "arms"),
     [
@@ -306,16 +295,6 @@ def test_of_many_nodes_the_best_and_the_latest_are_told_and_the_rest_counted(sto
     assert "Besides these, 72 worked and 18 failed (18 shape). They tried: v95; v94" in user
 
 
-@pytest.mark.slow
-def test_the_prompt_does_not_grow_with_the_tree(tmp_path: Path) -> None:
-    def size(nodes: int) -> int:
-        story = Story(tmp_path / str(nodes))
-        root = tuned(story, nodes)
-        return len(render(CODE, build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))).user)
-
-    assert size(300) - size(100) < 50
-
-
 def test_the_report_on_an_earlier_stage_is_shown_once_it_may_be_seen(story: Story) -> None:
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
     story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
@@ -394,16 +373,6 @@ def test_a_comparison_is_answered_once_and_recorded(
     assert inputs.a.experiment == "X = 1\n" and inputs.b.analysis == "analysis of n0005"
     assert inputs.difference == "", "both programs are the same here"
     assert inputs.noise == {"digits": pytest.approx(0.005)}, "of the mean over the cells that decide"
-
-
-def test_a_model_without_a_usable_answer_finds_neither(tmp_path: Path) -> None:
-    def answer(inputs: CompareInputs) -> Preference:
-        raise ModelOutputInvalid("no JSON")
-
-    story = Story(tmp_path, compare=answer)
-    asyncio.run(compare_nodes(story.bench, close_call(story)))
-    found = story.log.state.search.comparisons["n0001", "n0005"]
-    assert found.better is None and found.reasons == "the model gave no usable answer: no JSON"
 
 
 def test_a_child_is_told_of_the_settings_that_it_starts_from_what_its_decision_may_see() -> None:

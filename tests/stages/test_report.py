@@ -8,13 +8,10 @@ import pytest
 
 from labwright.models.prompt_renderer import render
 from labwright.models.roles.node_assessment import SUMMARY, StageReport, SummaryInputs
-from labwright.record.event_log import MemoryLog
-from labwright.record.events.run_events import LimitReached, RunStarted
-from labwright.record.events.search_events import DecisionMade, NodesCompared, PlanPrepared, StageWinnerChosen
-from labwright.record.schema.data_plan import Hyperparameter
-from labwright.record.schema.decisions import CompareNodes, VisibleDecisions, WidenDimension, build_summary_task
+from labwright.record.events.run_events import LimitReached
+from labwright.record.events.search_events import DecisionMade, NodesCompared, StageWinnerChosen
+from labwright.record.schema.decisions import CompareNodes, VisibleDecisions, build_summary_task
 from labwright.record.schema.nodes import Failure
-from labwright.record.search_space import build_effective_plan
 from labwright.stages.stage_report import (
     build_selection,
     build_stage_view,
@@ -22,7 +19,7 @@ from labwright.stages.stage_report import (
     explain_selection,
     summarise_stage,
 )
-from tests.stages.test_prompt_inputs import IDEA, LATER, PLAN, Story, cells
+from tests.stages.test_prompt_inputs import LATER, Story, cells
 
 
 @pytest.fixture
@@ -74,22 +71,6 @@ def test_a_comparison_that_named_one_is_the_reason(story: Story) -> None:
     assert "digits 0.02" in user and f"- {second}: 4 of" in user.split("Compared, the chosen one first")[1]
 
 
-def test_without_replicates_the_noise_is_unknown_and_only_equal_values_tie(story: Story) -> None:
-    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
-    first, second = tuned(story, root, 0.40, 0.39)
-    view = build_stage_view(story.bench, "tuning")
-    assert view.best_node is not None and view.best_node.id == second and build_selection(view).close == ()
-    assert not any("noise" in reason for reason in explain_selection(view))
-    assert "unknown when this was decided" in render(SUMMARY, build_summary_inputs(story.bench, "tuning", LATER)).user
-    [third] = tuned(story, root, 0.39)
-    assert explain_selection(build_stage_view(story.bench, "tuning"))[-2:] == (
-        f"{second}, {third} measured the same values",
-        "among them it is the earlier one",
-    )
-    assert first not in build_selection(build_stage_view(story.bench, "tuning")).close
-
-
 # --- what the program adds --------------------------------------------------------------------------------------------
 
 
@@ -133,15 +114,3 @@ def test_a_report_says_that_no_later_stage_will_run_once_the_run_reached_its_lim
     text = render(SUMMARY, inputs).user
     assert "No new experiment starts any more: the time limit of 60 s" in text and "will not run: " in text
     assert build_summary_inputs(story.bench, "preliminary", k - 1).limit == "", "an earlier decision did not know it"
-
-
-def test_prompts_show_a_widened_range_next_to_the_planned_one() -> None:
-    log = MemoryLog([RunStarted(idea=IDEA, settings={}, seed=7, version="0", model="scripted")])
-    rate = Hyperparameter(name="rate", kind="log", low=0.001, high=0.1, default=0.01, source="practice")
-    log.append(PlanPrepared(data_plan=PLAN.model_copy(update={"space": (rate,)}), datasets=()))
-    log.append(
-        DecisionMade(k=1, action=WidenDimension(stage="tuning", dimension="rate", low=0.001, high=1.0, arm="mixup"))
-    )
-    said = "rate 0.01 (0.001 to 1, log); planned 0.001 to 0.1, widened since the best of mixup lay at its edge"
-    assert [str(one) for one in build_effective_plan(log.state).space] == [said]
-    assert build_effective_plan(log.state, before=1) == log.state.search.data_plan

@@ -21,7 +21,7 @@ from labwright.record.run_folder import hash_file
 from labwright.record.schema.decisions import ChatMessage, Cost, LLMExchange, LLMQuestion
 from labwright.record.schema.nodes import Cell, Failure
 from labwright.sandbox.job import Job
-from labwright.stages.data_planning import build_subject_entries, find_plan_faults
+from labwright.stages.data_planning import PlanChoices, build_subject_entries
 from labwright.stages.nodes.node_cells import compute_cell_keys, with_llm_access
 from labwright.stages.prompt_inputs import build_code_inputs
 from labwright.stages.run_context import RunContext, record_spent_budget
@@ -89,9 +89,9 @@ def test_the_planner_is_told_of_subjects_and_a_name_that_is_none_is_sent_back(tm
         assert words in text
     assert "subject" not in without.user and "`subjects`" not in without.system
     plan = SOUND.model_copy(update={"subjects": ("small", "tiny")})
-    assert [one for one in find_plan_faults(plan, CATALOGUE, subjects=list(SUBJECTS)) if "studied" in one] == [
-        "there is no studied model 'tiny'; available: small, large"
-    ]
+    assert [
+        one for one in PlanChoices(CATALOGUE, subjects=list(SUBJECTS)).find_design_faults(plan) if "studied" in one
+    ] == ["there is no studied model 'tiny'; available: small, large"]
 
 
 def test_code_is_told_how_to_ask_only_where_the_plan_does(tmp_path: Path) -> None:

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.events.search_events import DecisionMade, NodeJudged, NodeProposed
+from labwright.record.events.search_events import DecisionMade, NodeProposed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_texts, read_source, seal_source
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.source_tree import MAX_FILE_BYTES
-from labwright.stages.ablation_plan import describe_user_nodes
 from labwright.stages.nodes.repository_program import UserCodeError, UserProgram, build_first_choice, read_user_program
-from tests.search.scripted_search import finished_search, new_log
+from tests.search.scripted_search import finished_search
 
 CODE = "WIDTH = 3\nimport lab\nlab.seed_everything()\n"
 
@@ -146,26 +145,3 @@ def test_at_a_node_it_improves_what_works_and_mends_what_does_not(tmp_path: Path
     copy = named("replicate", "good", "tuning")
     with pytest.raises(UserCodeError, match=f"{copy} is a replicate.*--from n"):
         begun(tmp_path / "copy", at(copy), copy)
-
-
-def test_the_author_is_disclosed() -> None:
-    log = new_log()
-    log.append(DecisionMade(k=1, action=ExpandTree(stage="preliminary", kind="draft", seed=0)))
-    log.append(NodeProposed(node="n0001", decision=1, title="t", plan="p", varies="v", source_sha256="0", author="Ada"))
-    log.append(NodeJudged(node="n0001", status="buggy"))
-    assert [(one.id, one.author, one.kind) for one in log.state.user_nodes] == [("n0001", "Ada", "draft")]
-
-
-def test_who_plans_the_ablations_is_told_of_those_that_a_person_wrote() -> None:
-    log = new_log()
-    assert describe_user_nodes(log.state) == ()
-    ablate = ExpandTree(stage="ablation", kind="ablate", seed=0)
-    improve = ExpandTree(stage="agenda", kind="improve", seed=0)
-    for k, action, author in ((1, improve, "Ada"), (2, ablate, "Ada"), (3, ablate, "")):
-        log.append(DecisionMade(k=k, action=action))
-        log.append(
-            NodeProposed(
-                node=f"n000{k}", decision=k, title="t", plan=f"cut {k}", varies="v", source_sha256="0", author=author
-            )
-        )
-    assert describe_user_nodes(log.state) == ("n0002: cut 2",)

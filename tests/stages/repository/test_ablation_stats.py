@@ -25,7 +25,6 @@ from labwright.stages.repository.ablation_report import (
     build_results,
     classify_patch_run,
     compute_effect,
-    compute_rank_agreement,
     exceeds_sum,
     explain_no_floor,
     is_coarse_metric,
@@ -169,15 +168,6 @@ def test_without_a_seed_means_are_compared() -> None:
 def test_twins_do_together_what_none_does_alone() -> None:
     assert exceeds_sum([0.02] * 6, 0.2, sigma=0.01) and not exceeds_sum([0.02] * 6, 0.12, sigma=0.01)
     assert not exceeds_sum([-0.01] * 6, 0.0, sigma=0.01)
-
-
-def test_a_cheap_command_is_told_by_how_alike_it_ranks() -> None:
-    full = {"a": 0.4, "b": -0.3, "c": 0.2, "d": 0.1, "e": 0.0}
-    assert compute_rank_agreement({name: value / 9 for name, value in full.items()}, full) == pytest.approx(1.0)
-    # scipy 1.17: kendalltau([4, 3, 2, 1, 1], [.4, .3, .1, .2, .0])
-    assert compute_rank_agreement({"a": 4, "b": 3, "d": 2, "c": 1, "e": 1, "x": 9}, full) == pytest.approx(0.7378648)
-    assert compute_rank_agreement({"a": 4, "b": 3, "c": 2, "d": 1}, full) is None, "four parts say nothing"
-    assert compute_rank_agreement(dict.fromkeys(full, 0.1), full) is None
 
 
 def test_a_run_without_training_is_a_floor_only_if_its_result_is_worse() -> None:
