@@ -353,21 +353,19 @@ def _draw_scores(
         raise SubmissionRefused(f"{examples} test examples are too many for {MIN_DRAWS} bootstrap draws")
     assert state.started is not None
     rng = np.random.default_rng([state.started.seed, crc32(facts.name.encode())])
-    if not cluster:
-        return SampleSize(examples, float(examples)), _compute_scores(
-            state, folder, facts.name, wanted, names=names, drawn=draw_counts(rng, draws, examples)
-        )
-    column = read_columns(folder.labels, facts.name, "test")[1].get(cluster)
-    if column is None:
-        raise SubmissionRefused(f"{facts.name!r} has no column {cluster!r} that defines clusters")
-    values, member = np.unique(column, return_inverse=True)
-    if len(values) > draws:  # too many clusters: leave them out in groups
-        member = rng.permutation(np.arange(len(values)) % draws)[member]
-    sizes = np.bincount(member)
-    without = (np.arange(len(sizes))[:, None] != member).astype(np.uint8)
-    return SampleSize(len(values), float(sizes.sum() ** 2 / (sizes**2).sum())), _compute_scores(
-        state, folder, facts.name, wanted, names=names, drawn=without
-    )
+    if cluster:
+        column = read_columns(folder.labels, facts.name, "test")[1].get(cluster)
+        if column is None:
+            raise SubmissionRefused(f"{facts.name!r} has no column {cluster!r} that defines clusters")
+        values, member = np.unique(column, return_inverse=True)
+        if len(values) > draws:  # too many clusters: leave them out in groups
+            member = rng.permutation(np.arange(len(values)) % draws)[member]
+        sizes = np.bincount(member)
+        drawn = (np.arange(len(sizes))[:, None] != member).astype(np.uint8)
+        sample = SampleSize(len(values), float(sizes.sum() ** 2 / (sizes**2).sum()))
+    else:
+        drawn, sample = draw_counts(rng, draws, examples), SampleSize(examples, float(examples))
+    return sample, _compute_scores(state, folder, facts.name, wanted, names=names, drawn=drawn)
 
 
 def _compute_scores(

@@ -77,10 +77,10 @@ def mended(_: ModelRequest) -> Program:
 class Paid(ScriptedModel):
     """The small study's model with a bill: any part of what may be set aside for a call, and all of it at times."""
 
-    def __init__(self, settings: ModelSettings, rng: Random, *, least: float = 0.2) -> None:
+    def __init__(self, settings: ModelSettings, rng: Random) -> None:
         super().__init__(mended, name=settings.name)
         self._small = make_small_model()
-        self._settings, self._rng, self._least = settings, rng, least
+        self._settings, self._rng = settings, rng
         self.bill = Cost()
 
     async def answer(self, request: ModelRequest) -> Reply:
@@ -89,7 +89,7 @@ class Paid(ScriptedModel):
         most = compute_max_call_cost(
             self._settings, request.role, estimate_prompt_tokens(request), single=request.single
         )
-        share = self._rng.choice((1.0, self._rng.uniform(self._least, 1.0)))
+        share = self._rng.choice((1.0, self._rng.uniform(0.2, 1.0)))
         taken = Cost(usd=most.usd * share, tokens=int(most.tokens * share))
         self.bill += taken
         if request.role.name in ("code", "feedback") and self._rng.random() < 0.1:

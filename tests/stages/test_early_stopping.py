@@ -11,7 +11,6 @@ import pytest
 from labwright.models.prompt_renderer import render
 from labwright.models.roles.experiment_code import CODE
 from labwright.record.events.search_events import DecisionMade
-from labwright.record.schema.nodes import NodeKind, StageName
 from labwright.sandbox.job import ExecutionProgress, LoggedPoint
 from labwright.search.settings import SearchSettings
 from labwright.stages.nodes.node_runner import build_watch
@@ -29,12 +28,9 @@ def story(tmp_path: Path) -> Story:
     return Story(tmp_path)
 
 
-def peer(
-    story: Story, kind: NodeKind = "draft", *, grade: str = "logged", parent: str | None = None, item: str = ""
-) -> str:
+def peer(story: Story) -> None:
     """A good node whose loss fell to 0.5 in ten steps."""
-    stage: StageName = "agenda" if kind == "improve" else "preliminary"
-    node = story.finish(story.decide(kind, stage=stage, parent=parent, item=item), cells(0.5, 0.4))
+    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
     folder = story.bench.folder.get_attempt_path(node, 1)
     folder.mkdir(parents=True)
     dataset, condition, name, split = CURVE
@@ -49,14 +45,13 @@ def peer(
                     "split": split,
                     "seed": 7,
                     "step": step,
-                    "grade": grade,
+                    "grade": "logged",
                 }
             )
             + "\n"
             for step in range(10)
         )
     )
-    return node
 
 
 def ask(story: Story, decided: DecisionMade, glance: ExecutionProgress, **settings: object) -> str | None:

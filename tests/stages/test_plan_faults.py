@@ -83,9 +83,9 @@ def with_arm(**fields: Any) -> DataPlan:
     return PLAN.model_copy(update={"arms": (*PLAN.arms, Arm.model_validate(fields))})
 
 
-def with_column(name: str, formula: str = "agreement(mark)") -> DataPlan:
+def with_column(name: str) -> DataPlan:
     column = SubmittedColumn(name=name, holds="classes", description="what the mark says")
-    follows = MetricSpec(name="follows", formula=formula, higher_is_better=False)
+    follows = MetricSpec(name="follows", formula="agreement(mark)", higher_is_better=False)
     return PLAN.model_copy(update={"columns": (column,), "metrics": (*PLAN.metrics, follows)})
 
 

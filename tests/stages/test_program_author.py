@@ -78,9 +78,7 @@ class Script:
         return Program(title="a program", plan="as before", varies=f"try {number}", files=whole_files(files))
 
 
-def search(
-    tmp_path: Path, model: Script, *, author: Any = "auto", nodes: int = 4, depth: int = 3
-) -> tuple[RunContext, list[Job]]:
+def search(tmp_path: Path, model: Script, *, author: Any = "auto", nodes: int = 4) -> tuple[RunContext, list[Job]]:
     """A workbench in the agenda stage, in which the method's cell fails until its file is mended."""
     jobs = list[Job]()
 
@@ -112,7 +110,7 @@ def search(
         ladder=False,
         author=author,
         policy="chain",
-        max_debug_depth=depth,
+        max_debug_depth=3,
         agenda=StageLimits(nodes=nodes, num_seeds=0),
         preliminary=StageLimits(num_seeds=0),
         tuning=StageLimits(num_seeds=0),

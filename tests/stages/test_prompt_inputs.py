@@ -110,17 +110,11 @@ class Story:
         self.log.append(decided)
         return decided
 
-    def do(self, action: CompareNodes | RunTask, seen: VisibleDecisions | None = None) -> DecisionMade:
+    def do(self, action: CompareNodes | RunTask) -> DecisionMade:
         k = self.log.state.last_decision + 1
-        decided = DecisionMade(k=k, action=action, seen=seen or VisibleDecisions(through=k - 1))
+        decided = DecisionMade(k=k, action=action, seen=VisibleDecisions(through=k - 1))
         self.log.append(decided)
         return decided
-
-    def fail(self, decided: DecisionMade) -> str:
-        """Nothing was written for this node."""
-        failure = Failure(kind="no answer", message="the model gave no usable answer")
-        self.log.append(NodeJudged(node=format_node_id(decided.k), status="buggy", failure=failure))
-        return format_node_id(decided.k)
 
     def finish(
         self, decided: DecisionMade, values: dict[tuple[str, str], float], failure: Failure | None = None
