@@ -296,7 +296,9 @@ class _NodeProbes:
         context, name = self.context, f"{self.name}/{kind}{number}"
         folder = context.folder.root / "probes" / name
         try:
-            if (why := self._find_obstacle()) is not None:
+            own = "it queries language models" if context.plan.subjects else None
+            own = "the repository reads its own data" if context.repository is not None else own
+            if (why := context.state.limit_reason or own) is not None:
                 raise ProbeNotRunError(f"not run: {why}")
             k = decision_number(context.recorder, RunTask(task=PROBE_TASK))
             self.reservations.append(name)
@@ -323,13 +325,6 @@ class _NodeProbes:
         if outcome.failure is not None:
             raise ProbeNotRunError(f"the code failed: {outcome.failure.message}")
         return outcome
-
-    def _find_obstacle(self) -> str | None:
-        """Return the reason why no code can be executed; None if it can be executed."""
-        own = "it queries language models" if self.context.plan.subjects else None
-        if self.context.repository is not None:
-            own = "the repository reads its own data"
-        return self.context.state.limit_reason or own
 
     def record_probe(self, kind: ProbeKind, found: ProbeResult, measured: tuple[Measurement, ...]) -> None:
         """Record the result of a probe; the node becomes suspect if honest code would not give this result."""

@@ -273,6 +273,8 @@ def _is_supported(pick: ClosestPick, works: Sequence[FoundPaper]) -> bool:
 # --- literature search ------------------------------------------------------------------------------------------------
 
 
+MAX_WORKS = 24
+"""Maximum number of works of one idea that the model sees."""
 RESULTS_PER_QUERY = 10
 """Maximum number of works per query."""
 MAX_ABSTRACT_CHARS = 3000
@@ -305,11 +307,11 @@ async def search_literature(literature: LiteratureClient, query: str) -> Literat
     )
 
 
-def deduplicate_works(searches: tuple[LiteratureSearch, ...], limit: int = 24) -> tuple[FoundPaper, ...]:
+def deduplicate_works(searches: tuple[LiteratureSearch, ...]) -> tuple[FoundPaper, ...]:
     """Return the distinct works of all searches in order of discovery; duplicates with an abstract are preferred."""
     found: dict[str, FoundPaper] = {}
     for work in (work for search in searches for work in search.works):
         key = idea_checks.squeeze_text(work.title)
         if key and (key not in found or (work.abstract and not found[key].abstract)):
             found[key] = work
-    return tuple(found.values())[:limit]
+    return tuple(found.values())[:MAX_WORKS]

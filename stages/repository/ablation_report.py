@@ -248,10 +248,6 @@ def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> Pa
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"
 
 
-def _shows_detectable(one: PartResult) -> bool:
-    return one.called == "no measurable difference" and one.detectable is not None
-
-
 @cache
 def load_templates() -> Environment:
     """Return the templates of this folder; variables are `<< name >>`, statements `<% if name %>`."""
@@ -298,7 +294,6 @@ def build_report_files(state: RunState) -> dict[str, str]:
         "floor": ablation.tried_mutations.get((WHOLE_TRAINING, 0)),
         "whole_training": WHOLE_TRAINING,
         "texts": format_report_texts(state),
-        "shows_detectable": _shows_detectable,
         "limit_reason": state.limit_reason,
     }
     files = {JSON_FILE: json.dumps(to_json(state), indent=1) + "\n"}

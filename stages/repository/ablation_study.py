@@ -37,7 +37,6 @@ from labwright.record.schema.repository import (
     UnexaminedPart,
 )
 from labwright.sandbox.job import RepositoryError
-from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.trace import CallTrace, build_no_training_variables, read_trace
 from labwright.search.ablation_bandit import (
     CONFIRM_SEEDS,
@@ -400,14 +399,10 @@ class RepositoryAblation:
 
     def _build_tree(self, mutations: Iterable[RepositoryMutation]) -> str | None:
         """Return the tree with the edits of all mutations; None if they conflict."""
-        texts: dict[str, str] = {}
         try:
-            for edit in (edit for mutation in mutations for edit in mutation.edits):
-                before = texts.get(edit.path) or self.runs.mirror.read_texts(self.setup.tree).get(edit.path)
-                texts[edit.path] = apply_edit(before, edit)
+            return self.runs.mirror.apply_edits(self.setup.tree, [edit for one in mutations for edit in one.edits])
         except RepositoryError:
             return None
-        return self.runs.mirror.replace_files(self.setup.tree, texts) if texts else self.setup.tree
 
     # --- the border of the top components -----------------------------------------------------------------------------
 

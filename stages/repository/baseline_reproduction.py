@@ -382,7 +382,7 @@ class RepositoryReproduction:
 
     def _apply_repair(self, repair: RepositoryRepair) -> CommandSetup:
         """Return the setup with a repair applied. Raises `RepositoryError` if that is impossible."""
-        setup, edits = self.setup, repair.edits
+        setup = self.setup
         if repair.kind == "pythonpath":
             return replace(setup, environment=add_import_folder(setup.environment, repair.env["PYTHONPATH"]))
         command = setup.command.model_copy(update={"env": setup.command.env | repair.env})
@@ -390,7 +390,7 @@ class RepositoryReproduction:
             seeded = any("{seed}" in word for word in repair.argv)
             command = command.model_copy(update={"argv": repair.argv, "seeded": seeded})
         made = add_packages(setup.environment, repair.pins, self.context.sandbox) if repair.pins else setup.environment
-        tree = self.runs.mirror.apply_edits(setup.tree, edits) if edits else setup.tree
+        tree = self.runs.mirror.apply_edits(setup.tree, repair.edits)
         return CommandSetup(tree, command, _check_pins(setup.environment, made, repair.pins))
 
     def _record(self, signature: str, repair: RepositoryRepair, setup: CommandSetup, *, kept: bool, then: str) -> None:

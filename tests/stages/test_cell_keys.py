@@ -1,8 +1,4 @@
-"""What a cell is taken over for is what it would measure: whatever its program reads is in its key.
-
-Random trees are edited at random; before and after, a program that reads all that it can find measures, given the files
-that a cell sees and no others. Equal keys must mean equal values.
-"""
+"""What a cell is taken over for is what it would measure: whatever its program reads is in its key."""
 
 from __future__ import annotations
 
@@ -17,9 +13,7 @@ from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
-from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.nodes.node_cells import compute_cell_keys
-from labwright.stages.run_context import RunContext
 from labwright.stages.stage_report import build_stage_view
 from tests.jobs import cell_tasks, run_job
 from tests.stages.test_prompt_inputs import Story
@@ -27,15 +21,6 @@ from tests.stages.test_prompt_inputs import Story
 Source = dict[str, str]
 ARMS = ("plain", "mixup", "no-warmup")
 """Those of the story's plan."""
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> RunContext:
-    return Story(tmp_path / "run").bench
-
-
-def view_of(bench: RunContext) -> StageSnapshot:
-    return build_stage_view(bench, "preliminary")
 
 
 LISTING = """
@@ -54,7 +39,8 @@ lab.measure(run)
 
 
 @pytest.mark.slow
-def test_in_kernels_a_cell_finds_the_files_of_its_key_and_no_others(bench: RunContext, tmp_path: Path) -> None:
+def test_in_kernels_a_cell_finds_the_files_of_its_key_and_no_others(tmp_path: Path) -> None:
+    bench = Story(tmp_path / "run").bench
     materialise("digits", views=tmp_path / "views", labels=tmp_path / "labels", seed=1)
     cells = tuple(Cell(dataset="digits", arm=arm) for arm in ("plain", "no-warmup"))
     before = {
@@ -89,7 +75,7 @@ def test_in_kernels_a_cell_finds_the_files_of_its_key_and_no_others(bench: RunCo
         return {cell: (tmp_path / name / "cells" / cell.name / "stdout.txt").read_text() for cell in cells}
 
     first, second = asyncio.run(listed())
-    view = view_of(bench)
+    view = build_stage_view(bench, "preliminary")
     old, new = (compute_cell_keys(cells, source, arms=ARMS, context=bench, view=view) for source in (before, after))
     plain, without = cells
     assert old[plain] == new[plain] and first[plain] == second[plain]

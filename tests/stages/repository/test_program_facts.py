@@ -15,8 +15,9 @@ from labwright.models.offline.repository_author import answer_coder
 from labwright.models.roles.repository import PartsInputs, ProposedParts
 from labwright.record.schema.repository import RepositoryCommand
 from labwright.sandbox.repository import trace
+from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.scratch_tree import ToolSpec
-from labwright.stages.repository.authors import apply_edits, find_part_faults
+from labwright.stages.repository.authors import find_part_faults
 from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.repository.program_facts import find_metric_places, list_files_fact, list_functions, list_switches
 from tests.repositories import FILES
@@ -160,7 +161,7 @@ def test_the_offline_model_reads_switches_alternatives_and_what_keeps_a_shape(tm
     }
     assert made.whole is not None and made.whole.what == "design returns zeros"
     for way in (*(way for one in made.parts for way in one.ways if way.edits), made.whole):
-        assert apply_edits(way.edits, FILES) != {}
+        assert all(apply_edit(FILES[one.path], one) != FILES[one.path] for one in way.edits) and way.edits
     code = index_code(FILES)
     assert list(find_part_faults(made, TINYFIT, code, run_traced(tmp_path / "again", FILES, TINYFIT))) == []
 
@@ -205,6 +206,6 @@ def test_keys_that_are_true_are_switches_where_they_can_be_set() -> None:
     code = index_code(files)
     by_file = list_switches(code, RepositoryCommand(argv=("python", "run.py"), metric="m.json:a"))
     assert [(one.name, one.way.words) for one in by_file] == [("gate", ())], "twice occurs twice"
-    assert apply_edits(by_file[0].way.edits, files)["conf.json"].startswith('{\n "gate": false,')
+    assert apply_edit(files["conf.json"], by_file[0].way.edits[0]).startswith('{\n "gate": false,')
     by_word = list_switches(code, RepositoryCommand(argv=("python", "run.py", "seed=1"), metric="m.json:a"))
     assert {one.way.words for one in by_word} == {("gate=false",), ("mix.twice=false",), ("twice=false",)}
