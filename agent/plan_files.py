@@ -32,7 +32,7 @@ from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import MetricError, parse_metric
 from labwright.sandbox.scorers import parse_scorers
-from labwright.stages.data_planning import find_given_plan_faults
+from labwright.stages.data_planning import read_plan_choices
 from labwright.stages.difference_tables import find_range_faults
 from labwright.stages.repository.cli_args import complete_hyperparameter, find_space_faults
 from labwright.stages.repository.patch_scope import CodeIndex, index_code
@@ -102,17 +102,17 @@ def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> No
     """Refuse a given plan that cannot be carried out. Raises `UsageError`, `DatasetError`, `PackageError`."""
     check_repository_plan(plan, settings)
     sources = list_sources(settings)
-    faults = find_given_plan_faults(
-        plan,
+    choices = read_plan_choices(
         idea,
         sources,
         parse_scorers(sources, settings.sandbox.scorers),
         settings.seed,
-        tuple(settings.subjects),
-        max_cell_resources(settings.sandbox),
         HubOffers(settings.sandbox),
+        subjects=tuple(settings.subjects),
+        room=max_cell_resources(settings.sandbox),
+        packages=RunPackages(settings.sandbox),
     )
-    if faults := faults or RunPackages(settings.sandbox).find_faults(plan.packages):
+    if faults := choices.find_faults(plan):
         raise UsageError(f"{path}: {'; '.join(faults)}")
 
 

@@ -16,12 +16,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from labwright.models.client import ModelClient
-from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from labwright.models.roles.study_plan import ABLATION_PLAN, AblationPlanInputs, RiskTested
+from labwright.models.roles.study_plan import ABLATION_PLAN, AblationPlan, AblationPlanInputs, RiskTested
 from labwright.record.baseline_check import Ablation, Surprise, is_same_ablation
 from labwright.record.estimands import list_main_arms
 from labwright.record.events.search_events import AblationsPlanned, DecisionMade
-from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.swapped_settings import find_swapped_arms
 from labwright.search.stage_snapshot import build_snapshot
@@ -32,7 +30,7 @@ from labwright.stages.prompt_inputs import (
     list_visible_summaries,
 )
 from labwright.stages.repository.patched_arms import show_studied_repository
-from labwright.stages.run_context import RunContext
+from labwright.stages.run_context import RunContext, ask_until_sound
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS
 
 MAX_RISKS = 12
@@ -49,9 +47,7 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
         context.recorder.append(AblationsPlanned(why="no earlier stage selected a node to ablate"))
         return
     inputs = AblationPlanInputs(
-        idea=context.idea,
-        data_plan=context.find_effective_plan(decided.k),
-        facts=context.facts,
+        **dict(context.build_study_inputs(decided.k)),
         most=most,
         method=build_node_brief(
             context.folder, view.root, settings=list_arm_settings(context.state, view.root, decided)
@@ -62,34 +58,28 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
         earlier=list_visible_summaries(context, view),
         unreported=list_unreported_stages(context, view),
         notes=context.state.list_notes(decided.k, "ablation"),
-        written=describe_user_nodes(context.state),
+        written=tuple(f"{node.id}: {node.plan}" for node in context.state.user_nodes if node.stage == "ablation"),
     )
-    kept: tuple[Ablation, ...] = ()
-    surprise: Surprise | None = None
-    measured = {one.condition for one in view.root.measurements}
-    complaints: tuple[str, ...] = ()
-    risks = context.idea.risks[:MAX_RISKS]
-    answered, _ = match_risks((), kept, risks)
-    try:
-        for _ in range(MAX_ABLATION_PLAN_CALLS):
-            answer = await client.ask(ABLATION_PLAN, inputs.model_copy(update={"complaints": complaints}))
-            kept, faults = filter_ablations(answer.ablations, context.plan, limit=most)
-            answered, unanswered = match_risks(answer.risks, kept, risks)
-            fault = find_surprise_fault(answer.surprise, kept, measured)
-            surprise = None if fault else answer.surprise
-            complaints = (*faults, *unanswered, *([fault] if fault else []))
-            if not complaints:
-                break
-    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
-        complaints = (*complaints, str(error))
-    why = "" if kept else f"the model gave no usable plan: {'; '.join(complaints)}"
-    kept = tuple(sorted(kept, key=lambda one: surprise is None or one.name != surprise.control))
-    context.recorder.append(AblationsPlanned(ablations=kept, risks=answered, surprise=surprise, why=why))
+    measured, risks = {one.condition for one in view.root.measurements}, context.idea.risks[:MAX_RISKS]
 
+    def find_faults(answer: AblationPlan) -> tuple[str, ...]:
+        kept, faults = filter_ablations(answer.ablations, context.plan, limit=most)
+        fault = find_surprise_fault(answer.surprise, kept, measured)
+        return (*faults, *match_risks(answer.risks, kept, risks)[1], *([fault] if fault else []))
 
-def describe_user_nodes(state: RunState) -> tuple[str, ...]:
-    """Return one line for each ablation node whose code the user wrote before the stage is planned."""
-    return tuple(f"{node.id}: {node.plan}" for node in state.user_nodes if node.stage == "ablation")
+    answer, complaints = await ask_until_sound(client, ABLATION_PLAN, inputs, find_faults, MAX_ABLATION_PLAN_CALLS)
+    kept, _ = filter_ablations(answer.ablations if answer is not None else (), context.plan, limit=most)
+    surprise = answer.surprise if answer is not None else None
+    if find_surprise_fault(surprise, kept, measured):
+        surprise = None
+    context.recorder.append(
+        AblationsPlanned(
+            ablations=tuple(sorted(kept, key=lambda one: surprise is None or one.name != surprise.control)),
+            risks=match_risks(answer.risks if answer is not None else (), kept, risks)[0],
+            surprise=surprise,
+            why="" if kept else f"the model gave no usable plan: {'; '.join(complaints)}",
+        )
+    )
 
 
 def filter_ablations(

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 
 from labwright.models import roles
 from labwright.models.client import ModelClient
-from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
 from labwright.models.roles.paper_revision import (
     AddendumInputs,
     AddendumPlan,
     FoundRequest,
     PlannedMeasure,
+    ReviewerRequests,
     ReviewerRequestsInputs,
 )
 from labwright.record.ablation_results import AblationResult, collect_ablation_results
@@ -47,7 +47,7 @@ from labwright.stages.evidence.sanity_probes import probe_ablations
 from labwright.stages.evidence.scoring import score_selected_nodes
 from labwright.stages.missing_ablations import build_review_inputs, describe_room, expand_macros, explain_no_room
 from labwright.stages.paper.response import find_addendum
-from labwright.stages.run_context import RunContext, decision_number, record_time_limit
+from labwright.stages.run_context import RunContext, ask_until_sound, decision_number, record_time_limit
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS, MAX_ADDED_ARMS, MAX_ADDED_SEEDS
 from labwright.stages.stage_runner import StageRunner
 
@@ -90,19 +90,15 @@ async def read_reviews(context: RunContext, client: ModelClient) -> RequestsRead
         (context.folder.root / one.stored).read_text(encoding="utf-8") for one in context.state.paper.reviews
     )
     inputs = ReviewerRequestsInputs(title=printed.title, abstract=printed.abstract, reviews=reviews)
-    kept: list[FoundRequest] = []
-    complaints: tuple[str, ...] = ()
-    try:
-        for _ in range(MAX_ABLATION_PLAN_CALLS):
-            asked = inputs.model_copy(update={"complaints": complaints})
-            answer = await client.ask(roles.REVIEWER_REQUESTS, asked)
-            faults = [_find_request_fault(one, reviews) for one in answer.requests]
-            kept = [one for one, fault in zip(answer.requests, faults, strict=True) if not fault]
-            complaints = tuple(filter(None, faults))
-            if not complaints:
-                break
-    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
-        complaints = (*complaints, f"the model gave no usable answer: {error}")
+
+    def find_faults(answer: ReviewerRequests) -> Iterator[str]:
+        yield from filter(None, (_find_request_fault(one, reviews) for one in answer.requests))
+
+    answer, complaints = await ask_until_sound(
+        client, roles.REVIEWER_REQUESTS, inputs, find_faults, MAX_ABLATION_PLAN_CALLS
+    )
+    found = answer.requests if answer is not None else ()
+    kept = (one for one in found if not _find_request_fault(one, reviews))
     return RequestsRead(
         requests=tuple(ReviewerRequest(id=f"R{at}", **dict(one)) for at, one in enumerate(kept, 1)), dropped=complaints
     )
@@ -130,14 +126,14 @@ async def register_addendum(context: RunContext, client: ModelClient) -> Addendu
         base = await build_review_inputs(context, state.paper.reviewed_draft, MAX_ADDED_ARMS)
         seeds = len(read_deciding_runs(state)) if state.search.current_lock is not None else 0
         inputs = AddendumInputs(**dict(base), requests=asked, seeds=seeds, room=describe_room(context))
-        try:
-            for _ in range(MAX_ABLATION_PLAN_CALLS):
-                plan = await client.ask(roles.ADDENDUM, inputs)
-                if not (complaints := tuple(_list_plan_faults(context, plan, inputs.trials))):
-                    break
-                inputs = inputs.model_copy(update={"complaints": complaints})
-        except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
-            why = f"the model gave no usable plan: {error}"
+        answer, faults = await ask_until_sound(
+            client,
+            roles.ADDENDUM,
+            inputs,
+            lambda plan: _list_plan_faults(context, plan, inputs.trials),
+            MAX_ABLATION_PLAN_CALLS,
+        )
+        plan, why = (answer, why) if answer is not None else (plan, faults[-1])
     return _build_addendum(context, plan, {one.id: why for one in asked})
 
 
@@ -174,7 +170,14 @@ def _build_addendum(context: RunContext, plan: AddendumPlan, refused: dict[str, 
     items = _admit_arms(context, measures)
     arms = {one.ablation.name for one in items if not one.refused}
     first = next((one for one in measures if one.seeds), None)
-    seeds, no_seeds = _admit_seeds(context, first.seeds, len(arms)) if first is not None else (0, "")
+    seeds, no_seeds, lock = 0, NO_LOCK_REASON, state.search.current_lock
+    if first is not None and lock is not None:
+        wanted = range(1, min(first.seeds, MAX_ADDED_SEEDS) + 1)
+        reasons_by_count = {count: explain_no_room(context, len(arms), count) for count in wanted}
+        seeds = max((count for count, why in reasons_by_count.items() if not why), default=0)
+        no_seeds = reasons_by_count[1]
+    used = [one.seed for one in find_replicates(state, find_winner(state) or "")]
+    start = max([*used, *(lock.seeds if lock is not None else ())], default=0) + 1  # no execution of it had these
     measured = [
         one
         for one in measures
@@ -191,7 +194,7 @@ def _build_addendum(context: RunContext, plan: AddendumPlan, refused: dict[str, 
         version=state.paper.version,
         plan=state.search.plan_hash,
         items=tuple(items),
-        seeds=_choose_seeds(state, seeds),
+        seeds=tuple(range(start, start + seeds)),
         estimates=tuple(one for one in estimates if one.name not in faults),
         refused={request: reasons.get(request) or why for request, why in refused.items() if request not in answered},
         seen=describe_seen_results(state),
@@ -215,22 +218,6 @@ def _admit_arms(context: RunContext, measures: Sequence[PlannedMeasure]) -> list
             )
             others.append(one.ablation)
     return items
-
-
-def _admit_seeds(context: RunContext, wanted: int, arms: int) -> tuple[int, str]:
-    """Return how many of the wanted seeds have room besides a number of arms, and why there is not even one."""
-    if context.state.search.current_lock is None:
-        return 0, NO_LOCK_REASON
-    reasons = {count: explain_no_room(context, arms, count) for count in range(1, min(wanted, MAX_ADDED_SEEDS) + 1)}
-    return max((count for count, why in reasons.items() if not why), default=0), reasons[1]
-
-
-def _choose_seeds(state: RunState, number: int) -> tuple[int, ...]:
-    """Return the next seeds that no execution of the reported node had."""
-    used = [one.seed for one in find_replicates(state, find_winner(state) or "")]
-    lock = state.search.current_lock
-    first = max([*used, *(lock.seeds if lock is not None else ())], default=0) + 1
-    return tuple(range(first, first + number))
 
 
 def _name_estimates(state: RunState, one: PlannedMeasure) -> Iterator[AddendumEstimate]:

@@ -374,10 +374,8 @@ class CostTable:
 
     def estimate_action(self, action: SearchAction, state: RunState) -> Cost:
         """Return the likely cost of an action."""
-        calls: dict[AnyRole, float] = {}
-        if isinstance(action, CompareNodes):
-            calls = {roles.COMPARE: 1}
-        elif isinstance(action, ExpandTree) and action.kind not in ("replicate", "trial", "rung"):
+        calls: dict[AnyRole, float] = {roles.COMPARE: 1} if isinstance(action, CompareNodes) else {}
+        if isinstance(action, ExpandTree) and action.kind not in ("replicate", "trial", "rung"):
             again = min(USUAL_REPLOTS, self.paper.replots)
             calls = {roles.VISION: 1 + again, roles.PLOT: again + (action.kind == "aggregate")}
             if action.kind != "aggregate":
@@ -388,12 +386,8 @@ class CostTable:
                     roles.CODER: (action.kind != "tune") * by_author * USUAL_AUTHOR_STEPS,
                 }
         runs = isinstance(action, ExpandTree) and action.kind != "aggregate"
-        return sum_costs(
-            (
-                *(self.estimate_call(role, state) * number for role, number in calls.items()),
-                self.estimate_attempt(state) * runs,
-            )
-        )
+        costs = [self.estimate_call(role, state) * number for role, number in calls.items()]
+        return sum_costs((*costs, self.estimate_attempt(state) * runs))
 
     def list_remaining(self, state: RunState, *begun: tuple[str, str]) -> list[tuple[CostRow, float]]:
         """Return the rows of the remaining work, with the likely numbers: without tuning, and only the write-up
@@ -407,7 +401,8 @@ class CostTable:
             left = max(0.0, row.likely - made[row.phase, row.name])
             made[row.phase, row.name] = max(0, made[row.phase, row.name] - round(row.likely))
             over = PHASES["paper"].index(row.phase) < at and row.role is not roles.SUMMARY
-            if left and not over and (state.limit_reason is None or _is_asked_late(row)):
+            is_late = row.rank > Rank.SEARCH and row.phase not in ("cite", "missing")  # still asked after a limit
+            if left and not over and (state.limit_reason is None or is_late):
                 found.append((row, left))
         return found
 
@@ -499,13 +494,6 @@ def _count_made(state: RunState) -> Counter[tuple[str, str]]:
         if k >= since and _is_replicate(one.action)
     )
     return made
-
-
-def _is_asked_late(row: CostRow) -> bool:
-    """Return whether a row's calls are still made after the run reached a limit; citations and a reviewer's ablations
-    are not.
-    """
-    return row.rank > Rank.SEARCH and row.phase not in ("cite", "missing")
 
 
 def _is_replicate(action: SearchAction) -> bool:

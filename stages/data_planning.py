@@ -5,15 +5,17 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite
+from typing import Any
 
 from labwright.models.client import ModelClient
-from labwright.models.errors import ContextTooLong, ImagesRefused, ModelConfigError, ModelError
+from labwright.models.errors import ContextTooLong, ModelConfigError
 from labwright.models.prices import format_price
-from labwright.models.roles.experiment_code import CODE, CODER, CodeInputs, StudyInputs
+from labwright.models.roles.experiment_code import CODE, CODER, AuthorInputs, CodeInputs, StudyInputs
 from labwright.models.roles.node_assessment import FEEDBACK, FeedbackInputs
+from labwright.models.roles.repository import PatchingInputs
 from labwright.models.roles.role import AnyRole
 from labwright.models.roles.study_plan import (
     PLAN,
@@ -65,7 +67,7 @@ from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
 from labwright.search.design_forecast import DesignForecast, forecast_design, read_cell_times, reduce_design
 from labwright.search.settings import SearchSettings
-from labwright.stages.difference_tables import find_tuning_faults
+from labwright.stages.difference_tables import find_tuning_faults, find_unknown
 from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.nodes.repository_program import check_repository
 from labwright.stages.paper.citations import check_library
@@ -79,12 +81,7 @@ from labwright.stages.protocol_review import (
     read_prior_work,
     review_plan,
 )
-from labwright.stages.repository.patched_arms import (
-    build_search_settings,
-    has_only_word_arms,
-    show_repository,
-    to_patching_inputs,
-)
+from labwright.stages.repository.patched_arms import build_search_settings, has_only_word_arms, show_repository
 from labwright.stages.repository.study_planning import RepositoryPlanning
 from labwright.stages.run_context import RunContext, run_once, wait_at_gate
 from labwright.stages.settings import MAX_AMEND_CALLS, MAX_PLAN_CALLS
@@ -94,15 +91,6 @@ TOO_LARGE = (
     "the design does not fit the hours of the run (see what they can decide): reduce levels, datasets or training that "
     "no confirmatory hypothesis needs, then tuning trials; if the estimate is too high, correct `expected_seconds`"
 )
-
-
-@dataclass(frozen=True)
-class PlannedStudy:
-    """A plan, or none and the faults of the last one; and the answers to a reviewer's findings."""
-
-    plan: DataPlan | None
-    answers: tuple[FindingAnswer, ...] = ()
-    complaints: tuple[str, ...] = ()
 
 
 class PlanError(UserError):
@@ -142,33 +130,30 @@ async def plan_data(context: RunContext) -> None:
             idea_sha256=hash_idea(idea),
             datasets=idea.datasets,
         )
+        assert context.state.started is not None
+        choices = await to_thread(
+            read_plan_choices,
+            idea,
+            context.sources,
+            context.scorers,
+            context.state.started.seed,
+            context.hub,
+            subjects=tuple(context.subjects),
+            room=context.executor.cell_capacity,
+            packages=context.run_packages,
+        )
         reached = context.state.gates.get("plan")
         proposed = reached.reached.plan if reached is not None else None
-        plan = await _approve_plan(context, proposed or await _request_plan(context, client))
-        assert context.state.started is not None
-        seed = context.state.started.seed
-        facts = [
-            await to_thread(
-                materialise,
-                use.name,
-                views=context.folder.views,
-                labels=context.folder.labels,
-                seed=seed,
-                sources=context.sources,
-            )
-            for use in plan.datasets
-        ]
-        scorers = {
-            use.name: freeze_scorer(use.name, context.scorers[use.name], context.folder.scorers)
-            for use in plan.datasets
-            if use.name in context.scorers
-        }
-        facts = [
-            dataset.model_copy(update={"scorer": describe_scorer(scorers[dataset.name])})
-            if dataset.name in scorers
-            else dataset
-            for dataset in facts
-        ]
+        plan = await _approve_plan(context, proposed or await _request_plan(context, client, choices), choices)
+        places = {"views": context.folder.views, "labels": context.folder.labels}
+        facts: list[DatasetFacts] = []
+        scorers: list[FrozenScorer] = []
+        for name in (use.name for use in plan.datasets):
+            found = await to_thread(materialise, name, seed=choices.seed, sources=context.sources, **places)
+            if name in context.scorers:
+                scorers.append(freeze_scorer(name, context.scorers[name], context.folder.scorers))
+                found = found.model_copy(update={"scorer": describe_scorer(scorers[-1])})
+            facts.append(found)
         await check_context_window(context, StudyInputs(idea=context.idea, data_plan=plan, facts=tuple(facts)))
         if context.hub is not None and plan.pretrained:
             await to_thread(context.hub.fetch, plan.pretrained, context.folder.pretrained)
@@ -183,7 +168,7 @@ async def plan_data(context: RunContext) -> None:
             PlanPrepared(
                 data_plan=plan,
                 datasets=tuple(facts),
-                scorers=tuple(scorers.values()),
+                scorers=tuple(scorers),
                 installed=installed,
                 hub=context.hub.select_for_plan(plan) if context.hub is not None else (),
                 settings=build_search_settings(plan) if context.repository is not None else {},
@@ -193,32 +178,18 @@ async def plan_data(context: RunContext) -> None:
     await run_once(context, "prepare", work)
 
 
-async def _approve_plan(context: RunContext, plan: DataPlan) -> DataPlan:
+async def _approve_plan(context: RunContext, plan: DataPlan, choices: PlanChoices) -> DataPlan:
     """Return the plan that a person approved or changed, if the run waits for one. Raises `StopRequested`."""
     if not context.state.has_gate("plan"):
         return plan
-    started, approved = context.state.started, plan
-    assert started is not None
+    approved = plan
 
     async def check(approval: CommandReceived) -> tuple[str, ...]:
         nonlocal approved
         if approval.plan is None:
             return ()
-        scorers = {name: read_scorer(name, place)[0] for name, place in context.scorers.items()}
-        edited = add_metric_formulas(make_repeatable(approval.plan, context.search.order), scorers)
-        faults = await to_thread(
-            find_given_plan_faults,
-            edited,
-            context.idea,
-            context.sources,
-            context.scorers,
-            started.seed,
-            tuple(context.subjects),
-            context.executor.cell_capacity,
-            context.hub,
-        )
-        if not faults and context.run_packages is not None:
-            faults = await to_thread(context.run_packages.find_faults, edited.packages)
+        edited = choices.complete(approval.plan, context.search.order)
+        faults = await to_thread(choices.find_faults, edited)
         if not faults:
             approved = edited
         return faults
@@ -228,19 +199,11 @@ async def _approve_plan(context: RunContext, plan: DataPlan) -> DataPlan:
     return approved
 
 
-async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
-    assert context.state.started is not None
+async def _request_plan(context: RunContext, client: ModelClient, choices: PlanChoices) -> DataPlan:
+    started, hub = context.state.started, context.hub
+    assert started is not None
     await read_prior_work(context, client)
     prior = context.state.paper.prior_work
-    hub = context.hub
-    hub_sources = hub.sources if hub is not None else {}
-    entries = await to_thread(
-        list_choices,
-        {name: one for name, one in context.sources.items() if name not in hub_sources},
-        seed=context.state.started.seed,
-    )
-    scorers = {name: read_scorer(name, place)[0] for name, place in context.scorers.items()}
-    known = tuple(_build_catalogue_entry(one, scorers.get(one.name)) for one in entries)
     shared = PlanningInputs(
         idea=context.idea,
         node_seconds=context.node_seconds,
@@ -248,7 +211,7 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
         run_seconds=context.run_seconds,
         rate=context.state.rate,
         device=context.device,
-        room=context.executor.cell_capacity,
+        room=choices.room,
         seeds=context.search.max_seeds,
         slots=context.search.num_workers,
         context=format_statements(context.state.paper.context),
@@ -256,60 +219,39 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
         common=find_common_rows(prior),
         studies=context.state.list_earlier_studies(),
     )
-    planner = DataPlanner(
-        client,
-        shared,
-        catalogue={one.name: one for one in known},
-        scorers=scorers,
-        search=context.search,
-        packages=context.run_packages,
-        hub=hub,
-        seed=context.state.started.seed,
-    )
+    planner = DataPlanner(client, shared, choices, context.search)
     if context.repository is not None:
-        study = RepositoryPlanning(context.repository, known[0].name)
-        planner = replace(
-            planner,
-            role=REPOSITORY_PLAN,
-            fit_plan=study.fit_plan,
-            inputs=await to_thread(study.build_inputs, shared, context.state.repository.baseline),
-        )
+        study = RepositoryPlanning(context.repository, next(iter(choices.catalogue)))
+        inputs = await to_thread(study.build_inputs, shared, context.state.repository.baseline)
+        planner = replace(planner, role=REPOSITORY_PLAN, fit_plan=study.fit_plan, inputs=inputs)
     else:
-        metrics = dict.fromkeys((*METRICS, *(metric.name for one in scorers.values() for metric in one.metrics)))
-        planner = replace(
-            planner,
-            subjects=tuple(context.subjects),
-            inputs=PlanInputs(
-                **{name: getattr(shared, name) for name in PlanningInputs.model_fields},
-                catalogue=known,
-                subjects=build_subject_entries(context.subjects),
-                subject_budget=describe_subject_limits(context.state),
-                metrics=tuple(metrics),
-                shares=SPLIT_SHARES,
-                packages=context.run_packages.names if context.run_packages else (),
-                hub=await to_thread(lambda: hub.offers) if hub is not None else (),
-            ),
+        scored = (metric.name for one in choices.scorers.values() for metric in one.metrics)
+        inputs = PlanInputs(
+            **dict(shared),
+            catalogue=tuple(choices.catalogue.values()),
+            subjects=build_subject_entries(context.subjects),
+            subject_budget=describe_subject_limits(context.state),
+            metrics=tuple(dict.fromkeys((*METRICS, *scored))),
+            shares=SPLIT_SHARES,
+            packages=context.run_packages.names if context.run_packages else (),
+            hub=await to_thread(lambda: hub.offers) if hub is not None else (),
         )
-    given, complaints = context.state.started.plan, ()
-    if given is None:
-        found = await planner.ask(MAX_PLAN_CALLS, fatal=ContextTooLong)
-        plan, complaints = found.plan, found.complaints
+        planner = replace(planner, inputs=inputs)
+    if started.plan is not None:
+        plan = choices.complete(started.plan, context.search.order)
+        await to_thread(choices.add_hub_datasets, plan)
     else:
-        plan = add_metric_formulas(make_repeatable(given, context.search.order), scorers)
-    if plan is None:
-        reasons = [
-            one.why for key, one in context.state.calls.unanswered_calls.items() if key.decision == client.decision
-        ]
-        if complaints == (UNREADABLE_ANSWER,) and reasons:  # there may have been no answer at all
-            complaints = reasons[-1:]
-        raise PlanError(
-            f"no usable data plan after {MAX_PLAN_CALLS} attempts: {'; '.join(complaints)}; name the data and "
-            "metrics in the idea, or choose another --model"
-        )
-    if hub is not None:
-        catalogue, _ = await to_thread(add_hub_datasets, {one.name: one for one in known}, plan, hub, planner.seed)
-        known = tuple(catalogue.values())
-    review = context.state.started.review
+        plan, _, complaints = await planner.ask(MAX_PLAN_CALLS)
+        if plan is None:
+            unanswered = context.state.calls.unanswered_calls.items()
+            reasons = [one.why for key, one in unanswered if key.decision == client.decision]
+            if complaints == (UNREADABLE_ANSWER,) and reasons:  # there may have been no answer at all
+                complaints = reasons[-1:]
+            raise PlanError(
+                f"no usable data plan after {MAX_PLAN_CALLS} attempts: {'; '.join(complaints)}; name the data and "
+                "metrics in the idea, or choose another --model"
+            )
+    review = started.review
     if review is not None and review.outcome == plan:
         if context.state.search.protocol_review is None:
             context.recorder.append(review)
@@ -319,22 +261,14 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
         context,
         client,
         ProtocolReviewInputs(
-            idea=context.idea,
+            **{name: value for name, value in shared if name in ProtocolReviewInputs.model_fields},
             data_plan=plan,
             estimands=describe_estimands(plan),
-            catalogue=tuple(one for one in known if one.name in used),
-            others=tuple(one.name for one in known if one.name not in used),
-            seeds=context.search.max_seeds,
-            node_seconds=context.node_seconds,
-            retry_seconds=context.retry_seconds,
-            run_seconds=context.run_seconds,
-            device=context.device,
-            rate=context.state.rate,
-            prior=planner.inputs.prior,
-            common=planner.inputs.common,
+            catalogue=tuple(one for name, one in choices.catalogue.items() if name in used),
+            others=tuple(name for name in choices.catalogue if name not in used),
         ),
-        planner.amend if given is None else None,
-        partial(planner.describe_hours, known={one.name: one for one in known}),
+        planner.amend if started.plan is None else None,
+        planner.describe_hours,
     )
 
 
@@ -361,62 +295,116 @@ def describe_subject_limits(state: RunState) -> str:
 
 
 @dataclass(frozen=True)
+class PlanChoices:
+    """Everything that a plan may use, and the check of a plan against it."""
+
+    catalogue: dict[str, CatalogueEntry]
+    """Datasets by name, the user's first. Those of the hub are added when a plan asks for them."""
+    scorers: Mapping[str, FrozenScorer] = field(default_factory=dict[str, FrozenScorer])
+    """The user's scorers, by dataset."""
+    anchors: Sequence[UserAnchor] = ()
+    """Those of the idea."""
+    subjects: Collection[str] = ()
+    room: ResourceNeeds | None = None
+    """Maximum resources of a cell."""
+    packages: RunPackages | None = None
+    hub: HubOffers | None = None
+    seed: int = 0
+
+    def complete(self, plan: DataPlan, order: str) -> DataPlan:
+        """Return the plan with what the program knows of its metrics. In `ticket` order, where measured time influences
+        nothing, its tuning budget is counted in trials."""
+        if order == "ticket" and plan.tuning.currency != "trials":
+            tuning = plan.tuning.model_copy(update={"currency": "trials", "budget": TuningPlan().budget})
+            plan = plan.model_copy(update={"tuning": tuning})
+        return add_metric_formulas(plan, self.scorers)
+
+    def add_hub_datasets(self, plan: DataPlan) -> tuple[str, ...]:
+        """Fetch the hub's datasets of a plan, and return the faults of what it asks for."""
+        if self.hub is None:
+            return ()
+        faults = list(self.hub.find_faults(plan))
+        for use in plan.datasets:
+            if use.name in self.hub.sources and use.name not in self.catalogue:
+                try:
+                    facts = self.hub.sources[use.name].build_facts(self.seed)
+                    self.catalogue[use.name] = _build_catalogue_entry(facts)
+                except DatasetError as error:
+                    faults.append(f"{error}: leave it out")
+        return tuple(faults)
+
+    def find_faults(self, plan: DataPlan) -> tuple[str, ...]:
+        """Return the faults of a plan, one sentence each. May query the hub and the package index."""
+        faults = self.add_hub_datasets(plan) or self.find_design_faults(plan)
+        return (*faults, *(self.packages.find_faults(plan.packages) if self.packages is not None else ()))
+
+    def find_design_faults(self, plan: DataPlan) -> tuple[str, ...]:
+        """Return the faults that need no query, one sentence each; empty if the plan can be carried out."""
+        known = {use.name: self.catalogue[use.name] for use in plan.datasets if use.name in self.catalogue}
+        scorers = {name: one for name, one in self.scorers.items() if name in known}
+        faults = (
+            *_find_shape_faults(plan, self.catalogue),
+            *find_unknown("studied model", plan.subjects, tuple(self.subjects)),
+            *_find_metric_faults(plan, known, scorers),
+            *find_tuning_faults(plan, self.anchors),
+            *find_unmet_needs(plan, self.room),
+        )
+        if plan.hypotheses or not faults:
+            completed = add_metric_formulas(plan, scorers)
+            faults = (*faults, *find_hypothesis_faults(completed), *find_cluster_faults(plan, known))
+        return faults
+
+
+def read_plan_choices(
+    idea: Idea, sources: DatasetSources, places: Mapping[str, str], seed: int, hub: HubOffers | None, **more: Any
+) -> PlanChoices:
+    """Read the user's datasets and scorers; `places` maps datasets to scorer files. Raises `DatasetError`."""
+    scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
+    own = {name: one for name, one in sources.items() if hub is None or name not in hub.sources}
+    catalogue = {one.name: _build_catalogue_entry(one, scorers.get(one.name)) for one in list_choices(own, seed=seed)}
+    return PlanChoices(catalogue, scorers, idea.anchors, hub=hub, seed=seed, **more)
+
+
+@dataclass(frozen=True)
 class DataPlanner:
     """Requests data plans until one is feasible, and reports the faults of each to the planner."""
 
     client: ModelClient
     inputs: PlanningInputs
-    catalogue: Mapping[str, CatalogueEntry]
-    scorers: Mapping[str, FrozenScorer]
+    choices: PlanChoices
     search: SearchSettings
     role: AnyRole = PLAN
     fit_plan: Callable[[DataPlan], tuple[DataPlan, tuple[str, ...]]] = lambda plan: (plan, ())
     """Converts an answer to a plan, and returns further faults of it."""
-    subjects: tuple[str, ...] = ()
-    packages: RunPackages | None = None
-    hub: HubOffers | None = None
-    seed: int = 0
 
     async def ask(
-        self,
-        tries: int,
-        *,
-        previous_plan: DataPlan | None = None,
-        findings: tuple[ProtocolFinding, ...] = (),
-        fatal: type[ModelError] = ImagesRefused,
-    ) -> PlannedStudy:
-        """Return a plan without faults, or none and the faults of the last one after `tries` calls.
+        self, tries: int, *, previous_plan: DataPlan | None = None, findings: tuple[ProtocolFinding, ...] = ()
+    ) -> tuple[DataPlan | None, tuple[FindingAnswer, ...], tuple[str, ...]]:
+        """Return a plan without faults (None after `tries` calls), the answers to findings, and the last faults.
 
         After the first plan the planner only edits it. It is asked once about datasets and baselines that at least two
         of the closest papers use, and once about a design that does not fit the available time or does not say what can
         be learned from its outcomes. Items that it still does not mention are printed as omitted; a design is reduced
         when its cells have been measured.
 
-        Raises: `ModelError`; `ModelConfigError` in place of a fatal `ContextTooLong`.
+        Raises: `ModelError`.
         """
-        known = dict(self.catalogue)
+        titles = {name: entry.title for name, entry in self.choices.catalogue.items()}
         reminded_of_prior_work = reminded_of_design = False
-        titles = {name: entry.title for name, entry in known.items()}
         complaints: tuple[str, ...] = ()
         answers: dict[int, FindingAnswer] = {}
         for left in reversed(range(tries)):
-            inputs = self.inputs.model_copy(
-                update={
-                    "before": previous_plan,
-                    "findings": findings,
-                    "complaints": complaints,
-                    "hours": self.describe_hours(previous_plan, known) if previous_plan is not None else (),
-                }
+            asked = {
+                "before": previous_plan,
+                "findings": findings,
+                "complaints": complaints,
+                "hours": self.describe_hours(previous_plan) if previous_plan is not None else (),
+            }
+            answer: DataPlan | PlanRevision | None = await self.client.ask_or_none(
+                self.role,
+                self.inputs.model_copy(update=asked),
+                instead="the request is repeated, as often as for a plan with faults",
             )
-            try:
-                answer: DataPlan | PlanRevision | None = await self.client.ask_or_none(
-                    self.role,
-                    inputs,
-                    fatal=fatal,
-                    instead="the request is repeated, as often as for a plan with faults",
-                )
-            except ContextTooLong as error:
-                raise ModelConfigError(str(error)) from None
             if answer is None:
                 complaints = (UNREADABLE_ANSWER,)
                 continue
@@ -424,66 +412,45 @@ class DataPlanner:
                 assert previous_plan is not None
                 answers |= {one.finding: one for one in answer.answers}
                 answer = apply_plan_edits(previous_plan, answer.edits)
-            plan, misfits = self.fit_plan(
-                answer if type(answer) is DataPlan else DataPlan.model_validate(answer.model_dump())
-            )
-            known, hub_faults = (
-                (known, ()) if self.hub is None else await to_thread(add_hub_datasets, known, plan, self.hub, self.seed)
-            )
-            complaints = hub_faults or misfits or self._find_faults(plan, known)
-            if self.packages is not None:
-                complaints = (*complaints, *await to_thread(self.packages.find_faults, plan.packages))
-            unanswered, previous_plan = find_unanswered_rows(plan, self.inputs.common, titles), plan
+            plan, misfits = self.fit_plan(DataPlan.model_validate(answer.model_dump()))
+            previous_plan = plan
+            complaints = misfits or await to_thread(self.choices.find_faults, plan)
+            unanswered = find_unanswered_rows(plan, self.inputs.common, titles)
             if unanswered and left and not reminded_of_prior_work:
                 complaints, reminded_of_prior_work = (*complaints, *map(format_complaint, unanswered)), True
             if left and not complaints and not reminded_of_design:
-                complaints = (*find_missing_outcomes(plan), *([] if self.fits_hours(plan, known) else [TOO_LARGE]))
+                forecast = self._forecast(plan)
+                too_large = [TOO_LARGE] if forecast is not None and not forecast.fits else []
+                complaints = (*find_missing_outcomes(plan), *too_large)
                 reminded_of_design = bool(complaints)
             if not complaints:
-                limited = limit_trials(make_repeatable(plan, self.search.order), self.search.max_trials)
-                final = add_omissions(add_metric_formulas(limited, self.scorers), unanswered)
-                return PlannedStudy(final, tuple(answers.values()))
-        return PlannedStudy(None, tuple(answers.values()), complaints)
-
-    def describe_hours(self, plan: DataPlan, known: Mapping[str, CatalogueEntry] | None = None) -> tuple[str, ...]:
-        """Return lines that say what a plan can decide in the run's time; empty if the time is unknown or the plan has
-        faults. `known`: the catalogue with the plan's datasets of the hub."""
-        found = self._forecast(plan, known or self.catalogue)
-        return found.lines if found is not None else ()
-
-    def fits_hours(self, plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> bool:
-        """Return whether a plan fits the run's time by the planner's estimate; True if there is no forecast."""
-        found = self._forecast(plan, known)
-        return found is None or found.fits
-
-    def _find_faults(self, plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> tuple[str, ...]:
-        return find_plan_faults(
-            plan,
-            known,
-            scorers=self.scorers,
-            anchors=self.inputs.idea.anchors,
-            subjects=self.subjects,
-            room=self.inputs.room,
-        )
-
-    def _forecast(self, plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> DesignForecast | None:
-        if not 0 < self.inputs.run_seconds < inf or self._find_faults(plan, known):
-            return None
-        return forecast_design(
-            add_metric_formulas(plan, self.scorers),
-            None,
-            slots=self.inputs.slots,
-            seconds=self.inputs.run_seconds,
-            limit=self.inputs.seeds,
-            test_sizes={name: entry.sizes.get("test", 0) for name, entry in known.items()},
-        )
+                limited = limit_trials(self.choices.complete(plan, self.search.order), self.search.max_trials)
+                return add_omissions(limited, unanswered), tuple(answers.values()), ()
+        return None, (), complaints
 
     async def amend(
         self, plan: DataPlan, findings: tuple[ProtocolFinding, ...]
     ) -> tuple[DataPlan | None, tuple[FindingAnswer, ...]]:
         """Implement `stages.protocol_review.AmendPlan`: return a feasible plan and the planner's answers."""
-        found = await self.ask(MAX_AMEND_CALLS, previous_plan=plan, findings=findings)
-        return found.plan, found.answers if found.plan is not None else ()
+        return (await self.ask(MAX_AMEND_CALLS, previous_plan=plan, findings=findings))[:2]
+
+    def describe_hours(self, plan: DataPlan) -> tuple[str, ...]:
+        """Return lines that say what a plan can decide in the run's time; empty if the time is unknown or the plan has
+        faults."""
+        found = self._forecast(plan)
+        return found.lines if found is not None else ()
+
+    def _forecast(self, plan: DataPlan) -> DesignForecast | None:
+        if not 0 < self.inputs.run_seconds < inf or self.choices.find_design_faults(plan):
+            return None
+        return forecast_design(
+            add_metric_formulas(plan, self.choices.scorers),
+            None,
+            slots=self.inputs.slots,
+            seconds=self.inputs.run_seconds,
+            limit=self.inputs.seeds,
+            test_sizes={name: entry.sizes.get("test", 0) for name, entry in self.choices.catalogue.items()},
+        )
 
 
 def find_missing_outcomes(plan: DataPlan) -> Iterator[str]:
@@ -496,31 +463,6 @@ def find_missing_outcomes(plan: DataPlan) -> Iterator[str]:
     )
 
 
-def add_hub_datasets(
-    known: Mapping[str, CatalogueEntry], plan: DataPlan, hub: HubOffers, seed: int
-) -> tuple[dict[str, CatalogueEntry], tuple[str, ...]]:
-    """Return the catalogue with the hub datasets that a plan uses (fetched and read), and the faults of the plan's
-    requests."""
-    catalogue, faults = dict(known), list(hub.find_faults(plan))
-    for use in plan.datasets:
-        if use.name in hub.sources and use.name not in catalogue:
-            try:
-                catalogue[use.name] = _build_catalogue_entry(hub.sources[use.name].build_facts(seed), None)
-            except DatasetError as error:
-                faults.append(f"{error}: leave it out")
-    return catalogue, tuple(faults)
-
-
-def make_repeatable(plan: DataPlan, order: str) -> DataPlan:
-    """Return the plan; in `ticket` order, where measured time influences nothing, its tuning budget is counted in
-    trials.
-    """
-    if order == "arrival" or plan.tuning.currency == "trials":
-        return plan
-    terms = plan.tuning.model_copy(update={"currency": "trials", "budget": TuningPlan().budget})
-    return plan.model_copy(update={"tuning": terms})
-
-
 def limit_trials(plan: DataPlan, limit: int | None) -> DataPlan:
     """Return the plan with at most this many tuning trials per arm; None: as planned."""
     if limit is None or plan.tuning.currency != "trials" or plan.tuning.budget <= limit:
@@ -531,46 +473,20 @@ def limit_trials(plan: DataPlan, limit: int | None) -> DataPlan:
 def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer] | None = None) -> DataPlan:
     """Return the plan with formulas, worst values and ranges of its metrics, except those of the user's `scorers`."""
     user_metrics = {metric.name for one in (scorers or {}).values() for metric in one.metrics}
-    return plan.model_copy(
-        update={
-            "metrics": tuple(
-                metric if metric.name in user_metrics else complete_metric(metric) for metric in plan.metrics
-            )
-        }
-    )
+    metrics = tuple(one if one.name in user_metrics else complete_metric(one) for one in plan.metrics)
+    return plan.model_copy(update={"metrics": metrics})
 
 
-def _build_catalogue_entry(one: BundledDataset | DatasetFacts, scorer: FrozenScorer | None) -> CatalogueEntry:
+def _build_catalogue_entry(one: BundledDataset | DatasetFacts, scorer: FrozenScorer | None = None) -> CatalogueEntry:
     """Return a dataset in the form that the planner sees. Sizes of future splits are exact to within a few examples."""
-    common = CatalogueEntry(
-        name=one.name,
-        title=one.title,
-        examples=one.example_count,
-        features=one.features,
-        classes=one.classes,
-        sizes={split: round(share * one.example_count) for split, share in SPLIT_SHARES.items()},
-        scorer=describe_scorer(scorer) if scorer is not None else "",
-    )
-    if isinstance(one, BundledDataset):
-        return common
-    return common.model_copy(
-        update={
-            "own": True,
-            "sizes": one.sizes,
-            "task": one.task,
-            "target": one.target,
-            "columns": one.columns,
-            "class_names": one.class_names,
-            "meta": one.meta,
-            "meta_in_test": one.meta_in_test,
-            "shape": one.shape,
-            "missing": one.missing,
-            "split_rule": one.split_rule,
-            "form": one.form,
-            "warnings": one.warnings,
-            "command": one.command,
-        }
-    )
+    known = {
+        "sizes": {split: round(share * one.example_count) for split, share in SPLIT_SHARES.items()},
+        **{name: getattr(one, name) for name in CatalogueEntry.model_fields if hasattr(one, name)},
+        "examples": one.example_count,
+        "own": not isinstance(one, BundledDataset),
+        "scorer": describe_scorer(scorer) if scorer is not None else "",
+    }
+    return CatalogueEntry.model_validate(known)
 
 
 PROGRAM_CHARS = 24_000
@@ -579,7 +495,7 @@ PROGRAM_CHARS = 24_000
 
 async def check_context_window(context: RunContext, study: StudyInputs) -> None:
     """Check that the models can read the prompts of a study. Raises `ModelConfigError`."""
-    shared = {name: getattr(study, name) for name in StudyInputs.model_fields}
+    shared = dict(study)
     code = CodeInputs(
         **shared,
         stage="preliminary",
@@ -598,7 +514,9 @@ async def check_context_window(context: RunContext, study: StudyInputs) -> None:
             await context.models.check_room(CODE, code, extra_characters=PROGRAM_CHARS)
         elif not has_only_word_arms(study.data_plan):
             shown = await to_thread(show_repository, context.repository, context.state.repository.baseline)
-            await context.models.check_room(CODER, to_patching_inputs(code, shown), extra_characters=PROGRAM_CHARS)
+            known = {name: value for name, value in code if name in AuthorInputs.model_fields}
+            patching = PatchingInputs(**known, repository=shown)
+            await context.models.check_room(CODER, patching, extra_characters=PROGRAM_CHARS)
         await context.models.check_room(FEEDBACK, judged, extra_characters=PROGRAM_CHARS)
     except ContextTooLong as error:
         idea, plan = (len(one.model_dump_json()) for one in (study.idea, study.data_plan))
@@ -609,43 +527,6 @@ async def check_context_window(context: RunContext, study: StudyInputs) -> None:
 
 
 SPLITS = ("train", "dev", "validation", "test")
-
-
-def find_plan_faults(
-    plan: DataPlan,
-    catalogue: Mapping[str, CatalogueEntry],
-    *,
-    scorers: Mapping[str, FrozenScorer] | None = None,
-    anchors: Sequence[UserAnchor] = (),
-    subjects: Collection[str] = (),
-    room: ResourceNeeds | None = None,
-) -> tuple[str, ...]:
-    """Return the faults of a plan, one sentence each; empty if it can be carried out.
-
-    `scorers` are the user's own, by dataset; `anchors` are those of the idea; `room` is the maximum amount of resources
-    of a cell.
-    """
-    known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
-    of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
-    unknown = (
-        f"`subjects` names the unknown model {name!r}; available: {', '.join(subjects) or 'none'}"
-        for name in plan.subjects
-        if name not in subjects
-    )
-    faults = (
-        *_find_shape_faults(plan, catalogue),
-        *unknown,
-        *_find_metric_faults(plan, known, of_plan),
-        *find_tuning_faults(plan, anchors),
-        *find_unmet_needs(plan, room),
-    )
-    if plan.hypotheses or not faults:
-        faults = (
-            *faults,
-            *find_hypothesis_faults(add_metric_formulas(plan, of_plan)),
-            *find_cluster_faults(plan, known),
-        )
-    return faults
 
 
 def find_unmet_needs(plan: DataPlan, room: ResourceNeeds | None) -> tuple[str, ...]:
@@ -659,41 +540,15 @@ def find_unmet_needs(plan: DataPlan, room: ResourceNeeds | None) -> tuple[str, .
     )
 
 
-def find_given_plan_faults(
-    plan: DataPlan,
-    idea: Idea,
-    sources: DatasetSources,
-    places: Mapping[str, str],
-    seed: int,
-    subjects: Collection[str] = (),
-    room: ResourceNeeds | None = None,
-    hub: HubOffers | None = None,
-) -> tuple[str, ...]:
-    """Return the faults of a plan given by the user; `places` maps datasets to scorer files. Raises `DatasetError`."""
-    scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
-    own = {name: one for name, one in sources.items() if hub is None or name not in hub.sources}
-    known, faults = (
-        {one.name: _build_catalogue_entry(one, scorers.get(one.name)) for one in list_choices(own, seed=seed)},
-        (),
-    )
-    if hub is not None:
-        known, faults = add_hub_datasets(known, plan, hub, seed)
-    return faults or find_plan_faults(plan, known, scorers=scorers, anchors=idea.anchors, subjects=subjects, room=room)
-
-
 def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:
     """Yield the faults of datasets, arms, levels and names."""
     for use in plan.datasets:
         entry = catalogue.get(use.name)
         if entry is None:
             yield f"there is no dataset {use.name!r}; available: {', '.join(sorted(catalogue))}"
-        elif (
-            entry.task != "none"
-            and "train" in entry.sizes
-            and (  # sizes may be unknown before the split, or where the host does not split
-                empty := [split for split in SPLITS if not entry.sizes.get(split)]
-            )
-        ):
+            continue
+        is_split = entry.task != "none" and "train" in entry.sizes
+        if is_split and (empty := [split for split in SPLITS if not entry.sizes.get(split)]):
             yield f"dataset {use.name!r} has no {' and no '.join(empty)} examples: choose another one"
     roles = {arm.role for arm in plan.arms}
     yield from (f"no arm has the role {role!r}" for role in ("baseline", "method") if role not in roles)
@@ -716,23 +571,22 @@ def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) 
         for entry in catalogue.values()
         if one.name in entry.meta and any(use.name == entry.name for use in plan.datasets)
     )
-    read = {_find_column_read(metric) for metric in plan.metrics}
+    read = set[str]()
+    for metric in plan.metrics:
+        with suppress(FormulaError):  # reported for the metric
+            read.add(parse_formula(formula_text(metric)).column)
     yield from (
         f"no metric reads the column {one.name!r}: add one with a formula such as agreement({one.name}), or leave the "
         "column out"
         for one in plan.columns
         if one.name not in read
     )
-    yield from (
-        f"arm {arm.name!r}: `setting_of` is {arm.setting_of!r}, "
-        + (
-            f"which is no baseline or method of the plan: name one of {', '.join(plan.compared_arms)}"
-            if arm.role == "ablation"
-            else "but only an ablation runs with the setting of another arm: leave it empty"
-        )
-        for arm in plan.arms
-        if arm.setting_of and (arm.role != "ablation" or arm.setting_of not in plan.compared_arms)
-    )
+    for arm in plan.arms:
+        if arm.setting_of and arm.role != "ablation":
+            yield f"arm {arm.name!r}: only an ablation runs with the setting of another arm: leave `setting_of` empty"
+        elif arm.setting_of:
+            unknown = find_unknown("baseline or method", [arm.setting_of], plan.compared_arms)
+            yield from (f"arm {arm.name!r}, `setting_of`: {fault}" for fault in unknown)
     # Names that differ only in case collide as conditions, keys and headings.
     for noun, each in (
         ("arm", plan.arms),
@@ -745,23 +599,15 @@ def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) 
         yield from (f"{noun} {name!r} is defined twice" for name in sorted(counts) if counts[name] > 1)
 
 
-def _find_column_read(metric: MetricSpec) -> str:
-    try:
-        return parse_formula(formula_text(metric)).column
-    except FormulaError:  # reported for the metric
-        return ""
-
-
 def _find_skipped_cell_faults(plan: DataPlan) -> Iterator[str]:
     """Yield the faults of the cells that a plan leaves out."""
     for cell in plan.left_out:
-        for noun, name, names in (
-            ("dataset", cell.dataset, plan.datasets),
-            ("arm", cell.arm, plan.arms),
-            ("level", cell.level, plan.all_levels),
-        ):
-            if name and name not in {known.name for known in names}:
-                yield f"`left_out` contains the {noun} {name!r}, which is not in the plan"
+        unknown = (
+            *find_unknown("dataset", filter(None, [cell.dataset]), [one.name for one in plan.datasets]),
+            *find_unknown("arm", filter(None, [cell.arm]), [one.name for one in plan.arms]),
+            *find_unknown("level", filter(None, [cell.level]), [one.name for one in plan.all_levels]),
+        )
+        yield from (f"`left_out`: {fault}" for fault in unknown)
     for arm in plan.arms:
         if arm.role != "ablation" and not any(
             plan.has_cell(plan.datasets[0].name, arm.name, level) for level in plan.level_names
@@ -780,54 +626,39 @@ def _find_metric_faults(
 ) -> Iterator[str]:
     """Yield the metric faults of a plan: metrics that cannot be computed where they are needed, and wrong
     directions."""
-    available = {name: _find_available_metrics(entry, scorers.get(name), plan) for name, entry in known.items()}
-    formulas = [
-        metric
-        for metric in plan.metrics
-        if formula_text(metric)
-        and not any(metric.name in {one.name for one in scorer.metrics} for scorer in scorers.values())
-    ]
+    own = {metric.name: metric for one in scorers.values() for metric in one.metrics}
+    formulas = {one.name: one for one in plan.metrics if formula_text(one) and one.name not in own}
     unusable = set[str]()
-    for metric in formulas:
-        faults = tuple(_find_formula_faults(metric, plan, known))
-        unusable.update([metric.name] if faults else [])
-        yield from faults
+    for metric in formulas.values():
+        if faults := tuple(_find_formula_faults(metric, plan, known)):
+            unusable.add(metric.name)
+            yield from faults
+    available = {name: _find_available_metrics(entry, scorers.get(name), plan) for name, entry in known.items()}
     for name, names in available.items():
-        if names is not None and plan.primary_metric.name not in names:
+        if names is None:
+            continue
+        place, tuned = f"{name!r} ({_describe_task(known[name])})", plan.tuning.datasets or (plan.datasets[0].name,)
+        if plan.primary_metric.name not in names:
             yield (
-                f"the primary metric {plan.primary_metric.name!r} cannot be computed on {name!r} "
-                f"({_describe_task(known[name])}); "
+                f"the primary metric {plan.primary_metric.name!r} cannot be computed on {place}; "
                 f"available: {', '.join(sorted(names))}"
             )
-        elif (
-            names is not None
-            and plan.tuning.metric not in ("", *names)
-            and (name in (plan.tuning.datasets or (plan.datasets[0].name,)))
-        ):
-            yield f"tuning.metric {plan.tuning.metric!r} cannot be computed on {name!r} ({_describe_task(known[name])})"
-    programs: dict[str, MetricSpec] = (
-        dict(METRICS)
-        | {metric.name: metric for metric in formulas}
-        | {metric.name: metric for one in scorers.values() for metric in one.metrics}
-    )
-    for metric in plan.metrics[1:]:
-        if (
-            available
-            and metric.name in programs
-            and metric.name not in unusable
-            and all(names is not None and metric.name not in names for names in available.values())
-        ):
-            yield (
-                f"metric {metric.name!r} cannot be computed on any dataset of the plan "
-                f"({', '.join(f'{name}: {_describe_task(entry)}' for name, entry in known.items())})"
-            )
+        elif plan.tuning.metric not in ("", *names) and name in tuned:
+            yield f"tuning.metric {plan.tuning.metric!r} cannot be computed on {place}"
+    programs: dict[str, MetricSpec] = {**METRICS, **formulas, **own}
+    computable = [names for names in available.values() if names is not None]
     for metric in plan.metrics:
-        known_metric = programs.get(metric.name)
-        if known_metric is not None and known_metric.higher_is_better != metric.higher_is_better:
+        if metric.name not in programs:
+            continue
+        is_everywhere_missing = len(computable) == len(available) and not any(metric.name in one for one in computable)
+        if metric != plan.primary_metric and available and is_everywhere_missing and metric.name not in unusable:
+            tasks = ", ".join(f"{name}: {_describe_task(entry)}" for name, entry in known.items())
+            yield f"metric {metric.name!r} cannot be computed on any dataset of the plan ({tasks})"
+        if programs[metric.name].higher_is_better != metric.higher_is_better:
+            better = "lower" if metric.higher_is_better else "higher"
             yield (
-                f"metric {metric.name!r} has the wrong direction: "
-                f"{'higher' if known_metric.higher_is_better else 'lower'} is better, so set higher_is_better to "
-                f"{str(known_metric.higher_is_better).lower()}"
+                f"metric {metric.name!r} has the wrong direction: {better} is better, so set higher_is_better to "
+                f"{str(not metric.higher_is_better).lower()}"
             )
 
 
@@ -865,15 +696,12 @@ def _find_available_metrics(
     entry: CatalogueEntry, scorer: FrozenScorer | None, plan: DataPlan
 ) -> frozenset[str] | None:
     """Return the metrics that can be computed on a dataset; None if the code may report any metric."""
-    built_in = (
-        None
-        if entry.task == "none"
-        else frozenset(
-            metric.name
-            for metric in (*METRICS.values(), *plan.metrics)
-            if can_score(metric, entry.classes, _list_columns(plan, entry))
-        )
-    )
+    names = {
+        one.name
+        for one in (*METRICS.values(), *plan.metrics)
+        if can_score(one, entry.classes, _list_columns(plan, entry))
+    }
+    built_in = None if entry.task == "none" else frozenset(names)
     if scorer is None:
         return built_in
     own = frozenset(metric.name for metric in scorer.metrics)

@@ -118,112 +118,86 @@ def find_tuning_faults(plan: DataPlan, given_anchors: Sequence[UserAnchor] = ())
     """Yield the faults of a plan's spaces, tuning and anchors; `given_anchors` are the anchors of the idea."""
     counts = Counter(one.name for one in plan.space)
     yield from (f"hyperparameter {name!r} is defined twice in `space`" for name in sorted(counts) if counts[name] > 1)
-    for n, hyperparameter in enumerate(plan.space):
-        yield from (
-            f"hyperparameter {hyperparameter.name!r}: {fault}"
-            for fault in (
-                *find_range_faults(hyperparameter),
-                *_find_arm_faults(hyperparameter, plan),
-                *_find_condition_faults(hyperparameter, plan, plan.space[:n]),
-            )
-        )
+    for n, one in enumerate(plan.space):
+        unknown = find_unknown("arm", one.arms, plan.compared_arms)
+        faults = (*find_range_faults(one), *unknown, *_find_condition_faults(one, plan, plan.space[:n]))
+        yield from (f"hyperparameter {one.name!r}: {fault}" for fault in faults)
     for arm in plan.arms:
-        if arm.role != "ablation" and not plan.find_space(arm.name) and not arm.untuned.strip():
+        space, is_untuned = plan.find_space(arm.name), bool(arm.untuned.strip())
+        if arm.role != "ablation" and not space and not is_untuned:
             yield f"arm {arm.name!r} has neither a hyperparameter in `space` nor a reason in `untuned`"
-        elif arm.untuned.strip() and plan.find_space(arm.name):
+        elif is_untuned and space:
             yield (
-                f"arm {arm.name!r} has both a reason in `untuned` and the hyperparameter "
-                f"{plan.find_space(arm.name)[0].name!r} in `space`: restrict the arms of that hyperparameter, or leave "
-                "`untuned` empty"
+                f"arm {arm.name!r} has both a reason in `untuned` and the hyperparameter {space[0].name!r} in `space`: "
+                "restrict the arms of that hyperparameter, or leave `untuned` empty"
             )
     if plan.space:
         yield from _find_budget_faults(plan)
     yield from _find_anchor_faults(plan, given_anchors)
 
 
-def find_range_faults(hyperparameter: Hyperparameter) -> Iterator[str]:
+def find_unknown(noun: str, names: Iterable[str], known: Sequence[str]) -> Iterator[str]:
+    """Yield a fault for each of these names that is not known."""
+    listed = ", ".join(filter(None, known)) or "none"
+    yield from (f"there is no {noun} {name!r}; available: {listed}" for name in names if name not in known)
+
+
+def find_range_faults(one: Hyperparameter) -> Iterator[str]:
     """Yield the faults of a hyperparameter's range or options, and of its default."""
-    if hyperparameter.kind == "choice":
-        if hyperparameter.low is not None or hyperparameter.high is not None:
+    if one.kind == "choice":
+        if one.low is not None or one.high is not None:
             yield "a choice takes `options` and neither low nor high"
-        if len(set(hyperparameter.options)) < max(2, len(hyperparameter.options)):
-            yield f"a choice needs at least two distinct options, not {list(hyperparameter.options)}"
-        elif hyperparameter.default not in hyperparameter.options:
-            yield f"its default {hyperparameter.default!r} is not one of its options {list(hyperparameter.options)}"
+        if len(set(one.options)) < max(2, len(one.options)):
+            yield f"a choice needs at least two distinct options, not {list(one.options)}"
+        elif one.default not in one.options:
+            yield f"its default {one.default!r} is not one of its options {list(one.options)}"
         return
-    if hyperparameter.options:
-        yield f"`options` are only allowed for a choice; its kind is {hyperparameter.kind}"
-    if hyperparameter.low is None or hyperparameter.high is None or hyperparameter.low >= hyperparameter.high:
-        yield f"low must be below high, not {hyperparameter.low} and {hyperparameter.high}"
-    elif hyperparameter.kind == "log" and hyperparameter.low <= 0:
-        yield (
-            f"a log-scale range must be positive, but low is {hyperparameter.low:g}: use linear, or a "
-            "choice that includes 0"
-        )
-    elif (
-        isinstance(hyperparameter.default, str | bool)
-        or not hyperparameter.low <= hyperparameter.default <= hyperparameter.high
-    ):
-        yield (
-            f"its default {hyperparameter.default!r} is not between {hyperparameter.low:g} and {hyperparameter.high:g}"
-        )
-    elif hyperparameter.kind == "integer" and any(
-        number != int(number) for number in (hyperparameter.low, hyperparameter.high, hyperparameter.default)
-    ):
+    if one.options:
+        yield f"`options` are only allowed for a choice; its kind is {one.kind}"
+    if one.low is None or one.high is None or one.low >= one.high:
+        yield f"low must be below high, not {one.low} and {one.high}"
+    elif one.kind == "log" and one.low <= 0:
+        yield f"a log-scale range must be positive, but low is {one.low:g}: use linear, or a choice that includes 0"
+    elif isinstance(one.default, str | bool) or not one.low <= one.default <= one.high:
+        yield f"its default {one.default!r} is not between {one.low:g} and {one.high:g}"
+    elif one.kind == "integer" and any(number != int(number) for number in (one.low, one.high, one.default)):
         yield "low, high and default of an integer must be whole numbers"
 
 
-def _find_arm_faults(hyperparameter: Hyperparameter, plan: DataPlan) -> Iterator[str]:
-    """Yield the arms of a hyperparameter that the plan does not compare."""
-    yield from (
-        f"its arm {arm!r} is not a baseline or method of the plan; available: {', '.join(plan.compared_arms)}"
-        for arm in hyperparameter.arms
-        if arm not in plan.compared_arms
-    )
-
-
-def _find_condition_faults(
-    hyperparameter: Hyperparameter, plan: DataPlan, before: Iterable[Hyperparameter]
-) -> Iterator[str]:
+def _find_condition_faults(one: Hyperparameter, plan: DataPlan, before: Iterable[Hyperparameter]) -> Iterator[str]:
     """Yield the faults of the choice on which a hyperparameter depends."""
-    if not hyperparameter.given:
-        if hyperparameter.among:
+    choice = next((other for other in before if other.name == one.given and other.kind == "choice"), None)
+    if not one.given:
+        if one.among:
             yield "`among` requires `given`, the choice that the hyperparameter depends on"
-        return
-    choice = next((other for other in before if other.name == hyperparameter.given), None)
-    if choice is None or choice.kind != "choice":
-        yield f"`given` is {hyperparameter.given!r}, which is not a choice that precedes it in `space`"
-    elif not hyperparameter.among or not set(hyperparameter.among) <= set(choice.options):
+    elif choice is None:
+        yield f"`given` is {one.given!r}, which is not a choice that precedes it in `space`"
+    elif not one.among or not set(one.among) <= set(choice.options):
         yield (
-            f"`among` {list(hyperparameter.among)} must be a non-empty subset of the options of "
-            f"{hyperparameter.given!r}, {list(choice.options)}"
+            f"`among` {list(one.among)} must be a non-empty subset of the options of {one.given!r}, "
+            f"{list(choice.options)}"
         )
-    elif lacking := set(hyperparameter.arms or plan.compared_arms) - set(choice.arms or plan.compared_arms):
-        yield f"it depends on {hyperparameter.given!r}, which the arm {min(lacking)!r} does not have"
+    elif lacking := set(one.arms or plan.compared_arms) - set(choice.arms or plan.compared_arms):
+        yield f"it depends on {one.given!r}, which the arm {min(lacking)!r} does not have"
 
 
 def _find_budget_faults(plan: DataPlan) -> Iterator[str]:
     """Yield the faults of the tuning budget, and of the datasets and levels where trials are measured."""
-    tuning = plan.tuning
-    for noun, names, known in (
-        ("metric", (tuning.metric,) if tuning.metric else (), [one.name for one in plan.metrics]),
-        ("datasets", tuning.datasets, [one.name for one in plan.datasets]),
-        ("levels", tuning.levels, list(plan.level_names)),
-    ):
-        if len(set(names)) < len(names) or not set(names) <= set(known):
-            yield (
-                f"tuning.{noun} {', '.join(names)} must be among those of the plan, without repetition: "
-                f"{', '.join(filter(None, known)) or 'none'}"
-            )
-            return
-    if not 2 <= tuning.budget <= MAX_TUNING_BUDGETS[tuning.currency]:
-        yield (
-            f"tuning.budget {tuning.budget:g} must be from 2 to {MAX_TUNING_BUDGETS[tuning.currency]} "
-            f"{tuning.currency} per arm"
-        )
+    tuning, most = plan.tuning, MAX_TUNING_BUDGETS[plan.tuning.currency]
+    unknown = [
+        *find_unknown("metric", filter(None, [tuning.metric]), [one.name for one in plan.metrics]),
+        *find_unknown("dataset", tuning.datasets, [one.name for one in plan.datasets]),
+        *find_unknown("level", tuning.levels, plan.level_names),
+    ]
+    yield from (f"tuning: {fault}" for fault in unknown)
+    for noun, names in (("datasets", tuning.datasets), ("levels", tuning.levels)):
+        if len(set(names)) < len(names):
+            yield f"tuning.{noun} {', '.join(names)} must not repeat a name"
+    if not 2 <= tuning.budget <= most:
+        yield f"tuning.budget {tuning.budget:g} must be from 2 to {most} {tuning.currency} per arm"
     if not all(low < high for low, high in pairwise((0.0, *tuning.rungs, 1.0))):
         yield f"tuning.rungs {list(tuning.rungs)} must increase strictly between 0 and 1, both excluded"
-    for arm in plan.tuned_arms:
+    for arm in plan.tuned_arms if not unknown else ():
         if not list_trial_cells(plan, arm, seed=0):
             yield f"`left_out` removes every cell of arm {arm!r} at tuning.datasets and tuning.levels: keep one"
 
@@ -231,17 +205,13 @@ def _find_budget_faults(plan: DataPlan) -> Iterator[str]:
 def _find_anchor_faults(plan: DataPlan, given: Sequence[UserAnchor]) -> Iterator[str]:
     """Yield the faults of the plan's anchors, both on their own and compared with those of the idea."""
     for anchor in plan.anchors:
-        for noun, name, known in (
-            ("baseline", anchor.arm, [arm.name for arm in plan.arms if arm.role == "baseline"]),
-            ("dataset", anchor.dataset, [use.name for use in plan.datasets]),
-            ("level", anchor.level, list(plan.level_names)),
-            ("metric", anchor.metric, [metric.name for metric in plan.metrics]),
-        ):
-            if name not in known:
-                yield (
-                    f"an anchor uses the unknown {noun} {name!r}; the plan has "
-                    f"{', '.join(filter(None, known)) or 'none'}"
-                )
+        unknown = (
+            *find_unknown("baseline", [anchor.arm], [arm.name for arm in plan.arms if arm.role == "baseline"]),
+            *find_unknown("dataset", [anchor.dataset], [use.name for use in plan.datasets]),
+            *find_unknown("level", [anchor.level], plan.level_names),
+            *find_unknown("metric", [anchor.metric], [metric.name for metric in plan.metrics]),
+        )
+        yield from (f"anchors: {fault}" for fault in unknown)
     expected, planned = (
         Counter((one.value, one.tolerance, one.source) for one in each) for each in (given, plan.anchors)
     )

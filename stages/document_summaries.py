@@ -14,7 +14,7 @@ from labwright.record.events.paper_events import ContextRead
 from labwright.record.ideation import DocumentDigest, DocumentStatement
 from labwright.record.schema.decisions import CONTEXT_TASK
 from labwright.review.judge.paper_reader import quote_is_in
-from labwright.stages.run_context import RunContext, run_once
+from labwright.stages.run_context import RunContext, ask_until_sound, run_once
 from labwright.stages.settings import MAX_DIGEST_ROUNDS
 from labwright.stages.user_documents import DocumentCopy, UserDocument, read_copies, read_document
 
@@ -30,12 +30,10 @@ def format_statements(context: ContextRead | None) -> tuple[str, ...]:
         f"{one.file} ({one.pages} {'pages' if one.unit == 'p.' else 'parts'}): {one.subject}"
         for one in context.documents
     ]
-    longest = max((len(one.statements) for one in context.documents), default=0)
+    places = ((document, at) for document in context.documents for at in range(len(document.statements)))
     texts: list[str] = []
-    for document, index in (
-        (one, at) for at in range(longest) for one in context.documents if at < len(one.statements)
-    ):
-        statement = document.statements[index]
+    for document, at in sorted(places, key=lambda place: place[1]):  # the documents in turn
+        statement = document.statements[at]
         quote = f' ("{statement.quote}")' if statement.quote else ""
         texts.append(" ".join(f"{document.format_place(statement.page)} {statement.text}{quote}".split()))
     room = MAX_CONTEXT_CHARS - sum(map(len, lines))
@@ -55,11 +53,12 @@ async def digest_documents(client: ModelClient, copies: Sequence[DocumentCopy], 
     lines = list(refused)
     for copied in copies:
         document = await read_document(copied)
-        answer = None if isinstance(document, str) else await digest_document(client, document)
-        if answer is not None:
+        if isinstance(document, str):
+            lines.append(document)
+        elif (answer := await digest_document(client, document)) is not None:
             documents.append(answer)
         else:
-            lines.append(document if isinstance(document, str) else f"{copied.file}: the model gave no usable summary")
+            lines.append(f"{copied.file}: the model gave no usable summary")
     return ContextRead(documents=tuple(documents), refused=tuple(lines))
 
 
@@ -68,29 +67,18 @@ async def digest_document(client: ModelClient, document: UserDocument) -> Docume
 
     Statements whose page reference is still wrong after the last round are dropped and counted.
     """
-    complaints: tuple[str, ...] = ()
-    answer: DigestAnswer | None = None
-    for _ in range(MAX_DIGEST_ROUNDS):
-        answer = (
-            await client.ask_or_none(
-                DIGEST,
-                DigestInputs(
-                    file=document.source_copy.file,
-                    unit=document.unit,
-                    pages=document.pages,
-                    total=document.total,
-                    unread=document.unread_chars,
-                    complaints=complaints,
-                ),
-                instead="the previous summary, if any, is kept",
-            )
-            or answer
-        )
-        if answer is None:
-            continue
-        complaints = tuple(fault for one in answer.statements if (fault := find_place_fault(one, document)))
-        if not complaints:
-            break
+    inputs = DigestInputs(
+        file=document.source_copy.file,
+        unit=document.unit,
+        pages=document.pages,
+        total=document.total,
+        unread=document.unread_chars,
+    )
+
+    def find_faults(answer: DigestAnswer) -> list[str]:
+        return [fault for one in answer.statements if (fault := find_place_fault(one, document))]
+
+    answer, _ = await ask_until_sound(client, DIGEST, inputs, find_faults, MAX_DIGEST_ROUNDS)
     if answer is None:
         return None
     sound = tuple(one for one in answer.statements if find_place_fault(one, document) is None)

@@ -46,18 +46,24 @@ async def measure_job(
     commit: CommitCell = keep_in_place,
     watch: ProgressWatch | None = None,
     has_deadline: bool = True,
+    decision: int | None = None,
 ) -> JobOutcome:
-    """Measure a job and return its outcome. Code that `watch` finds hopeless fails for that reason.
+    """Measure a job and return its outcome. Code that `watch` finds hopeless fails for that reason. With a `decision`,
+    its time limit is first reserved in the budget of the run under the job's name.
 
-    Raises `ExecutorError`; `RecordError` if code failed while the run's disk is full; with `has_deadline`, `TooLate` if
-    the run's time limit has passed when the job could start.
+    Raises `ExecutorError`; `BudgetSpent`; `RecordError` if code failed while the run's disk is full; with
+    `has_deadline`, `TooLate` if the run's time limit has passed when the job could start.
     """
+    if context.budget is not None and decision is not None:
+        await context.budget.reserve_attempt(decision, job.name, job.timeout)
     has_started = False
     async with context.executor.measure(replace(job, watched=watch is not None)) as stream:
         async for event in stream:
             match event:
                 case CellStarted():
                     if has_deadline and not has_started and context.seconds_left() <= 0:
+                        if context.budget is not None and decision is not None:
+                            context.budget.release(job.name)
                         raise TooLate(job.name)
                     if not has_started:
                         on_start()

@@ -17,10 +17,9 @@ from math import ceil
 
 from labwright.models import roles
 from labwright.models.client import ModelClient
-from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from labwright.models.roles.study_plan import MissingAblationsInputs
+from labwright.models.roles.study_plan import MissingAblationsAnswer, MissingAblationsInputs
 from labwright.record.ablation_results import collect_ablation_results, find_item_nodes
-from labwright.record.baseline_check import Ablation, MissingAblation
+from labwright.record.baseline_check import MissingAblation
 from labwright.record.claims.estimates import find_winner
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
@@ -43,7 +42,7 @@ from labwright.stages.paper.draft_versions import assess_new_draft, select_best
 from labwright.stages.paper.paper_context import build_paper_claims
 from labwright.stages.paper.reflection import revise
 from labwright.stages.repository.patched_arms import show_studied_repository
-from labwright.stages.run_context import RunContext, decision_number, record_time_limit
+from labwright.stages.run_context import RunContext, ask_until_sound, decision_number, record_time_limit
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS, MAX_REVISION_ROUNDS
 from labwright.stages.stage_runner import StageRunner
 
@@ -60,20 +59,13 @@ async def run_missing_ablations(context: RunContext) -> bool:
     if not await StageRunner(context).run_requested_work(decision_id):
         return False
     requested = context.state.search.missing_ablations
-    left = [one for one in list_accepted(context.state) if not find_item_nodes(context.state, one.ablation.item_text)]
-    if requested is not None and left:  # accepted but not started, because others took more than expected
-        reason = (
-            context.state.limit_reason or explain_no_room(context, 1) or "the other ablations left no time or budget"
-        )
-        context.recorder.append(
-            requested.model_copy(
-                update={
-                    "missing": tuple(
-                        one.model_copy(update={"refused": reason}) if one in left else one for one in requested.missing
-                    )
-                }
-            )
-        )
+    lost = [one for one in list_accepted(context.state) if not find_item_nodes(context.state, one.ablation.item_text)]
+    if requested is not None and lost:  # the others took more than expected
+        why = {
+            "refused": context.state.limit_reason or explain_no_room(context, 1) or "the others left no time or budget"
+        }
+        missing = tuple(one.model_copy(update=why) if one in lost else one for one in requested.missing)
+        context.recorder.append(requested.model_copy(update={"missing": missing}))
     if list_accepted(context.state):
         await probe_ablations(context, client)
         await score_selected_nodes(context)
@@ -102,9 +94,8 @@ def describe_results(state: RunState) -> tuple[str, ...]:
         if result.by != "reviewer":
             continue
         if result.outcome == "measured" and result.replicates:
-            outcome = (
-                f"It was measured, as {', '.join(result.arms)}: report it by its keys, even if it weakens a claim."
-            )
+            arms = ", ".join(result.arms)
+            outcome = f"It was measured, as {arms}: report it by its keys, even if it weakens a claim."
         elif result.outcome == "measured":
             outcome = "It ran, but has no replicates: make no claim about it, and report it as a limitation."
         else:
@@ -122,24 +113,20 @@ async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblat
     most = context.paper.missing_ablations
     inputs = await build_review_inputs(context, select_best(state.paper.drafts).draft, most)
     done = [one.ablation for one in inputs.trials if one.outcome == "measured"]
-    kept: tuple[Ablation, ...] = ()
-    complaints: tuple[str, ...] = ()
-    why = ""
-    try:
-        for _ in range(MAX_ABLATION_PLAN_CALLS):
-            asked = inputs.model_copy(update={"complaints": complaints})
-            answer = await client.ask(roles.MISSING_ABLATIONS, asked)
-            kept, complaints = filter_ablations(answer.ablations, context.plan, limit=most, done=done)
-            why = answer.why
-            if not complaints:
-                break
-    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
-        why = why or f"the model gave no usable answer: {error}"
-    why += f" Dropped: {'; '.join(complaints)}." if complaints else ""
+
+    def find_faults(answer: MissingAblationsAnswer) -> tuple[str, ...]:
+        return filter_ablations(answer.ablations, context.plan, limit=most, done=done)[1]
+
+    answer, complaints = await ask_until_sound(
+        client, roles.MISSING_ABLATIONS, inputs, find_faults, MAX_ABLATION_PLAN_CALLS
+    )
+    if answer is None:
+        return MissingAblationsNamed(why="; ".join(complaints))
     missing: list[MissingAblation] = []
-    for ablation in kept:
+    for ablation in filter_ablations(answer.ablations, context.plan, limit=most, done=done)[0]:
         accepted = sum(not other.refused for other in missing)
         missing.append(MissingAblation(ablation=ablation, refused=explain_no_room(context, accepted + 1)))
+    why = answer.why + (f" Dropped: {'; '.join(complaints)}." if complaints else "")
     return MissingAblationsNamed(missing=tuple(missing), why=why)
 
 
@@ -147,9 +134,7 @@ async def build_review_inputs(context: RunContext, draft: PaperDraft, most: int)
     """Return what a reader of a draft needs to ask for at most `most` ablations."""
     best = context.state.nodes[find_winner(context.state) or ""]
     return MissingAblationsInputs(
-        idea=context.idea,
-        data_plan=context.find_effective_plan(),
-        facts=context.facts,
+        **dict(context.build_study_inputs()),
         trials=collect_ablation_results(context.state),
         most=most,
         repository=await show_studied_repository(context),

@@ -73,27 +73,14 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
         item == action.item for n, item in numbered if n in context.plan.covered
     )  # the arms of the plan already cover the item
     spare = None
-    if (
-        parent is not None
-        and parent.attempts
-        and context.search.order == "arrival"
-        and (action.stage == "agenda" and action.kind == "improve")
-    ):
-        spare = parent.attempts[-1].seconds / context.node_seconds
-    others = (
-        state.search.planned_ablations.ablations
-        if action.stage == "ablation" and state.search.planned_ablations is not None
-        else ()
-    )
-    items = {
-        decision_id: one.action.item
-        for decision_id, one in state.decisions.items()
-        if isinstance(one.action, ExpandTree)
-    }
+    if parent is not None and parent.attempts and action.stage == "agenda" and action.kind == "improve":
+        share = parent.attempts[-1].seconds / context.node_seconds
+        spare = share if context.search.order == "arrival" and share < SHORT_RUN_SHARE else None
+    planned = state.search.planned_ablations
+    others = planned.ablations if action.stage == "ablation" and planned is not None else ()
+    in_flight = [(node, state.decisions[node.decision].action) for node in view.unfinished_search_nodes]
     return CodeInputs(
-        idea=context.idea,
-        data_plan=context.find_effective_plan(decided.k),
-        facts=context.facts,
+        **dict(context.build_study_inputs(decided.k)),
         stage=action.stage,
         kind=action.kind,
         variation=state.compute_variation(decided.k),
@@ -105,26 +92,27 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
         ablation=find_ablation(state, action.item) if action.stage == "ablation" else None,
         others=tuple(one for one in others if one.item_text != action.item),
         covered=covered,
-        parent=build_node_brief(
+        parent=None
+        if parent is None
+        else build_node_brief(
             context.folder, parent, view.list_replicates(parent.id), list_arm_settings(state, parent, decided)
-        )
-        if parent
-        else None,
+        ),
         tables=build_tables([parent] if parent else [], context.plan),
         common=describe_common_failure(
             context.folder, [view.nodes[name] for name in action.repairs_children], context.plan
         ),
         siblings=siblings,
         rest=rest,
-        spare=spare if spare is not None and spare < SHORT_RUN_SHARE else None,
+        spare=spare,
         in_flight=tuple(
             NodeInFlight(
                 id=node.id,
                 kind=node.kind,
-                item=items[node.decision],
+                item=other.item,
                 varies=state.nodes[node.id].varies if node.kind == "draft" else "",
             )
-            for node in view.unfinished_search_nodes
+            for node, other in in_flight
+            if isinstance(other, ExpandTree)
         ),
         notes=state.list_notes(decided.k, action.stage),
         studies=state.list_earlier_studies() if action.kind == "draft" else (),
@@ -159,18 +147,15 @@ def describe_common_failure(folder: RunFolder, children: Sequence[Node], plan: D
 
 def build_feedback_inputs(context: RunContext, decided: DecisionMade) -> FeedbackInputs:
     """Build the inputs of role `feedback` for an executed node; for an ablation, include the other good ablations."""
-    action, node, view = (
-        decided.action,
-        context.state.nodes[format_node_id(decided.k)],
-        build_decision_view(context, decided),
-    )
+    node, view = context.state.nodes[format_node_id(decided.k)], build_decision_view(context, decided)
+    action = decided.action
     assert isinstance(action, ExpandTree)
     parent = view.nodes[action.parent] if action.parent else None
-    others = view.good_nodes if view.stage == "ablation" else ()
+    is_ablation = view.stage == "ablation"
+    is_sound = parent is not None and parent.status == "good" and not parent.suspect
+    before = parent if is_sound and parent is not None and parent.verdict is not None and parent.verdict.sound else None
     return FeedbackInputs(
-        idea=context.idea,
-        data_plan=context.find_effective_plan(decided.k),
-        facts=context.facts,
+        **dict(context.build_study_inputs(decided.k)),
         stage=node.stage,
         kind=node.kind,
         plan=node.plan,
@@ -178,30 +163,21 @@ def build_feedback_inputs(context: RunContext, decided: DecisionMade) -> Feedbac
         varies=node.varies,
         code=select_code(read_source(context.folder.get_source_path(node.id))),
         measurements=node.measurements,
-        before=select_code(read_source(context.folder.get_source_path(parent.id)))
-        if parent and _is_sound(parent)
-        else {},
+        before=select_code(read_source(context.folder.get_source_path(before.id))) if before is not None else {},
         parent_measurements=parent.measurements if parent else (),
         stdout_tail=node.attempts[-1].stdout_tail,
-        ablation=find_ablation(context.state, action.item) if node.stage == "ablation" else None,
+        ablation=find_ablation(context.state, action.item) if is_ablation else None,
         duty=find_required_measurements(view),
         figures=node.reviews,
-        tables=build_tables([node], context.plan, parent=parent if node.stage == "ablation" else None),
+        tables=build_tables([node], context.plan, parent=parent if is_ablation else None),
         ran=node.attempts,
-        settings=list_arm_settings(
-            context.state, parent if parent is not None and node.stage == "ablation" else node, decided
-        ),
+        settings=list_arm_settings(context.state, (parent or node) if is_ablation else node, decided),
         beside=tuple(
             NodeLine(id=one.id, kind=one.kind, varies=one.varies, outcome=format_means(one, view.plan, MAX_MEANS_CHARS))
-            for one in others
-            if one.id != node.id
+            for one in view.good_nodes
+            if is_ablation and one.id != node.id
         ),
     )
-
-
-def _is_sound(node: Node) -> bool:
-    """Return whether a judge found the code of a node sound and the node is not suspect."""
-    return node.status == "good" and not node.suspect and node.verdict is not None and node.verdict.sound
 
 
 def build_decision_view(context: RunContext, decided: DecisionMade) -> StageSnapshot:
@@ -328,17 +304,7 @@ def read_plotting_reference(context: RunContext) -> str:
 
 def to_statistic(claim: Claim) -> Statistic:
     """Convert a claim to the form that prompts and figure scripts see."""
-    return Statistic(
-        key=claim.key,
-        name=claim.name,
-        dataset=claim.dataset,
-        condition=claim.condition,
-        mean=claim.mean,
-        sd=claim.sd,
-        n=claim.n,
-        low=claim.low,
-        high=claim.high,
-    )
+    return Statistic.model_validate({name: getattr(claim, name) for name in Statistic.model_fields})
 
 
 # Records of earlier studies for the prompts of this one, read once from a memory (`record.claims.open_questions`).

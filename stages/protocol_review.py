@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 
 from labwright.literature import CatalogueAnswerError
 from labwright.literature.lookup import LiteratureClient
@@ -84,25 +83,15 @@ async def _run_review(
     if not review.findings:
         return outcome, plan
     amended, answers = await amend(plan, review.findings) if amend is not None else (None, ())
-    why = (
-        ""
-        if amended is not None
-        else "the plan was given by the user and is not amended"
-        if amend is None
-        else "the planner gave no feasible plan that answers it"
-    )
+    why = "the planner gave no feasible plan that answers it" if amended is None else ""
+    if amend is None:
+        why = "the plan was given by the user and is not amended"
     findings = match_answers(review.findings, answers, changed=amended not in (None, plan), why=why)
     if amended is not None and any(one.answer for one in findings):
+        update = {"data_plan": amended, "estimands": describe_estimands(amended), "hours": describe_hours(amended)}
         again = await client.ask_or_none(
             PROTOCOL_REVIEW,
-            inputs.model_copy(
-                update={
-                    "data_plan": amended,
-                    "estimands": describe_estimands(amended),
-                    "hours": describe_hours(amended),
-                    "answered": findings,
-                }
-            ),
+            inputs.model_copy(update={**update, "answered": findings}),
             instead="answered findings count as closed",
         )
         upheld = {one.finding: one.why for one in again.upheld} if again is not None else {}
@@ -132,19 +121,16 @@ def match_answers(
     reviewed: list[ReviewedFinding] = []
     for number, finding in enumerate(findings, 1):
         answer = answer_by_number.get(number)
-        lacking = why or (
-            "it was not answered"
-            if answer is None
-            else "the answer says that it is fixed, but the plan is unchanged"
-            if answer.changed and not changed
-            else ""
-        )
+        claims_change = answer is not None and answer.changed
+        lacking = why or ("it was not answered" if answer is None else "")
+        if not lacking and claims_change and not changed:
+            lacking = "the answer says that it is fixed, but the plan is unchanged"
         reviewed.append(
             ReviewedFinding(
                 **finding.model_dump(),
                 answer=answer.reason if answer is not None else "",
                 open=lacking,
-                changed=answer is not None and answer.changed and changed,
+                changed=claims_change and changed,
             )
         )
     return tuple(reviewed)
@@ -154,14 +140,11 @@ def describe_estimands(plan: DataPlan) -> dict[str, str]:
     """Return every estimand of the plan's hypotheses with a description of the quantity that it estimates."""
     descriptions: dict[str, str] = {}
     for one in plan.hypotheses:
-        for text in (
-            *(effect.estimand for effect in (*one.effects, *one.alternatives)),
-            *([one.rival.estimand] if one.rival is not None else []),
-        ):
+        for part in (*one.effects, *one.alternatives, *([one.rival] if one.rival is not None else [])):
             try:
-                descriptions[text] = describe_estimand(text, plan)
+                descriptions[part.estimand] = describe_estimand(part.estimand, plan)
             except EstimandError as error:
-                descriptions[text] = str(error)
+                descriptions[part.estimand] = str(error)
     return descriptions
 
 
@@ -189,11 +172,9 @@ async def read_prior_work(context: RunContext, client: ModelClient) -> None:
         )
         queries = search.queries[:MAX_QUERIES] if search is not None else ()
         if queries and not (home / LIST_FILE).exists():
-            async with AsyncExitStack() as stack:
-                literature = await stack.enter_async_context(context.literature())
-                await fetch_full_texts(
-                    literature, context.idea, queries, context.folder, limit=MAX_PRIOR_PAPERS - len(user_documents)
-                )
+            async with context.literature() as literature:
+                room = MAX_PRIOR_PAPERS - len(user_documents)
+                await fetch_full_texts(literature, context.idea, queries, context.folder, limit=room)
     fetched, refused = read_copies(home)
     papers = [await read_paper(client, context.idea, one, context.folder) for one in (*user_documents, *fetched)]
     if context.state.paper.prior_work is None and (queries or papers):
@@ -260,10 +241,8 @@ async def read_paper(client: ModelClient, idea: Idea, source_copy: DocumentCopy,
         instead="the paper is not read",
     )
     if answer is None or not answer.title.strip():
-        return (
-            f"{source_copy.file}: "
-            f"{'the model gave no usable answer' if answer is None else 'it is not a paper with experiments'}"
-        )
+        why = "the model gave no usable answer" if answer is None else "it is not a paper with experiments"
+        return f"{source_copy.file}: {why}"
     text = "\n".join(page.text for page in document.pages)
     sound = tuple(use for use in answer.uses if quote_is_in(use.quote, text) and is_named_in_quote(use))
     return PriorPaper(
@@ -302,10 +281,10 @@ def find_unanswered_rows(
 
 def format_complaint(row: SharedPriorUse) -> str:
     """Return the complaint about a row that the plan does not mention."""
-    noun = "a dataset" if row.what == "dataset" else "an arm"
     return (
-        f"{len(row.papers)} of the closest papers use the {row.what} {row.name!r}: make it {noun} of the plan, "
-        f"list it in the `answers` of the entry that matches it, or explain in `omitted` why the study leaves it out"
+        f"{len(row.papers)} of the closest papers use the {row.what} {row.name!r}: make it "
+        f"{'a dataset' if row.what == 'dataset' else 'an arm'} of the plan, list it in the `answers` of the entry that "
+        "matches it, or explain in `omitted` why the study leaves it out"
     )
 
 

@@ -11,11 +11,16 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from labwright.literature.lookup import LiteratureClient
 from labwright.models.budget import Budget
 from labwright.models.client import ModelClient, Models
-from labwright.models.errors import ModelError
+from labwright.models.errors import BudgetSpent, ModelError, ModelOutputInvalid, ModelRefused
+from labwright.models.roles.experiment_code import StudyInputs
+from labwright.models.roles.role import Role
 from labwright.models.settings import SubjectSettings
 from labwright.record.event_log import Recorder, RecordError
 from labwright.record.events.run_events import CommandReceived, GateEditRefused, GateReached, LimitReached
@@ -181,13 +186,16 @@ class RunContext:
         """
         return build_effective_plan(self.state, decision_id)
 
+    def build_study_inputs(self, decision_id: int | None = None) -> StudyInputs:
+        """Return idea, plan and data as the prompts of a decision show them (None: as of now)."""
+        return StudyInputs(idea=self.idea, data_plan=self.find_effective_plan(decision_id), facts=self.facts)
+
     @property
     def importable_packages(self) -> tuple[str, ...]:
         """Packages with versions, as named in prompts: those installed for the run and those already present."""
-        installed = (
-            self.state.search.installed_packages.packages if self.state.search.installed_packages is not None else {}
-        )
-        return (*(f"{name} {version}" for name, version in installed.items()), *self.packages)
+        found = self.state.search.installed_packages
+        installed = found.packages.items() if found is not None else ()
+        return (*(f"{name} {version}" for name, version in installed), *self.packages)
 
     @property
     def pretrained_models(self) -> tuple[str, ...]:
@@ -245,6 +253,31 @@ async def run_once(context: RunContext, task: str, work: Callable[[ModelClient],
     decision_id = decision_number(context.recorder, RunTask(task=task))
     await work(context.models.make_client(decision_id, 0))
     context.recorder.append(TaskDone(k=decision_id))
+
+
+A = TypeVar("A", bound=BaseModel)
+In = TypeVar("In", bound=BaseModel)
+
+
+async def ask_until_sound(
+    client: ModelClient, role: Role[In, A], inputs: In, find_faults: Callable[[A], Iterable[str]], tries: int
+) -> tuple[A | None, tuple[str, ...]]:
+    """Return the first answer without faults, otherwise the last one (None: there is none) and its faults.
+
+    The model sees the faults of its previous answer as `complaints`. If it gives no usable answer or the budget is
+    spent, that is the last fault.
+    """
+    answer: A | None = None
+    complaints: tuple[str, ...] = ()
+    try:
+        for _ in range(tries):
+            answer = await client.ask(role, inputs.model_copy(update={"complaints": complaints}))
+            complaints = tuple(find_faults(answer))
+            if not complaints:
+                break
+    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
+        complaints = (*complaints, f"the model gave no usable answer: {error}")
+    return answer, complaints
 
 
 def record_time_limit(context: RunContext) -> None:

@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from statistics import fmean
+from typing import TypeVar
 
 from labwright.models.client import ModelClient
-from labwright.models.roles.node_assessment import SUMMARY, Selection, SelectionCandidate, StageReport, SummaryInputs
-from labwright.record.claims.differences import compute_differences
+from labwright.models.roles.node_assessment import (
+    SUMMARY,
+    Selection,
+    SelectionCandidate,
+    StageReport,
+    Statistic,
+    SummaryInputs,
+)
+from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import (
     Claim,
     compute_validation_claims,
@@ -40,6 +48,7 @@ from labwright.stages.node_summaries import describe_failures, trace_branch
 from labwright.stages.prompt_inputs import build_node_line, list_arm_settings, to_statistic
 from labwright.stages.run_context import RunContext
 
+Estimate = TypeVar("Estimate", Statistic, ClaimDifference)
 MIN_INTERVAL_REPLICATES = 3
 """Minimum number of replicates for an interval: with two, its half-width would be nine standard deviations."""
 MAX_REPORT_KEYS = 12
@@ -72,30 +81,30 @@ def build_selection(view: StageSnapshot) -> Selection:
             arms=(),
             cells=len(view.panel.entries),
         )
-    best = view.best_node.id if view.best_node else ""
+    best, panel = view.best_node.id if view.best_node else "", view.panel
+    reference = view.widest_nodes[0] if view.widest_nodes else None
     candidates: list[SelectionCandidate] = []
     for node in ([view.root] if view.root else []) + list(view.good_nodes):
-        measured = collect_values(node, view.plan)
-        values = [
-            value
-            for entry, value in measured.items()
-            if entry in view.panel.entries and entry.arm in view.panel.deciding_arms
-        ]
+        measured = collect_values(node, view.plan).items()
+        values = [value for one, value in measured if one in panel.entries and one.arm in panel.deciding_arms]
         candidates.append(
             SelectionCandidate(
                 id=node.id,
-                cells=count_coverage(node, view.panel),
-                diverged=len(find_diverged(node, view.panel)),
+                cells=count_coverage(node, panel),
+                diverged=len(find_diverged(node, panel)),
                 mean=fmean(values) if values else None,
-                gain=compute_gain(node, view.widest_nodes[0] if view.widest_nodes else node, view.shared_panel),
+                gain=compute_gain(node, reference or node, view.shared_panel),
             )
         )
-    close = tuple(node.id for node in view.indistinguishable_nodes)
+    close, worst = tuple(node.id for node in view.indistinguishable_nodes), panel.metric.worst
+    rule = SELECTION_RULE.format(
+        tie=_describe_tie(view), worst="missing" if worst is None else f"the metric's worst value, {worst:.4g}"
+    )
     return Selection(
-        rule=SELECTION_RULE.format(tie=_describe_tie(view), worst=_describe_worst(view)),
-        cells=len(view.panel.entries),
-        arms=tuple(arm.name for arm in view.plan.arms if arm.name in view.panel.deciding_arms),
-        reference=view.widest_nodes[0].id if view.widest_nodes else "",
+        rule=rule,
+        cells=len(panel.entries),
+        arms=tuple(arm.name for arm in view.plan.arms if arm.name in panel.deciding_arms),
+        reference=reference.id if reference is not None else "",
         noise=view.noise,
         close=close if len(close) > 1 else (),
         candidates=tuple(sorted(candidates, key=lambda one: (one.id == best, one.cells, one.gain), reverse=True)),
@@ -109,11 +118,6 @@ def build_selection(view: StageSnapshot) -> Selection:
 
 def _describe_tie(view: StageSnapshot) -> str:
     return "cheaper" if view.prefers_cheaper else "earlier"
-
-
-def _describe_worst(view: StageSnapshot) -> str:
-    worst = view.panel.metric.worst
-    return "missing" if worst is None else f"the metric's worst value, {worst:.4g}"
 
 
 def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
@@ -210,24 +214,17 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
     last = state.search.stages[stage].find_settlement(decision_id)
     best = state.nodes.get(last[1].best or "") if last is not None else None
     tops = ([best] if best else []) + (find_ablation_nodes(state) if stage == "ablation" else [])
-    planned = {metric.name: place for place, metric in enumerate(plan.metrics)}
+    planned = [metric.name for metric in plan.metrics]
+    found = [claim for node in tops for claim in compute_validation_claims(state, node.id) if claim.name in planned]
     by_key: dict[str, Claim] = {}
-    for claim in (
-        claim for node in tops for claim in compute_validation_claims(state, node.id) if claim.name in planned
-    ):
+    for claim in found:
         by_key.setdefault(claim.key, claim)
-    claims = sorted(by_key.values(), key=lambda claim: planned[claim.name])
+    claims = sorted(by_key.values(), key=lambda claim: planned.index(claim.name))
     limit = state.with_decision_context(decision_id).limit_reason
-    shown = tuple(
-        to_statistic(claim)
-        if claim.n >= MIN_INTERVAL_REPLICATES
-        else to_statistic(claim).model_copy(update={"low": None, "high": None})
-        for claim in claims
-    )
+    shown = tuple(_hide_wide_interval(to_statistic(claim)) for claim in claims)
+    runs = [one for one in find_trusted_replicates(state, best.id) if one.status == "good"] if best is not None else []
     return SummaryInputs(
-        idea=context.idea,
-        data_plan=context.find_effective_plan(decision_id),
-        facts=context.facts,
+        **dict(context.build_study_inputs(decision_id)),
         stage=stage,
         ended=last[1].ended if last is not None else "",
         limit=limit or "",
@@ -243,22 +240,19 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
         reasons=last[1].reasons if last is not None else (),
         selection=build_selection(build_stage_view(context, stage, decision_id)),
         statistics=shown,
-        differences=tuple(
-            one if one.n >= MIN_INTERVAL_REPLICATES else one.model_copy(update={"low": None, "high": None})
-            for one in compute_differences(state, claims)
-        ),
+        differences=tuple(map(_hide_wide_interval, compute_differences(state, claims))),
         replicates_failed=sum(one.status != "good" for top in tops for one in find_replicates(state, top.id)),
-        decisions=decide_from_runs(
-            plan,
-            [read_replicate_values(one) for one in find_trusted_replicates(state, best.id) if one.status == "good"],
-            confirmed=False,
-        )
+        decisions=decide_from_runs(plan, [*map(read_replicate_values, runs)], confirmed=False)
         if best is not None and shown and stage != "ablation"
         else (),
         tables=build_mean_tables(shown, (*tops[1:], *tops[:1]), plan),
         seedless=tuple(top.id for top in tops if is_seed_ignored(state, top.id)),
         branch=trace_branch(state, best.id if best else None),
     )
+
+
+def _hide_wide_interval(one: Estimate) -> Estimate:
+    return one if one.n >= MIN_INTERVAL_REPLICATES else one.model_copy(update={"low": None, "high": None})
 
 
 def _rewind_state(context: RunContext, stage: StageName, decision_id: int) -> RunState:
@@ -271,13 +265,10 @@ def _rewind_state(context: RunContext, stage: StageName, decision_id: int) -> Ru
     else:
         nodes = build_snapshot(context.state, stage, decided.seen, before=decision_id).nodes
     search = context.state.search
-    lock = search.current_lock
-    if stage in ("agenda", "ablation") or lock is None:
-        return replace(context.state, nodes=nodes, search=replace(search, looks=[]))
-    return replace(  # findings before the lock do not depend on fresh seeds
-        context.state,
-        search=replace(search, locks=[], looks=[]),
-        nodes={
-            name: one for name, one in nodes.items() if not (one.kind == "replicate" and lock.is_fresh_seed(one.seed))
-        },
-    )
+    rewound = replace(context.state, nodes=nodes, search=replace(search, looks=[]))
+    if stage in ("agenda", "ablation") or (lock := search.current_lock) is None:
+        return rewound
+    known = {name: one for name, one in nodes.items() if one.kind != "replicate" or not lock.is_fresh_seed(one.seed)}
+    return replace(
+        rewound, search=replace(search, locks=[], looks=[]), nodes=known
+    )  # they do not depend on these seeds

@@ -5,6 +5,7 @@ If the user marks the best node of a finished stage as suspect, the stage select
 
 from __future__ import annotations
 
+from functools import partial
 from math import isfinite
 
 from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
@@ -30,7 +31,7 @@ from labwright.record.schema.decisions import (
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
 from labwright.record.source_tree import format_diff
 from labwright.search.hours import LimitHit, RoomCheck, TimeLimits, check_time, count_affordable_seeds, plan_hours
-from labwright.search.policy import FollowUpPolicy, RequestedWorkPolicy, build_policy
+from labwright.search.policy import FollowUpPolicy, Policy, RequestedWorkPolicy, build_policy
 from labwright.search.replication import build_lock, find_unsettled_stage
 from labwright.search.scheduler import ReleaseSlot, Scheduler
 from labwright.search.settings import STAGE_TIME_SHARE
@@ -53,11 +54,8 @@ def find_trusted_winner(context: RunContext) -> Node:
     best = find_winner(context.state)
     if best is None or context.state.nodes[best].suspect:
         selected = dict.fromkeys(one.best for one in context.state.search.stages.values() if one.best is not None)
-        why = [
-            f"{name}: {'; '.join(context.state.nodes[name].suspect)}"
-            for name in selected
-            if context.state.nodes[name].suspect
-        ]
+        suspect = {name: context.state.nodes[name].suspect for name in selected}
+        why = [f"{name}: {'; '.join(reasons)}" for name, reasons in suspect.items() if reasons]
         raise NoWorkingNodeError(
             "no paper: the best node of every stage is suspect, so no claim can be made "
             f"(docs/honesty.md). {' | '.join(why)}"
@@ -70,13 +68,16 @@ class StageRunner:
 
     def __init__(self, context: RunContext) -> None:
         self.context = context
-        self._scheduler = Scheduler(
-            recorder=context.recorder,
-            policy=build_policy(context.search),
+        self._scheduler = self._build_scheduler(build_policy(context.search))
+
+    def _build_scheduler(self, policy: Policy) -> Scheduler:
+        return Scheduler(
+            recorder=self.context.recorder,
+            policy=policy,
             perform=self._perform,
-            settings=context.search,
-            run_control=context.signals,
-            check_room=build_room_check(context),
+            settings=self.context.search,
+            run_control=self.context.signals,
+            check_room=build_room_check(self.context),
             settle=self._replace_suspect_winners,
         )
 
@@ -91,7 +92,8 @@ class StageRunner:
         if not context.state.search.stages[stage].is_settled:
             if stage == "tuning":
                 fit_design(context)
-            end = await self._scheduler.run(stage, find_stage_limits(context, stage))
+            seconds = context.search.find_limits(stage).time_limit or STAGE_TIME_SHARE * context.run_seconds
+            end = await self._scheduler.run(stage, TimeLimits(seconds=seconds, run_seconds=context.run_seconds))
             if end is None:
                 return False
             self._choose_winner(build_stage_view(context, stage), getattr(end.action, "reason", ""))
@@ -123,29 +125,14 @@ class StageRunner:
         policy = RequestedWorkPolicy(
             context.search, lambda action: budget is None or budget.find_shortage(action) is None
         )
-        late = Scheduler(
-            recorder=context.recorder,
-            policy=policy,
-            perform=self._perform,
-            settings=context.search,
-            run_control=context.signals,
-            visible_through=decision_id,
-            settle=lambda: record_time_limit(context),
-        )
+        late = self._build_scheduler(policy)
+        late.visible_through, late.settle = decision_id, lambda: record_time_limit(context)
+        late.check_room = Scheduler.check_room  # the policy checks the budget
         return await late.run_until_end("ablation") is not None
 
     async def run_follow_ups(self, stage: StageName) -> bool:
         """Do the follow-up work of the stages before `stage`, without its search; return False if asked to stop."""
-        context = self.context
-        late = Scheduler(
-            recorder=context.recorder,
-            policy=FollowUpPolicy(context.search),
-            perform=self._perform,
-            settings=context.search,
-            run_control=context.signals,
-            check_room=build_room_check(context),
-            settle=self._replace_suspect_winners,
-        )
+        late = self._build_scheduler(FollowUpPolicy(self.context.search))
         return await late.run_until_end(stage) is not None
 
     async def close(self) -> None:
@@ -183,17 +170,16 @@ class StageRunner:
         """Lock plan and fresh seeds when the node to confirm is selected, and again if another node is selected;
         continue sampling that had ended if its limit has been raised."""
         context = self.context
-        affordable, with_controls = (
-            count_affordable_seeds(
-                context.state,
-                context.search,
-                run_seconds=context.run_seconds,
-                seconds_left=context.seconds_left(),
-                swapped=swapped,
-            )
-            for swapped in (False, True)
+        count = partial(
+            count_affordable_seeds,
+            context.state,
+            context.search,
+            run_seconds=context.run_seconds,
+            seconds_left=context.seconds_left(),
         )
-        event = build_lock(context.state, context.search, affordable=affordable, with_controls=with_controls)
+        event = build_lock(
+            context.state, context.search, affordable=count(swapped=False), with_controls=count(swapped=True)
+        )
         if event is not None and is_gate_open(context, "lock"):
             context.recorder.append(event)
             self._record_hours("at the lock")
@@ -202,25 +188,13 @@ class StageRunner:
     def _record_hours(self, when: str) -> None:
         """Record how the run's time is divided, as currently known."""
         context, state = self.context, self.context.state
-        view = build_snapshot(
-            state,
-            state.search.stage or STAGES[-1],
-            VisibleDecisions(through=state.last_decision),
-            settings=context.search,
-        )
+        seen, stage = VisibleDecisions(through=state.last_decision), state.search.stage or STAGES[-1]
+        view = build_snapshot(state, stage, seen, settings=context.search)
         hours = plan_hours(view, context.search, run_seconds=context.run_seconds)
         if hours is not None and isfinite(hours.total):
-            context.recorder.append(
-                HoursSetAside(
-                    when=when,
-                    total=hours.total,
-                    confirmation=hours.confirmation,
-                    scoring=hours.scoring,
-                    write_up=hours.write_up,
-                    seeds=hours.seeds,
-                    seed_seconds=hours.seed_seconds,
-                )
-            )
+            names = HoursSetAside.model_fields.keys() - {"type", "when"}
+            divided = {name: getattr(hours, name) for name in names}
+            context.recorder.append(HoursSetAside.model_validate({"when": when, **divided}))
 
     async def _perform(self, decided: DecisionMade, freed: ReleaseSlot) -> None:
         context, action = self.context, decided.action
@@ -264,12 +238,6 @@ def build_room_check(context: RunContext) -> RoomCheck:
     return room
 
 
-def find_stage_limits(context: RunContext, stage: StageName) -> TimeLimits:
-    """Return the hard limits of a stage."""
-    own = context.search.find_limits(stage).time_limit
-    return TimeLimits(seconds=own or STAGE_TIME_SHARE * context.run_seconds, run_seconds=context.run_seconds)
-
-
 async def compare_nodes(context: RunContext, decided: DecisionMade) -> None:
     """Record which node of a comparison is sounder; neither if the model gave no usable answer."""
     action = decided.action
@@ -301,9 +269,7 @@ def build_compare_inputs(context: RunContext, decided: DecisionMade) -> CompareI
         for node in (view.nodes[action.a], view.nodes[action.b])
     )
     return CompareInputs(
-        idea=context.idea,
-        data_plan=context.find_effective_plan(decided.k),
-        facts=context.facts,
+        **dict(context.build_study_inputs(decided.k)),
         stage=action.stage,
         a=a,
         b=b,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,6 @@ from labwright.pdf.layout import read_text
 from labwright.pdf.reader import PdfError
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
-from labwright.record.schema.frozen_model import FrozenModel
 
 LIST_FILE = "list.json"
 NOTE_SUFFIXES = (".md", ".markdown", ".txt", ".tex")
@@ -114,19 +114,6 @@ def sanitize_name(name: str) -> str:
     return plain if len(plain) <= 80 else f"{plain[:60]}...{plain[-16:]}"
 
 
-class _StoredDocument(FrozenModel):
-    """An entry of the list of copies."""
-
-    file: str
-    stored: str
-    sha256: str
-
-
-class _DocumentList(FrozenModel):
-    kept: tuple[_StoredDocument, ...]
-    refused: tuple[str, ...]
-
-
 def copy_documents(folder: Path, home: Path) -> None:
     """Copy a folder's documents to `home`, numbered, with a list of them. After this, only the copies are read."""
     documents, skipped = find_documents(folder) if not (home / LIST_FILE).exists() else ((), ())
@@ -146,23 +133,22 @@ def store_documents(home: Path, contents: Iterable[tuple[str, bytes]], refused: 
     """Write documents (name and bytes) and a list of them to `home`; do nothing if the list exists."""
     if (home / LIST_FILE).exists():
         return
-    kept: list[_StoredDocument] = []
+    kept: list[dict[str, str]] = []
     for number, (name, data) in enumerate(contents, 1):
         slug = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).stem)[:40].strip("-.") or "document"
         copy = home / f"{number:02d}_{slug}{Path(name).suffix.lower()}"
         write_file(copy, data)
-        kept.append(
-            _StoredDocument(file=sanitize_name(name), stored=copy.name, sha256=hashlib.sha256(data).hexdigest())
-        )
-    write_file(home / LIST_FILE, _DocumentList(kept=tuple(kept), refused=tuple(refused)).model_dump_json(indent=1))
+        kept.append({"file": sanitize_name(name), "stored": copy.name, "sha256": hashlib.sha256(data).hexdigest()})
+    write_file(home / LIST_FILE, json.dumps({"kept": kept, "refused": list(refused)}, indent=1))
 
 
 def read_copies(home: Path) -> tuple[tuple[DocumentCopy, ...], tuple[str, ...]]:
     """Return the copies that `copy_documents` made and one line per skipped file; empty if it was not called."""
     if not (home / LIST_FILE).exists():
         return (), ()
-    documents = _DocumentList.model_validate_json((home / LIST_FILE).read_bytes())
-    return tuple(DocumentCopy(one.file, home / one.stored, one.sha256) for one in documents.kept), documents.refused
+    known = json.loads((home / LIST_FILE).read_bytes())
+    kept = tuple(DocumentCopy(one["file"], home / one["stored"], one["sha256"]) for one in known["kept"])
+    return kept, tuple(known["refused"])
 
 
 async def read_document(source_copy: DocumentCopy, *, timeout: float = 60.0) -> UserDocument | str:
@@ -177,9 +163,8 @@ async def read_document(source_copy: DocumentCopy, *, timeout: float = 60.0) -> 
         return f"{source_copy.file}: {texts}"
     room, pages, unread = MAX_READ_CHARS, list[PageText](), 0
     for number, text in enumerate(texts, 1):
-        page = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)[
-            : min(MAX_PAGE_CHARS, room)
-        ]
+        printable = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)
+        page = printable[: min(MAX_PAGE_CHARS, room)]
         unread += len(text) - len(page)
         room -= len(page)
         if page.strip():

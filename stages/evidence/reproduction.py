@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
+from types import MappingProxyType
 from typing import Literal
 
 from labwright.models.settings import SubjectSettings
@@ -72,18 +73,9 @@ def compare_numbers(
             if after is not None and after.nodes == claim.nodes == reproduced:
                 new_texts = format_claims([after])
                 texts = {key.rpartition(".")[2]: (text, new_texts[key]) for key, text in format_claims([claim]).items()}
-            yield _build_number(
-                _NumberComparison(
-                    claim.key,
-                    True,
-                    reproduced,
-                    tuple(values[node] for node in reproduced),
-                    tuple(map(new.get, reproduced)),
-                    claim.sd,
-                    claim.n,
-                    texts,
-                ),
-                same=exact,
+            number = ReproducedNumber(key=claim.key, claim=True, nodes=reproduced, replicates=max(claim.n, 1))
+            yield _compare_values(
+                number, [values[one] for one in reproduced], [*map(new.get, reproduced)], claim.sd, texts, exact=exact
             )
     covered = {(node, (one.split, one.dataset, one.name, one.condition)) for one in claims.means for node in one.nodes}
     for name, one in again.items():  # values outside claims: on validation, and of the seed used for selection
@@ -91,25 +83,20 @@ def compare_numbers(
         top = node.parent if node.kind == "replicate" and node.parent else name
         noise: dict[Quantity, list[float]] = {}
         for replicate in find_replicates(state, top):
-            for measured in (*replicate.measurements, *state.search.test_measurements.get(replicate.id, ())):
+            for measured in _list_measurements(state, replicate):
                 noise.setdefault(_to_quantity(measured), []).append(measured.value)
         after = {_to_quantity(measured): measured.value for measured in (*one.measurements, *one.tests)}
-        for measured in (*node.measurements, *state.search.test_measurements.get(name, ())):
+        for measured in _list_measurements(state, node):
             quantity = _to_quantity(measured)
             if (name, quantity) not in covered:
-                spread = noise.get(quantity, [])
-                yield _build_number(
-                    _NumberComparison(
-                        f"{name}:{'/'.join(quantity)}",
-                        False,
-                        (name,),
-                        (measured.value,),
-                        (after.get(quantity),),
-                        compute_t_interval(spread)[0],
-                        len(spread),
-                    ),
-                    same=exact,
-                )
+                spread, key = noise.get(quantity, []), f"{name}:{'/'.join(quantity)}"
+                number = ReproducedNumber(key=key, claim=False, nodes=(name,), replicates=max(len(spread), 1))
+                sd = compute_t_interval(spread)[0]
+                yield _compare_values(number, [measured.value], [after.get(quantity)], sd, exact=exact)
+
+
+def _list_measurements(state: RunState, node: Node) -> tuple[Measurement, ...]:
+    return (*node.measurements, *state.search.test_measurements.get(node.id, ()))
 
 
 def _apply_reproductions(state: RunState, again: Mapping[str, NodeReproduction]) -> RunState:
@@ -130,57 +117,34 @@ def _apply_reproductions(state: RunState, again: Mapping[str, NodeReproduction])
     )
 
 
-@dataclass(frozen=True)
-class _NumberComparison:
-    """Values before and after, node by node.
-
-    `sd` is over all `replicates`. `printed_texts` has both values as printed, by form (`pm`, `ci`, ...), if all nodes
-    of the mean were reproduced.
-    """
-
-    key: str
-    claim: bool
-    nodes: tuple[str, ...]
-    recorded: tuple[float, ...]
-    reproduced: tuple[float | None, ...]
-    sd: float | None
-    replicates: int
-    printed_texts: Mapping[str, tuple[PrintedValue, PrintedValue]] = field(
-        default_factory=dict[str, tuple[PrintedValue, PrintedValue]]
-    )
-
-
 def _to_quantity(one: Measurement) -> Quantity:
     return one.split, one.dataset, one.name, one.condition
 
 
-def _build_number(cell: _NumberComparison, *, same: bool) -> ReproducedNumber:
-    """Build the number, printed as mean and interval if all nodes of a claim were reproduced, otherwise as values."""
-    present = [value for value in cell.reproduced if value is not None]
-    is_missing = len(present) < len(cell.reproduced)
-    difference = None if is_missing else abs(fmean(present) - fmean(cell.recorded))
-    noise = compute_tolerance(cell.sd, cell.replicates, len(cell.nodes))
-    before, after = ([_format_value(value) for value in values] for values in (cell.recorded, cell.reproduced))
-    equal = not is_missing and all(a == b for a, b in (*zip(before, after, strict=True), *cell.printed_texts.values()))
+def _compare_values(
+    number: ReproducedNumber,
+    recorded: Sequence[float],
+    reproduced: Sequence[float | None],
+    sd: float | None,
+    texts: Mapping[str, tuple[PrintedValue, PrintedValue]] = MappingProxyType({}),
+    *,
+    exact: bool,
+) -> ReproducedNumber:
+    """Complete a number with its values before and after, node by node; `sd` is over all replicates. `texts`: both as
+    printed, in every form, if all nodes of a mean were reproduced; it is then shown as mean and interval."""
+    present = [value for value in reproduced if value is not None]
+    is_missing = len(present) < len(reproduced)
+    difference = None if is_missing else abs(fmean(present) - fmean(recorded))
+    noise = compute_tolerance(sd, number.replicates, len(number.nodes))
+    before, after = ([_format_value(value) for value in values] for values in (recorded, reproduced))
+    equal = not is_missing and all(a == b for a, b in (*zip(before, after, strict=True), *texts.values()))
     verdict: ReproductionVerdict = "missing" if is_missing else "equal" if equal else "different"
-    if verdict == "different" and not same and difference is not None and noise is not None and difference <= noise:
+    if verdict == "different" and not exact and difference is not None and noise is not None and difference <= noise:
         verdict = "within noise"
-    recorded, new = (
-        (" ".join(to_plain_text(cell.printed_texts[form][side]) for form in ("pm", "ci")) for side in (0, 1))
-        if cell.printed_texts
-        else (", ".join(before), ", ".join(after))
-    )
-    return ReproducedNumber(
-        key=cell.key,
-        claim=cell.claim,
-        nodes=cell.nodes,
-        replicates=max(cell.replicates, 1),
-        difference=difference,
-        noise=noise,
-        recorded=recorded,
-        reproduced=new,
-        verdict=verdict,
-    )
+    if texts:
+        before, after = ([" ".join(to_plain_text(texts[form][side]) for form in ("pm", "ci"))] for side in (0, 1))
+    texts_shown = {"recorded": ", ".join(before), "reproduced": ", ".join(after)}
+    return number.model_copy(update={"difference": difference, "noise": noise, "verdict": verdict, **texts_shown})
 
 
 def _format_value(value: float | None) -> str:
@@ -221,11 +185,11 @@ class ReproducedNumber(FrozenModel):
     nodes: tuple[str, ...]
     replicates: int
     """Number of replicates that it is a mean over."""
-    recorded: str
-    reproduced: str
-    difference: float | None
-    noise: float | None
-    verdict: ReproductionVerdict
+    recorded: str = ""
+    reproduced: str = ""
+    difference: float | None = None
+    noise: float | None = None
+    verdict: ReproductionVerdict = "missing"
 
 
 class RunReproduction(FrozenModel):
@@ -346,48 +310,10 @@ def copy_datasets(state: RunState, run: RunFolder, scratch: RunFolder, sources: 
 async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> NodeReproduction:
     recorded = node.attempts[-1]
     again = NodeReproduction(node=node.id, kind=node.kind, seed=node.seed, recorded_seconds=sum_measured_seconds(node))
-    folder = place.scratch.get_attempt_path(node.id, recorded.number)
     try:
-        source = read_source(place.run.get_source_path(node.id))
-    except (OSError, UnicodeDecodeError) as error:
-        return again.model_copy(update={"failure": f"its code cannot be read: {error}"})
-    if hash_texts(source) != node.source_sha256:
-        return again.model_copy(update={"failure": "its code differs from the recorded code; nothing was executed"})
-    deleted = {
-        name: keep
-        for name in sorted({word for text in source.values() for word in collect_strings(text)})
-        if name in state.nodes and (keep := find_deletion_setting(state, name))
-    }
-    if deleted:
-        return again.model_copy(
-            update={
-                "failure": "; ".join(
-                    f"it reads artifacts of {name}, which were deleted (keep={keep})" for name, keep in deleted.items()
-                )
-            }
-        )
-    job = build_rerun_job(
-        Job(
-            name=f"{node.id}/again",
-            folder=folder,
-            source=source,
-            seed=node.seed,
-            datasets=place.datasets,
-            timeout=max(recorded.limit or place.timeout, TIMEOUT_FACTOR * sum_measured_seconds(node)),
-            alone=recorded.alone,
-            artifacts=list_node_artifacts(
-                state,
-                place.run,
-                (
-                    one
-                    for one in state.nodes.values()
-                    if one.decision in state.decisions[node.decision].seen and one.status == "good"
-                ),
-            ),
-        ),
-        node,
-        state,
-    )
+        job = _build_job(state, node, place)
+    except (OSError, UnicodeError, UsageError) as error:
+        return again.model_copy(update={"failure": f"nothing was executed: {error}"})
     assert state.search.data_plan is not None
     job = with_llm_access(job, state.search.data_plan, place.subjects, state.search.datasets)
     outcome = await measure_all(place.executor, job)
@@ -412,3 +338,26 @@ async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> N
             update={"failure": f"its test predictions cannot be scored: {failure_from_error(error).message}"}
         )
     return again.model_copy(update={"tests": tests})
+
+
+def _build_job(state: RunState, node: Node, place: ReproductionSite) -> Job:
+    """Build the job that executes a node's recorded code again. Raises `UsageError`, `OSError`, `UnicodeError`."""
+    source, recorded = read_source(place.run.get_source_path(node.id)), node.attempts[-1]
+    if hash_texts(source) != node.source_sha256:
+        raise UsageError("its code differs from the recorded code")
+    for name in sorted({word for text in source.values() for word in collect_strings(text)} & state.nodes.keys()):
+        if keep := find_deletion_setting(state, name):
+            raise UsageError(f"it reads artifacts of {name}, which were deleted (keep={keep})")
+    seen = state.decisions[node.decision].seen
+    visible = (one for one in state.nodes.values() if one.decision in seen and one.status == "good")
+    job = Job(
+        name=f"{node.id}/again",
+        folder=place.scratch.get_attempt_path(node.id, recorded.number),
+        source=source,
+        seed=node.seed,
+        datasets=place.datasets,
+        timeout=max(recorded.limit or place.timeout, TIMEOUT_FACTOR * sum_measured_seconds(node)),
+        alone=recorded.alone,
+        artifacts=list_node_artifacts(state, place.run, visible),
+    )
+    return build_rerun_job(job, node, state)

@@ -150,24 +150,17 @@ def resample_effects(state: RunState, folder: RunFolder, replicates: Sequence[No
             reasons[cluster, dataset] = str(error)
     runs = [read_values(state, node) for node in nodes]
     for hypothesis, key, effect in effects:
+        cluster = hypothesis.cluster
+        places = list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
         yield resample_effect(
             plan,
             hypothesis,
             effect,
             key,
             runs,
-            reason=next(
-                (
-                    reasons[hypothesis.cluster, place.dataset]
-                    for place in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
-                    if (hypothesis.cluster, place.dataset) in reasons
-                ),
-                "",
-            ),
-            drawn={name[1:]: values for name, values in drawn.items() if name[0] == hypothesis.cluster},
-            samples={
-                dataset: sample for (cluster, dataset), sample in samples.items() if cluster == hypothesis.cluster
-            },
+            reason=next((why for one in places if (why := reasons.get((cluster, one.dataset)))), ""),
+            drawn={name[1:]: values for name, values in drawn.items() if name[0] == cluster},
+            samples={dataset: sample for (group, dataset), sample in samples.items() if group == cluster},
         )
 
 
@@ -197,19 +190,13 @@ def resample_effect(
         values: Callable[[ReplicateValues, CellRef], EstimandValue | None], part: Expression | None = None
     ) -> NDArray[Any]:
         """Return the values of the effect, or of a part of its estimand, by run and draw."""
+
+        def compute(run: ReplicateValues) -> NDArray[Any]:
+            found = compute_effect_value(plan, hypothesis, effect, run, values=partial(values, run), part=part)
+            return np.atleast_1d(found[0])
+
         with np.errstate(all="ignore"):
-            return np.stack(
-                np.broadcast_arrays(
-                    *(
-                        np.atleast_1d(
-                            compute_effect_value(plan, hypothesis, effect, run, values=partial(values, run), part=part)[
-                                0
-                            ]
-                        )
-                        for run in kept
-                    )
-                )
-            )
+            return np.stack(np.broadcast_arrays(*map(compute, kept)))
 
     def measured(run: ReplicateValues, place: CellRef) -> EstimandValue | None:
         return run.values.get((place.dataset, place.condition, metric.name))
@@ -315,46 +302,30 @@ def _resample_dataset(
     state: RunState, folder: RunFolder, facts: DatasetFacts | None, differences: Sequence[ClaimDifference]
 ) -> Iterator[ResampledInterval]:
     # Only values that the host scored from predictions, neither by code nor by the user's own scorer.
-    by_scorers = {
-        metric.name
-        for scorer in state.search.scorers
-        if facts is not None and scorer.dataset == facts.name
-        for metric in scorer.metrics
-    }
-    resampleable = [
-        difference
-        for difference in differences
-        if facts is not None and difference.grade in ("scored", "computed") and difference.name not in by_scorers
+    own = {(scorer.dataset, metric.name) for scorer in state.search.scorers for metric in scorer.metrics}
+    resampled = [
+        one
+        for one in differences
+        if facts is not None and one.grade in ("scored", "computed") and (facts.name, one.name) not in own
     ]
-    examples = facts.sizes.get("test", 0) if facts is not None else 0
-    wanted = {
-        part
-        for difference in resampleable
-        for part in (
-            *((node, difference.condition) for node in difference.nodes),
-            *((node, difference.other) for node in difference.others),
-        )
-    }
-    names = {difference.name for difference in resampleable}
+    wanted = {(node, one.condition) for one in resampled for node in one.nodes}
+    wanted |= {(node, one.other) for one in resampled for node in one.others}
     scores: dict[tuple[str, str, str], NDArray[Any]] = {}
     reason = ""
-    if wanted:
-        assert facts is not None
+    if facts is not None and wanted:
         try:
-            scores = _draw_scores(state, folder, facts, wanted, names=names)[1]
+            scores = _draw_scores(state, folder, facts, wanted, names={one.name for one in resampled})[1]
         except SubmissionRefused as error:
             reason = str(error)
-    for difference in differences:
-        yield (
-            _compute_interval(difference, scores, examples)
-            if difference in resampleable and not reason
-            else ResampledInterval(
-                key=difference.key,
-                nodes=difference.nodes,
-                others=difference.others,
-                reason=reason if difference in resampleable else NOT_COMPUTED_REASON,
-            )
-        )
+    examples = facts.sizes.get("test", 0) if facts is not None else 0
+    for one in differences:
+        nothing = ResampledInterval(key=one.key, nodes=one.nodes, others=one.others, reason=NOT_COMPUTED_REASON)
+        if one not in resampled:
+            yield nothing
+        elif reason:
+            yield nothing.model_copy(update={"reason": reason})
+        else:
+            yield nothing.model_copy(update={"examples": examples, **_compute_interval(one, scores, examples)})
 
 
 def _draw_scores(
@@ -382,21 +353,19 @@ def _draw_scores(
         raise SubmissionRefused(f"{examples} test examples are too many for {MIN_DRAWS} bootstrap draws")
     assert state.started is not None
     rng = np.random.default_rng([state.started.seed, crc32(facts.name.encode())])
-    if not cluster:
-        return SampleSize(examples, float(examples)), _compute_scores(
-            state, folder, facts.name, wanted, names=names, drawn=draw_counts(rng, draws, examples)
-        )
-    column = read_columns(folder.labels, facts.name, "test")[1].get(cluster)
-    if column is None:
-        raise SubmissionRefused(f"{facts.name!r} has no column {cluster!r} that defines clusters")
-    values, member = np.unique(column, return_inverse=True)
-    if len(values) > draws:  # too many clusters: leave them out in groups
-        member = rng.permutation(np.arange(len(values)) % draws)[member]
-    sizes = np.bincount(member)
-    without = (np.arange(len(sizes))[:, None] != member).astype(np.uint8)
-    return SampleSize(len(values), float(sizes.sum() ** 2 / (sizes**2).sum())), _compute_scores(
-        state, folder, facts.name, wanted, names=names, drawn=without
-    )
+    if cluster:
+        column = read_columns(folder.labels, facts.name, "test")[1].get(cluster)
+        if column is None:
+            raise SubmissionRefused(f"{facts.name!r} has no column {cluster!r} that defines clusters")
+        values, member = np.unique(column, return_inverse=True)
+        if len(values) > draws:  # too many clusters: leave them out in groups
+            member = rng.permutation(np.arange(len(values)) % draws)[member]
+        sizes = np.bincount(member)
+        drawn = (np.arange(len(sizes))[:, None] != member).astype(np.uint8)
+        sample = SampleSize(len(values), float(sizes.sum() ** 2 / (sizes**2).sum()))
+    else:
+        drawn, sample = draw_counts(rng, draws, examples), SampleSize(examples, float(examples))
+    return sample, _compute_scores(state, folder, facts.name, wanted, names=names, drawn=drawn)
 
 
 def _compute_scores(
@@ -412,44 +381,38 @@ def _compute_scores(
     for node in dict.fromkeys(node for node, _ in sorted(wanted)):
         results = list_result_folders(state, folder, state.nodes[node])
         places = [place for place, _ in results]
-        for submission, values, truth, more in (
-            found
-            for place, result in results
-            for found in iterate_sealed_predictions(place, folder.labels, expected=result.sealed, cells=places)
-        ):
-            if submission.dataset == dataset and (node, submission.condition) in wanted:
+        for place, result in results:
+            for submission, values, truth, more in iterate_sealed_predictions(
+                place, folder.labels, expected=result.sealed, cells=places
+            ):
+                if submission.dataset != dataset or (node, submission.condition) not in wanted:
+                    continue
                 if len(truth) != drawn.shape[1]:
                     raise SubmissionRefused(
                         f"{submission.description}: {len(truth)} labels, but the record has {drawn.shape[1]}"
                     )
-                by_condition |= {
-                    (node, submission.condition, name): scores
-                    for name, scores in compute_resampled_scores(
-                        submission.kind, values, truth, counts=drawn, names=names, more=more
-                    ).items()
-                }
+                scores = compute_resampled_scores(submission.kind, values, truth, counts=drawn, names=names, more=more)
+                by_condition |= {(node, submission.condition, name): found for name, found in scores.items()}
     return by_condition
 
 
 def _compute_interval(
     one: ClaimDifference, scores: Mapping[tuple[str, str, str], NDArray[Any]], examples: int
-) -> ResampledInterval:
+) -> dict[str, Any]:
+    """Return the fields of a difference's `ResampledInterval` that follow from its draws; none without draws."""
     import numpy as np
 
     keys = [
         ((node, one.condition, one.name), (other, one.other, one.name))
         for node, other in zip(one.nodes, one.others, strict=True)
     ]
-    nothing = ResampledInterval(key=one.key, nodes=one.nodes, others=one.others, examples=examples)
     if any(a not in scores or b not in scores for a, b in keys):
-        return nothing.model_copy(update={"reason": NOT_COMPUTED_REASON})
+        return {}
     each = np.stack([scores[a] - scores[b] for a, b in keys])
     each = each[:, np.isfinite(each).all(axis=0)]
     if each.shape[1] < MIN_DRAWS:
-        return nothing.model_copy(
-            update={"reason": f"{one.name} has a value in only {each.shape[1]} draws; at least {MIN_DRAWS} are needed"}
-        )
-    return nothing.model_copy(update={"worth": float(examples), **_describe_draws(each, [each], examples)})
+        return {"reason": f"{one.name} has a value in only {each.shape[1]} draws; at least {MIN_DRAWS} are needed"}
+    return {"reason": "", "worth": float(examples), **_describe_draws(each, [each], examples)}
 
 
 # Look at the fresh seeds of the lock: score their sealed test predictions, and test the hypotheses on them. Test
@@ -504,15 +467,10 @@ async def take_look(context: RunContext, look: int) -> None:
 
 def explain_end_of_sampling(context: RunContext, look: int) -> str | None:
     """Return the reason why no look follows the one at index `look` although it decided nothing, or None."""
-    lock, settings = context.state.search.current_lock, context.search
+    lock, state, settings = context.state.search.current_lock, context.state, context.search
     assert lock is not None
-    affordable = count_affordable_seeds(
-        context.state,
-        settings,
-        run_seconds=context.run_seconds,
-        seconds_left=context.seconds_left(),
-        read=lock.looks[look],
-    )
+    left, read = context.seconds_left(), lock.looks[look]
+    affordable = count_affordable_seeds(state, settings, run_seconds=context.run_seconds, seconds_left=left, read=read)
     return explain_sampling_end(lock, look, settings, affordable=affordable)
 
 

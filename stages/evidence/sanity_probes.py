@@ -14,7 +14,6 @@ from asyncio import to_thread
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal, get_args
 
 from labwright.models.client import ModelClient
@@ -150,12 +149,9 @@ async def probe_winners(context: RunContext) -> None:
 
 async def probe_ablations(context: RunContext, client: ModelClient) -> None:
     """Run the row probe on the reported ablations and have all code read, unless already done."""
-    probes = [
-        _NodeProbes(context, node.id)
-        for node in find_ablation_nodes(context.state)
-        if not _is_probed(context, node.id, "rows")
-    ]
-    outcomes = await asyncio.gather(*(one.measure_rows_probe() for one in probes))
+    nodes = [node.id for node in find_ablation_nodes(context.state) if not _is_probed(context, node.id, "rows")]
+    probes = [_NodeProbes(context, node) for node in nodes]
+    outcomes = await asyncio.gather(*(one.probe_rows() for one in probes))
     for probe, outcome in zip(probes, outcomes, strict=True):
         probe.record_probe("rows", *outcome)
     await audit_code(context, client)
@@ -201,92 +197,72 @@ class _NodeProbes:
 
     async def run_all(self) -> None:
         """Run all probes that are not recorded yet, until the node turns out suspect."""
-        for kind, probe in (("seed", self.probe_seed), ("labels", self.probe_labels), ("rows", self.probe_rows)):
+        probes = {"seed": self.probe_seed, "labels": self.probe_labels, "rows": self.probe_rows}
+        for kind in get_args(ProbeKind):
             if not _is_probed(self.context, self.name, kind) and not self.node.suspect:
-                await probe()
+                self.record_probe(kind, *await probes[kind]())
 
-    async def probe_seed(self) -> None:
+    async def probe_seed(self) -> tuple[ProbeResult, tuple[Measurement, ...]]:
         """Check whether any value differs between the replicates, which ran the same code with other seeds."""
-        result = judge_seed_change(self.node.measurements, self._read_replicates(), self.context.plan.primary_metric)
-        self.record_probe("seed", result)
+        replicates = [one for one in find_replicates(self.context.state, self.name) if one.status == "good"]
+        values = [one.measurements for one in replicates]
+        return judge_seed_change(self.node.measurements, values, self.context.plan.primary_metric), ()
 
-    async def probe_labels(self) -> None:
+    async def probe_labels(self) -> tuple[ProbeResult, tuple[Measurement, ...]]:
         """Run the code with permuted labels; the GPU time of one run is reserved from the start
         (`stages.cost_table`)."""
-        metric, result, measured, runs = (
-            self.context.plan.primary_metric,
-            ProbeResult("still", ""),
-            tuple[Measurement, ...](),
-            0,
-        )
+        metric, result, runs = self.context.plan.primary_metric, ProbeResult("still", ""), 0
+        measured: tuple[Measurement, ...] = ()
         chance = await to_thread(compute_chance_level, self.context.folder.labels, metric.name)
         try:
             if not any(".y" in text for text in select_code(self.code).values()):
                 raise ProbeNotRunError("not run: the code does not read labels")
             while result.outcome == "still" and runs < MAX_PERMUTATIONS:
-                outcome = await self._run_probe(
-                    "labels", runs, {PROBE_FILE: build_probe_script(runs)}, entry=PROBE_FILE
-                )
+                outcome = await self._run_probe("labels", runs, build_probe_script(runs))
                 runs, measured = runs + 1, outcome.measurements
-                arms = find_arms_ignoring_labels(
-                    await self._read_submitted(),
-                    await self._read_predictions(outcome.measured_folders),
-                    self.context.plan,
-                )
-                if arms:
-                    result = ProbeResult(
-                        "still",
-                        f"with permuted training labels the predictions of {', '.join(arms)} are "
-                        "identical in every digit: they do not depend on the labels",
+                after = await self._read_predictions(outcome.measured_folders)
+                if arms := find_arms_ignoring_labels(await self._read_submitted(), after, self.context.plan):
+                    why = (
+                        f"with permuted training labels the predictions of {', '.join(arms)} are identical in every "
+                        "digit: they do not depend on the labels"
                     )
+                    result = ProbeResult("still", why)
                     break
                 result = judge_label_permutation(self.node.measurements, measured, metric=metric, chance=chance)
             result = result._replace(why=f"{result.why} (permutation {runs} of at most {MAX_PERMUTATIONS})")
         except ProbeNotRunError as error:
-            result = ProbeResult("unclear", f"{result.why}; {error}" if result.why else str(error))
-        self.record_probe("labels", result, measured)
+            result = ProbeResult("unclear", "; ".join(filter(None, (result.why, str(error)))))
+        return result, measured
 
-    async def probe_rows(self) -> None:
-        """Run the code with every second row to be predicted replaced."""
-        self.record_probe("rows", *await self.measure_rows_probe())
-
-    async def measure_rows_probe(self) -> tuple[ProbeResult, tuple[Measurement, ...]]:
-        """Return the result of replacing every second row to be predicted, and what was measured.
+    async def probe_rows(self) -> tuple[ProbeResult, tuple[Measurement, ...]]:
+        """Run the code with every second row to be predicted replaced.
 
         If predictions of other rows change too, the code is run once more unchanged: nondeterministic code proves
         nothing.
         """
-        plan, measured = self.context.plan, tuple[Measurement, ...]()
+        plan, before = self.context.plan, await self._read_submitted()
+        reads = collect_reads(self.code.get(ENTRY_FILE, "")) or {}
+        cells, measured = select_cells(self._list_measured_cells(), reads), tuple[Measurement, ...]()
         try:
-            before, cells = (
-                await self._read_submitted(),
-                select_cells(self._list_measured_cells(), collect_reads(self.code.get(ENTRY_FILE, "")) or {}),
-            )
             if not before:
                 raise ProbeNotRunError("not run: no predictions were submitted")
-            outcome = await self._run_probe("rows", 0, {PROBE_FILE: ROW_PROBE_SCRIPT}, entry=PROBE_FILE, cells=cells)
+            outcome = await self._run_probe("rows", 0, ROW_PROBE_SCRIPT, cells=cells)
             measured = outcome.measurements
             words = " ".join([plan.task, plan.notes, *(f"{one.title} {one.description}" for one in plan.arms)])
-            result = judge_row_replacement(
-                before, await self._read_predictions(outcome.measured_folders), plan, words=words
-            )
+            after = await self._read_predictions(outcome.measured_folders)
+            result = judge_row_replacement(before, after, plan, words=words)
             if result.outcome == "still":
-                unchanged = await self._run_probe("rows", 1, {}, cells=cells)
+                unchanged = await self._run_probe("rows", 1, cells=cells)
                 original = {(one.dataset, one.condition): one.values for one in before}
-                if not all(
-                    find_same_rows(original[one.dataset, one.condition], one.values).all()
-                    for one in await self._read_predictions(unchanged.measured_folders)
-                    if (one.dataset, one.condition) in original
-                ):
+                again = await self._read_predictions(unchanged.measured_folders)
+                known = (one for one in again if (one.dataset, one.condition) in original)
+                if not all(find_same_rows(original[one.dataset, one.condition], one.values).all() for one in known):
                     result = ProbeResult("unclear", "a second, unchanged run of the code predicts other values")
         except ProbeNotRunError as error:
             result = ProbeResult("unclear", str(error))
         return result, measured
 
     # --- shared helpers -----------------------------------------------------------------------------------------------
-
-    def _read_replicates(self) -> list[tuple[Measurement, ...]]:
-        return [one.measurements for one in find_replicates(self.context.state, self.name) if one.status == "good"]
 
     async def _read_submitted(self) -> tuple[SubmittedPredictions, ...]:
         """Read the final predictions that the node submitted; empty if there are none."""
@@ -299,9 +275,6 @@ class _NodeProbes:
             return tuple(prediction for one in found for prediction in one)
         return ()
 
-    def _probe_folder(self, kind: ProbeKind, number: int) -> Path:
-        return self.context.folder.root / "probes" / self.name / f"{kind}{number}"
-
     def _list_measured_cells(self) -> list[Cell]:
         """Return the cells behind the node's numbers, smallest data first; empty for a plain script.
 
@@ -313,44 +286,36 @@ class _NodeProbes:
         )
 
     async def _run_probe(
-        self,
-        kind: ProbeKind,
-        number: int,
-        changed: Mapping[str, str],
-        *,
-        entry: str = ENTRY_FILE,
-        cells: tuple[Cell, ...] = (),
+        self, kind: ProbeKind, number: int, script: str = "", *, cells: tuple[Cell, ...] = ()
     ) -> JobOutcome:
-        """Execute the node's code with some files changed, for `cells` only if any are given.
+        """Execute the node's code, through a script that changes something if one is given, and for `cells` only if any
+        are given.
 
         Raises `ProbeNotRunError`, including when the code fails.
         """
-        context, name, folder = self.context, f"{self.name}/{kind}{number}", self._probe_folder(kind, number)
-        if (why := self._find_obstacle()) is not None:
-            raise ProbeNotRunError(f"not run: {why}")
+        context, name = self.context, f"{self.name}/{kind}{number}"
+        folder = context.folder.root / "probes" / name
         try:
-            if context.budget is not None:
-                await context.budget.reserve_attempt(
-                    decision_number(context.recorder, RunTask(task=PROBE_TASK)), name, context.retry_seconds
-                )
-                self.reservations.append(name)
+            own = "it queries language models" if context.plan.subjects else None
+            own = "the repository reads its own data" if context.repository is not None else own
+            if (why := context.state.limit_reason or own) is not None:
+                raise ProbeNotRunError(f"not run: {why}")
+            k = decision_number(context.recorder, RunTask(task=PROBE_TASK))
+            self.reservations.append(name)
             await to_thread(remove_tree, folder, ignore_errors=True)  # leftovers of a kill
-            job = build_rerun_job(
-                Job(
-                    name=name,
-                    folder=folder,
-                    source=self.code | dict(changed),
-                    entry=entry,
-                    seed=self.node.seed,
-                    timeout=context.retry_seconds,
-                    datasets=tuple(use.name for use in context.plan.datasets),
-                ),
-                self.node,
-                context.state,
+            job = Job(
+                name=name,
+                folder=folder,
+                source=self.code | ({PROBE_FILE: script} if script else {}),
+                entry=PROBE_FILE if script else ENTRY_FILE,
+                seed=self.node.seed,
+                timeout=context.retry_seconds,
+                datasets=tuple(use.name for use in context.plan.datasets),
             )
+            job = build_rerun_job(job, self.node, context.state)
             if cells and job.cells:
                 job = replace(job, cells={cell: job.cells[cell] for cell in cells})
-            outcome = await measure_job(context, job)
+            outcome = await measure_job(context, job, decision=k)
         except BudgetSpent as error:
             raise ProbeNotRunError(f"not run: {error}") from error
         except TooLate:
@@ -361,15 +326,7 @@ class _NodeProbes:
             raise ProbeNotRunError(f"the code failed: {outcome.failure.message}")
         return outcome
 
-    def _find_obstacle(self) -> str | None:
-        """Return the reason why no code can be executed; None if it can be executed."""
-        if self.context.state.limit_reason is not None:
-            return self.context.state.limit_reason
-        if self.context.plan.subjects:
-            return "it queries language models"
-        return "the repository reads its own data" if self.context.repository is not None else None
-
-    def record_probe(self, kind: ProbeKind, found: ProbeResult, measured: tuple[Measurement, ...] = ()) -> None:
+    def record_probe(self, kind: ProbeKind, found: ProbeResult, measured: tuple[Measurement, ...]) -> None:
         """Record the result of a probe; the node becomes suspect if honest code would not give this result."""
         context, budget = self.context, self.context.budget
         if found.outcome == "still" and kind != "seed":

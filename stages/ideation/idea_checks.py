@@ -36,52 +36,48 @@ _HUB_NAME = re.compile(r"^(?:hf:)?[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?(?:@
 
 def check_fit(estimate: ResourceEstimate, means: AvailableResources) -> Feasibility:
     """Return whether an estimate fits the available resources, with one sentence per obstacle."""
-    why: list[str] = []
-    if estimate.hours > means.hours:
-        why.append(f"it is estimated to take {estimate.hours:g} h, but the run may take {means.hours:g} h")
-    if estimate.node_hours > means.node_hours:
-        why.append(f"its longest experiment takes {estimate.node_hours:g} h, but the limit is {means.node_hours:g} h")
-    if estimate.node_hours > estimate.hours:
-        why.append(f"one experiment of {estimate.node_hours:g} h does not fit into a study of {estimate.hours:g} h")
-    memory = estimate.gpu_memory_gb
-    if memory and not means.gpus:
-        why.append(f"it needs a GPU with {memory:g} GB, but the run has none")
-    elif memory and means.gpu_memory_gb and memory > means.gpu_memory_gb:
-        why.append(f"it needs {memory:g} GB of GPU memory, but only {means.gpu_memory_gb:g} GB are available")
+    hours, longest, memory = estimate.hours, estimate.node_hours, estimate.gpu_memory_gb
     have = {_normalise_package(one.split()[0]) for one in means.packages if one.strip()}
-    have |= {_normalise_package(one.name) for one in parse_requirements(means.installable)}
-    why += [
-        f"the package {name!r} is not installed"
-        for name in estimate.packages
-        if _normalise_package(name) not in have and _normalise_package(name) not in _STANDARD_MODULES
-    ]
-    if estimate.network and not means.network:
-        why.append("its experiments need network access, which is disabled")
+    have |= {_normalise_package(one.name) for one in parse_requirements(means.installable)} | _STANDARD_MODULES
     models = {one.split("@")[0] for one in means.pretrained}
-    why += [
-        f"the pretrained model {name!r} is not on this machine, and the hub is unreachable"
-        for name in estimate.pretrained
-        if name.split("@")[0] not in models and not means.fetching
+    obstacles = [
+        (hours > means.hours, f"it is estimated to take {hours:g} h, but the run may take {means.hours:g} h"),
+        (
+            longest > means.node_hours,
+            f"its longest experiment takes {longest:g} h, but the limit is {means.node_hours:g} h",
+        ),
+        (longest > hours, f"one experiment of {longest:g} h does not fit into a study of {hours:g} h"),
+        (memory and not means.gpus, f"it needs a GPU with {memory:g} GB, but the run has none"),
+        (
+            means.gpus and 0 < means.gpu_memory_gb < memory,
+            f"it needs {memory:g} GB of GPU memory, but only {means.gpu_memory_gb:g} GB are available",
+        ),
+        *((_normalise_package(one) not in have, f"the package {one!r} is not installed") for one in estimate.packages),
+        (estimate.network and not means.network, "its experiments need network access, which is disabled"),
+        *(
+            (
+                one.split("@")[0] not in models and not means.fetching,
+                f"the pretrained model {one!r} is not on this machine, and the hub is unreachable",
+            )
+            for one in estimate.pretrained
+        ),
     ]
+    why = [text for is_obstacle, text in obstacles if is_obstacle]
     why += [fault for need in estimate.data if (fault := _find_data_obstacle(need, means))]
     return Feasibility(fits=not why, why=tuple(why))
 
 
-def _find_data_obstacle(need: RequiredDataset, means: AvailableResources) -> str | None:
-    if need.source in ("catalogue", "own"):
-        have = means.own if need.source == "own" else means.datasets
-        return (
-            None
-            if need.name in have
-            else (f"there is no dataset {need.name!r} here; available: {', '.join(have) or 'none'}")
-        )
-    if need.source == "hub":
-        if not _HUB_NAME.match(need.name):
-            return f"{need.name!r} is not a valid hub dataset name: use OWNER/SET"
-        return None if means.fetching else f"the dataset {need.name!r} is on the hub, which is unreachable"
+def _find_data_obstacle(need: RequiredDataset, means: AvailableResources) -> str:
+    have = means.own if need.source == "own" else means.datasets
+    if need.source in ("catalogue", "own") and need.name not in have:
+        return f"there is no dataset {need.name!r} here; available: {', '.join(have) or 'none'}"
+    if need.source == "hub" and not _HUB_NAME.match(need.name):
+        return f"{need.name!r} is not a valid hub dataset name: use OWNER/SET"
+    if need.source == "hub" and not means.fetching:
+        return f"the dataset {need.name!r} is on the hub, which is unreachable"
     if need.source == "other":
         return f"the dataset {need.name!r} is not available: it is neither here nor on the hub"
-    return None
+    return ""
 
 
 _STANDARD_MODULES = frozenset(
@@ -112,10 +108,8 @@ def are_alike(first: IdeaText | Idea, second: IdeaText | Idea) -> bool:
     """Return whether two ideas are the same, judged by their words."""
     if squeeze_text(first.name) == squeeze_text(second.name) or squeeze_text(first.title) == squeeze_text(second.title):
         return True
-    titles, hypotheses = (
-        compute_overlap(first.title, second.title),
-        compute_overlap(first.short_hypothesis, second.short_hypothesis),
-    )
+    titles = compute_overlap(first.title, second.title)
+    hypotheses = compute_overlap(first.short_hypothesis, second.short_hypothesis)
     return (
         titles >= MIN_TITLE_OVERLAP
         or hypotheses >= MIN_HYPOTHESIS_OVERLAP
@@ -163,38 +157,8 @@ MAX_REASON_CHARS = 300
 """Maximum number of characters of the reason why no source answered the first search."""
 PROSE_FIELDS = ("related_work", "abstract", "short_hypothesis")
 _NON_NAME_WORDS = frozenset(
-    (
-        "in",
-        "since",
-        "by",
-        "from",
-        "of",
-        "until",
-        "after",
-        "before",
-        "and",
-        "the",
-        "year",
-        "neurips",
-        "iclr",
-        "icml",
-        "acl",
-        "cvpr",
-        "may",
-        "january",
-        "february",
-        "march",
-        "april",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-        "around",
-        "to",
-    )
+    """in since by from of until after before and the year around to neurips iclr icml acl cvpr january february march
+april may june july august september october november december""".split()
 )
 
 
@@ -229,14 +193,23 @@ def format_novelty(
     )
 
 
-def find_novelty_claims(idea: IdeaText) -> tuple[str, ...]:
-    """Return the phrases in an idea that claim novelty, each once."""
-    return find_claims_in_text("\n".join((idea.title, *(getattr(idea, name) for name in PROSE_FIELDS))))
+def join_prose(idea: IdeaText) -> str:
+    """Return the title and the prose of an idea."""
+    return "\n".join((idea.title, *(getattr(idea, name) for name in PROSE_FIELDS)))
 
 
-def extract_naming_text(idea: IdeaText) -> str:
-    """Return the part of an idea that may name other works."""
-    return f"{idea.related_work}\n{idea.abstract}"
+def find_text_faults(text: str, works: Sequence[FoundPaper], context: Sequence[str]) -> tuple[str, ...]:
+    """Return the novelty claims of a text, and the works that it names although no search returned them."""
+    return (
+        *(
+            f"{phrase!r} claims novelty, which no search can show: say what is done instead"
+            for phrase in find_claims_in_text(text)
+        ),
+        *(
+            f"{name!r} names a work that no search returned: remove it"
+            for name in find_unknown_works(text, works, context)
+        ),
+    )
 
 
 def find_claims_in_text(text: str) -> tuple[str, ...]:
@@ -287,7 +260,7 @@ def remove_claims(idea: IdeaText) -> tuple[IdeaText, tuple[str, ...]]:
     for name in PROSE_FIELDS:
         kept, gone = remove_claim_sentences(getattr(idea, name))
         if gone:
-            changed[name] = kept if len(kept) >= 50 else EMPTIED_FIELD_TEXTS[name]
+            changed[name] = kept if len(kept) >= 50 else EMPTIED_FIELD_TEXT
             struck += gone
     title = _NOVELTY_ADJECTIVE.sub("", idea.title)
     if title != idea.title:
@@ -296,11 +269,7 @@ def remove_claims(idea: IdeaText) -> tuple[IdeaText, tuple[str, ...]]:
     return idea.model_copy(update=changed), tuple(struck)
 
 
-EMPTIED_FIELD_TEXTS = {
-    "related_work": "No related work is described: the text claimed novelty without evidence and was removed.",
-    "abstract": "The abstract claimed novelty without evidence and was removed; see hypothesis and experiments.",
-    "short_hypothesis": "The hypothesis claimed novelty without evidence and was removed; see the experiments.",
-}
+EMPTIED_FIELD_TEXT = "The text claimed novelty without evidence and was removed; see the experiments."
 
 
 def remove_claim_sentences(text: str) -> tuple[str, list[str]]:

@@ -6,11 +6,13 @@ reflection; faults left after the last reflection are removed or noted by rule, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from labwright.literature.lookup import LiteratureClient
-from labwright.models.client import ModelClient
+from labwright.models.client import ModelClient, Models
 from labwright.models.roles.ideation import (
     IDEA,
     IDEA_MATCH,
@@ -27,19 +29,12 @@ from labwright.models.roles.ideation import (
 )
 from labwright.record.claims.open_questions import hash_idea
 from labwright.record.event_log import Recorder
-from labwright.record.events.paper_events import IdeaProposed, LiteratureSearched
-from labwright.record.ideation import (
-    AvailableResources,
-    ClosestWork,
-    FinalIdea,
-    FollowedStudy,
-    FoundPaper,
-    IdeaOrigin,
-    LiteratureSearch,
-)
-from labwright.record.schema.earlier_study import EarlierStudy
+from labwright.record.events.paper_events import IdeaProposed, IdeationStarted, LiteratureSearched
+from labwright.record.ideation import ClosestWork, FinalIdea, FoundPaper, IdeaOrigin, LiteratureSearch
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.idea import Idea
 from labwright.review.judge.paper_reader import quote_is_in
+from labwright.stages.document_summaries import format_statements
 from labwright.stages.ideation import idea_checks
 
 MAX_DRAFTS = 2
@@ -51,64 +46,84 @@ MIN_CLOSEST_WORKS = 3
 
 
 @dataclass(frozen=True)
-class IdeationTopic:
-    """The topic of an ideation and the resources that ideas must fit."""
+class IdeationContext:
+    """Everything that an ideation needs. `on_idea` is called with each idea, or with the reason why there is none."""
 
-    text: str
-    means: AvailableResources
-    rounds: int
-    context: tuple[str, ...] = ()
-    study: FollowedStudy | None = None
+    recorder: Recorder
+    models: Models
+    literature: LiteratureClient
+    folder: Path
+    on_idea: Callable[[int, IdeaProposed], None]
+
+    @property
+    def state(self) -> RunState:
+        return self.recorder.state
+
+    @property
+    def started(self) -> IdeationStarted:
+        """The recorded topic and the resources that ideas must fit."""
+        assert self.state.ideation.started is not None
+        return self.state.ideation.started
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """The statements of the user's documents."""
+        return format_statements(self.state.paper.context)
 
 
 @dataclass
 class IdeaDrafter:
-    """The work on idea `number`, as decision `decision_id`."""
+    """The work on idea `number`, as the decision of `client`."""
 
-    topic: IdeationTopic
-    recorder: Recorder
-    literature: LiteratureClient
+    study: IdeationContext
     client: ModelClient
-    decision_id: int
     number: int
-    earlier: tuple[Idea, ...]
-    studies: tuple[EarlierStudy, ...] = ()
-    """Records of earlier runs."""
     _searches: list[LiteratureSearch] = field(default_factory=list[LiteratureSearch])
+
+    @property
+    def _earlier(self) -> tuple[Idea, ...]:
+        """The ideas found before this one."""
+        proposed = sorted(self.study.state.ideation.proposed_ideas.items())
+        return tuple(one.idea.idea for k, one in proposed if one.idea and k < self.client.decision)
+
+    @property
+    def _known(self) -> dict[str, Any]:
+        """Inputs shared by drafts and reflections."""
+        started = self.study.started
+        return {
+            "topic": started.topic,
+            "means": started.means,
+            "study": started.study,
+            "context": self.study.statements,
+            "earlier": self._earlier,
+            "studies": self.study.state.list_earlier_studies(),
+        }
 
     async def propose_idea(self) -> IdeaProposed:
         """Return the idea, or the reason for having none. Raises `ModelError`."""
         complaints = list[str]()
         for _ in range(MAX_DRAFTS):
             draft = await self.client.ask(
-                IDEA,
-                IdeaInputs(
-                    topic=self.topic.text,
-                    means=self.topic.means,
-                    study=self.topic.study,
-                    number=self.number,
-                    earlier=self.earlier,
-                    studies=self.studies,
-                    context=self.topic.context,
-                    complaints=tuple(complaints),
-                ),
+                IDEA, IdeaInputs(**self._known, number=self.number, complaints=tuple(complaints))
             )
             reflected = await self._reflect(draft)
             twin = self._find_duplicate(reflected.idea, reflected.alike)
             repeated = f"the earlier idea {twin!r}" if twin is not None else await self._find_settled(reflected.idea)
             if not repeated:
-                return IdeaProposed(k=self.decision_id, idea=self._finish(reflected))
+                return IdeaProposed(k=self.client.decision, idea=self._finish(reflected))
             complaints.append(
                 f"your idea {reflected.idea.title!r} repeats {repeated}: choose another question of the topic"
             )
-        return IdeaProposed(k=self.decision_id, reason=f"{MAX_DRAFTS} drafts repeat earlier ideas: {complaints[-1]}")
+        return IdeaProposed(
+            k=self.client.decision, reason=f"{MAX_DRAFTS} drafts repeat earlier ideas: {complaints[-1]}"
+        )
 
     async def _find_settled(self, idea: IdeaText) -> str:
         """Return the earlier run that settled the question of an idea, and why; empty if none did.
 
         Whether the texts are the same is computed; whether two texts ask the same question is read by a model.
         """
-        settled = {one.id: one for one in self.studies if one.is_settled}
+        settled = {one.id: one for one in self.study.state.list_earlier_studies() if one.is_settled}
         sha256 = hash_idea(idea.idea)
         same = next((one for one in settled.values() if one.idea_sha256 == sha256), None)
         why = "it has the same title and hypothesis"
@@ -125,32 +140,22 @@ class IdeaDrafter:
         """Return the draft after all reflection rounds; each round searches first."""
         now, closest, alike, reflected = draft, tuple[ClosestPick, ...](), "", None
         reasons = draft.reasons if isinstance(draft, FollowUpDraft) else ()
-        for number in range(1, self.topic.rounds + 1):
+        for number in range(1, self.study.started.rounds + 1):
             await self._search(now.queries)
-            complaints = (
-                self._find_text_faults(now, alike)
-                if not closest and not alike
-                else self._find_faults(now, closest, alike)
+            is_first = not closest and not alike
+            complaints = self._find_text_faults(now, alike) if is_first else self._find_faults(now, closest, alike)
+            inputs = IdeaReflectInputs(
+                **self._known,
+                draft=now,
+                fit=idea_checks.check_fit(now.estimate, self.study.started.means),
+                reasons=reasons,
+                searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches),
+                works=self._works,
+                closest=closest,
+                last=number == self.study.started.rounds,
+                complaints=complaints,
             )
-            reflected = await self.client.ask(
-                IDEA_REFLECT,
-                IdeaReflectInputs(
-                    topic=self.topic.text,
-                    means=self.topic.means,
-                    draft=now,
-                    fit=idea_checks.check_fit(now.estimate, self.topic.means),
-                    study=self.topic.study,
-                    reasons=reasons,
-                    searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches),
-                    works=self._works,
-                    closest=closest,
-                    earlier=self.earlier,
-                    studies=self.studies,
-                    context=self.topic.context,
-                    last=number == self.topic.rounds,
-                    complaints=complaints,
-                ),
-            )
+            reflected = await self.client.ask(IDEA_REFLECT, inputs)
             closest, alike = reflected.closest, reflected.alike
             reasons = reflected.reasons if isinstance(reflected, FollowUpReflection) else ()
             now = IdeaDraft(
@@ -168,12 +173,11 @@ class IdeaDrafter:
             if len(self._searches) >= MAX_SEARCHES or query in {one.query for one in self._searches}:
                 continue
             n = len(self._searches)
-            recorded = self.recorder.state.ideation.literature_searches.get((self.decision_id, n))
+            recorded = self.study.state.ideation.literature_searches.get((self.client.decision, n))
             if recorded is None:
-                recorded = LiteratureSearched(
-                    k=self.decision_id, n=n, search=await search_literature(self.literature, query)
-                )
-                self.recorder.append(recorded)
+                found = await search_literature(self.study.literature, query)
+                recorded = LiteratureSearched(k=self.client.decision, n=n, search=found)
+                self.study.recorder.append(recorded)
             self._searches.append(recorded.search)
 
     @property
@@ -183,8 +187,8 @@ class IdeaDrafter:
     def _find_duplicate(self, idea: IdeaText, alike: str) -> str | None:
         """Return the earlier idea that this one repeats, by its words or by the model's own check (`alike`)."""
         return next(
-            (one.name for one in self.earlier if idea_checks.are_alike(idea, one)),
-            alike if alike in {one.name for one in self.earlier} else None,
+            (one.name for one in self._earlier if idea_checks.are_alike(idea, one)),
+            alike if alike in {one.name for one in self._earlier} else None,
         )
 
     def _find_faults(self, draft: IdeaDraft, closest: Sequence[ClosestPick], alike: str) -> tuple[str, ...]:
@@ -194,33 +198,21 @@ class IdeaDrafter:
         idea, faults = draft.idea, list[str]()
         if (twin := self._find_duplicate(idea, alike)) is not None:
             faults.append(f"it repeats the earlier idea {twin!r}: change the question, not the wording")
-        faults += [
-            f"{phrase!r} claims novelty, which no search can show: say what is done instead"
-            for phrase in idea_checks.find_novelty_claims(idea)
-        ]
-        faults += [
-            f"{name!r} names a work that no search returned: remove it"
-            for name in idea_checks.find_unknown_works(
-                idea_checks.extract_naming_text(idea), self._works, self.topic.context
-            )
-        ]
+        faults += idea_checks.find_text_faults(idea_checks.join_prose(idea), self._works, self.study.statements)
         needed = {one.name for one in draft.estimate.data}
         if unlisted := [name for name in idea.datasets if name not in needed]:
             faults.append(
                 f"`datasets` names {', '.join(map(repr, unlisted))}, but the estimate lists {sorted(needed)}: "
                 "use the same names"
             )
-        faults += [
-            f"{why}: change the idea or the estimate, whichever is wrong"
-            for why in idea_checks.check_fit(draft.estimate, self.topic.means).why
-        ]
-        return tuple(faults)
+        misfits = idea_checks.check_fit(draft.estimate, self.study.started.means).why
+        return (*faults, *(f"{why}: change the idea or the estimate, whichever is wrong" for why in misfits))
 
     def _finish(self, reflected: IdeaReflection) -> FinalIdea:
         """Return the final idea with all findings; remaining faults are removed or noted as remarks."""
         works = self._works
         idea, struck = idea_checks.remove_claims(reflected.idea)
-        unknown = idea_checks.find_unknown_works(idea_checks.extract_naming_text(idea), works, self.topic.context)
+        unknown = idea_checks.find_unknown_works(idea_checks.join_prose(idea), works, self.study.statements)
         remarks = [f"removed, because it claims novelty without evidence: {text}" for text in struck]
         remarks += [f"cited from memory, not returned by any search: {name}" for name in unknown]
         remarks += [f"left out of the closest papers: {fault}" for fault in find_pick_faults(reflected.closest, works)]
@@ -232,14 +224,14 @@ class IdeaDrafter:
             queries=tuple(one.query for one in self._searches),
             closest=closest,
             estimate=reflected.estimate,
-            fit=idea_checks.check_fit(reflected.estimate, self.topic.means),
+            fit=idea_checks.check_fit(reflected.estimate, self.study.started.means),
             remarks=tuple(remarks),
             origin=self._find_origin(reflected),
         )
 
     def _find_origin(self, reflected: IdeaReflection) -> IdeaOrigin | None:
         """Return the study that the idea follows, with the findings that its reasons name."""
-        study = self.topic.study
+        study = self.study.started.study
         if study is None or not isinstance(reflected, FollowUpReflection):
             return None
         reasons = tuple((study.find_finding(one), one.why) for one in reflected.reasons)
@@ -249,40 +241,40 @@ class IdeaDrafter:
 def find_pick_faults(picks: Sequence[ClosestPick], works: Sequence[FoundPaper]) -> tuple[str, ...]:
     """Return the problems with the closest papers that were named, one sentence each."""
     faults = [f"paper {pick.paper} is not among the {len(works)} results" for pick in picks if pick.paper > len(works)]
-    for pick in picks:
-        if pick.paper <= len(works) and not _is_supported(pick, works[pick.paper - 1]):
-            faults.append(
-                f"the quote {pick.quote!r} is not in the abstract of paper {pick.paper}: copy the exact words"
-            )
-    sound = len(select_closest(picks, works))
-    if sound < min(MIN_CLOSEST_WORKS, len(works)):
-        faults.append(
-            f"{sound} of the {len(works)} results are named as closest: name at least "
-            f"{min(MIN_CLOSEST_WORKS, len(works))}, each once"
-        )
+    faults += [
+        f"the quote {pick.quote!r} is not in the abstract of paper {pick.paper}: copy the exact words"
+        for pick in picks
+        if pick.paper <= len(works) and not _is_supported(pick, works)
+    ]
+    sound, least = len(select_closest(picks, works)), min(MIN_CLOSEST_WORKS, len(works))
+    if sound < least:
+        faults.append(f"{sound} of the {len(works)} results are named as closest: name at least {least}, each once")
     return tuple(faults)
 
 
 def select_closest(picks: Sequence[ClosestPick], works: Sequence[FoundPaper]) -> tuple[ClosestWork, ...]:
     """Return the closest papers whose stated difference is supported by their abstract, each once."""
-    sound = {
-        pick.paper: pick for pick in picks if pick.paper <= len(works) and _is_supported(pick, works[pick.paper - 1])
-    }
+    sound = {pick.paper: pick for pick in picks if _is_supported(pick, works)}
     return tuple(
-        ClosestWork(work=works[pick.paper - 1], difference=pick.difference, quote=pick.quote)
-        if works[pick.paper - 1].abstract
-        else ClosestWork(work=works[pick.paper - 1], difference="unknown: the source gave no abstract")
-        for pick in sound.values()
+        ClosestWork(work=work, difference=pick.difference, quote=pick.quote)
+        if (work := works[number - 1]).abstract
+        else ClosestWork(work=work, difference="unknown: the source gave no abstract")
+        for number, pick in sound.items()
     )
 
 
-def _is_supported(pick: ClosestPick, work: FoundPaper) -> bool:
-    return not work.abstract or quote_is_in(pick.quote, work.abstract)
+def _is_supported(pick: ClosestPick, works: Sequence[FoundPaper]) -> bool:
+    if pick.paper > len(works):
+        return False
+    abstract = works[pick.paper - 1].abstract
+    return not abstract or quote_is_in(pick.quote, abstract)
 
 
 # --- literature search ------------------------------------------------------------------------------------------------
 
 
+MAX_WORKS = 24
+"""Maximum number of works of one idea that the model sees."""
 RESULTS_PER_QUERY = 10
 """Maximum number of works per query."""
 MAX_ABSTRACT_CHARS = 3000
@@ -315,11 +307,11 @@ async def search_literature(literature: LiteratureClient, query: str) -> Literat
     )
 
 
-def deduplicate_works(searches: tuple[LiteratureSearch, ...], limit: int = 24) -> tuple[FoundPaper, ...]:
+def deduplicate_works(searches: tuple[LiteratureSearch, ...]) -> tuple[FoundPaper, ...]:
     """Return the distinct works of all searches in order of discovery; duplicates with an abstract are preferred."""
     found: dict[str, FoundPaper] = {}
     for work in (work for search in searches for work in search.works):
-        key = "".join(char for char in work.title.casefold() if char.isalnum())
+        key = idea_checks.squeeze_text(work.title)
         if key and (key not in found or (work.abstract and not found[key].abstract)):
             found[key] = work
-    return tuple(found.values())[:limit]
+    return tuple(found.values())[:MAX_WORKS]

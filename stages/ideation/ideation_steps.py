@@ -11,39 +11,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
-from labwright.literature.lookup import LiteratureClient
-from labwright.models.client import ModelClient, Models
-from labwright.models.roles.ideation import PROPOSAL, RELATED_WORK, ProposalInputs, RelatedWorkInputs
-from labwright.record.event_log import Recorder
+from pydantic import BaseModel
+
+from labwright.models.client import ModelClient
+from labwright.models.roles.ideation import PROPOSAL, RELATED_WORK, ProposalInputs, RelatedWork, RelatedWorkInputs
+from labwright.models.roles.role import Role
 from labwright.record.events.paper_events import IdeaProposed
 from labwright.record.events.search_events import TaskDone
 from labwright.record.ideation import FinalIdea, FoundPaper
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
-from labwright.stages.document_summaries import format_statements
-from labwright.stages.ideation.idea_checks import find_claims_in_text, find_unknown_works, remove_claim_sentences
-from labwright.stages.ideation.idea_drafting import IdeaDrafter, IdeationTopic, deduplicate_works
+from labwright.stages.ideation.idea_checks import find_text_faults, remove_claim_sentences
+from labwright.stages.ideation.idea_drafting import IdeaDrafter, IdeationContext, deduplicate_works
 from labwright.stages.run_context import decision_number
 
-
-@dataclass(frozen=True)
-class IdeationContext:
-    """Everything that an ideation needs. `on_idea` is called with each idea, or with the reason why there is none."""
-
-    recorder: Recorder
-    models: Models
-    literature: LiteratureClient
-    folder: Path
-    on_idea: Callable[[int, IdeaProposed], None]
-
-    @property
-    def state(self) -> RunState:
-        return self.recorder.state
+A = TypeVar("A", bound=BaseModel)
+In = TypeVar("In", bound=BaseModel)
 
 
 def build_idea_work(number: int) -> RunTask:
@@ -59,41 +46,13 @@ async def find_ideas(study: IdeationContext, count: int) -> None:
         if decision_id in study.state.finished_decisions:
             continue
         if decision_id not in study.state.ideation.proposed_ideas:
-            earlier = [
-                one.idea.idea
-                for other, one in sorted(study.state.ideation.proposed_ideas.items())
-                if one.idea and other < decision_id
-            ]
-            study.recorder.append(
-                await IdeaDrafter(
-                    topic=read_topic(study.state),
-                    recorder=study.recorder,
-                    literature=study.literature,
-                    client=study.models.make_client(decision_id, 0),
-                    decision_id=decision_id,
-                    number=number,
-                    earlier=tuple(earlier),
-                    studies=study.state.list_earlier_studies(),
-                ).propose_idea()
-            )
+            client = study.models.make_client(decision_id, 0)
+            study.recorder.append(await IdeaDrafter(study, client, number).propose_idea())
         study.recorder.append(TaskDone(k=decision_id))
         write_ideas(study)
         study.on_idea(number, study.state.ideation.proposed_ideas[decision_id])
         if study.state.ideation.proposed_ideas[decision_id].idea is None:
             return
-
-
-def read_topic(state: RunState) -> IdeationTopic:
-    """Return the recorded topic, with the statements of the user's documents."""
-    assert state.ideation.started is not None
-    ideation = state.ideation.started
-    return IdeationTopic(
-        text=ideation.topic,
-        means=ideation.means,
-        rounds=ideation.rounds,
-        context=format_statements(state.paper.context),
-        study=ideation.study,
-    )
 
 
 def list_ideas(state: RunState) -> tuple[tuple[int, FinalIdea], ...]:
@@ -103,13 +62,10 @@ def list_ideas(state: RunState) -> tuple[tuple[int, FinalIdea], ...]:
 
 def list_outcomes(state: RunState) -> tuple[tuple[int, IdeaProposed], ...]:
     """Return the outcome of each idea that was decided on, with its number."""
-    number_by_decision = {
-        decision_id: int(one.action.task.removeprefix("idea "))
-        for decision_id, one in state.decisions.items()
-        if isinstance(one.action, RunTask) and decision_id in state.ideation.proposed_ideas
-    }
     return tuple(
-        (number_by_decision[decision_id], one) for decision_id, one in sorted(state.ideation.proposed_ideas.items())
+        (int(decided.action.task.removeprefix("idea ")), state.ideation.proposed_ideas[k])
+        for k, decided in sorted(state.decisions.items())
+        if isinstance(decided.action, RunTask) and k in state.ideation.proposed_ideas
     )
 
 
@@ -121,15 +77,13 @@ def write_ideas(study: IdeationContext) -> None:
 
 
 WriteUpStep = Literal["idea", "literature", "proposal"]
-MAX_PROPOSAL_ROUNDS = 2
-"""Maximum number of attempts at a review and at a proposal: the second corrects faults that the program found."""
 
 
 async def write_up(study: IdeationContext, steps: tuple[WriteUpStep, ...]) -> None:
     """Write the files of every idea, each step as its own decision; existing files are kept. Raises `ModelError`."""
     for number, idea in list_ideas(study.state):
         home = study.folder / f"idea-{number}"
-        _write_new_file(home / "task.md", read_topic(study.state).text)
+        _write_new_file(home / "task.md", study.started.topic)
         _write_new_file(home / "idea.json", json.dumps(idea.to_json(), indent=1, ensure_ascii=False) + "\n")
         _write_new_file(home / "idea.md", format_idea(idea))
         for step, name, write_step in (
@@ -147,33 +101,37 @@ async def write_up(study: IdeationContext, steps: tuple[WriteUpStep, ...]) -> No
                 study.recorder.append(TaskDone(k=decision_id))
 
 
+async def _ask_twice(
+    client: ModelClient, role: Role[In, A], inputs: In, find_faults: Callable[[A], tuple[str, ...]]
+) -> tuple[A, tuple[str, ...]]:
+    """Return an answer, corrected once if the program finds faults, and the faults that remain. Raises `ModelError`."""
+    answer = await client.ask(role, inputs)
+    if faults := find_faults(answer):
+        answer = await client.ask(role, inputs.model_copy(update={"complaints": faults}))
+        faults = find_faults(answer)
+    return answer, faults
+
+
 async def _write_review(study: IdeationContext, client: ModelClient, number: int, idea: FinalIdea) -> str:
-    topic, works, complaints, answer = read_topic(study.state), list_found_works(study, number), tuple[str, ...](), None
-    for _ in range(MAX_PROPOSAL_ROUNDS):
-        answer = await client.ask(
-            RELATED_WORK,
-            RelatedWorkInputs(
-                topic=topic.text,
-                idea=idea.idea,
-                works=works,
-                closest=idea.closest,
-                said=idea.novelty_statement,
-                context=topic.context,
-                complaints=complaints,
-            ),
-        )
+    works = list_found_works(study, number)
+
+    def find_faults(answer: RelatedWork) -> tuple[str, ...]:
+        unknown = [one.paper for one in answer.notes if one.paper > len(works)]
         text = " ".join((*(one.summary for one in answer.notes), *answer.challenges))
-        complaints = (
-            *(
-                f"paper {one.paper} is not among the {len(works)} papers"
-                for one in answer.notes
-                if one.paper > len(works)
-            ),
-            *_find_faults(text, works, topic.context),
+        return (
+            *(f"paper {paper} is not among the {len(works)} papers" for paper in unknown),
+            *find_text_faults(text, works, study.statements),
         )
-        if not complaints:
-            break
-    assert answer is not None
+
+    inputs = RelatedWorkInputs(
+        topic=study.started.topic,
+        idea=idea.idea,
+        works=works,
+        closest=idea.closest,
+        said=idea.novelty_statement,
+        context=study.statements,
+    )
+    answer, _ = await _ask_twice(client, RELATED_WORK, inputs, find_faults)
     notes = [
         f"{_format_work(works[one.paper - 1])}. {remove_claim_sentences(one.summary)[0]}"
         for one in answer.notes
@@ -190,29 +148,25 @@ async def _write_review(study: IdeationContext, client: ModelClient, number: int
 
 
 async def _write_proposal(study: IdeationContext, client: ModelClient, number: int, idea: FinalIdea) -> str:
-    topic, works, complaints, answer = read_topic(study.state), list_found_works(study, number), tuple[str, ...](), None
-    review = (study.folder / f"idea-{number}" / "related_work.md").read_text(encoding="utf-8")
-    for _ in range(MAX_PROPOSAL_ROUNDS):
-        answer = await client.ask(
-            PROPOSAL,
-            ProposalInputs(
-                topic=topic.text,
-                idea=idea.idea,
-                means=topic.means,
-                estimate=idea.estimate,
-                fit=idea.fit,
-                said=idea.novelty_statement,
-                related_work=review,
-                context=topic.context,
-                complaints=complaints,
-            ),
-        )
-        complaints = _find_faults(" ".join(answer.model_dump().values()), works, topic.context)
-        if not complaints:
-            break
-    assert answer is not None
+    works = list_found_works(study, number)
+    inputs = ProposalInputs(
+        topic=study.started.topic,
+        idea=idea.idea,
+        means=study.started.means,
+        estimate=idea.estimate,
+        fit=idea.fit,
+        said=idea.novelty_statement,
+        related_work=(study.folder / f"idea-{number}" / "related_work.md").read_text(encoding="utf-8"),
+        context=study.statements,
+    )
+    answer, faults = await _ask_twice(
+        client,
+        PROPOSAL,
+        inputs,
+        lambda answer: find_text_faults(" ".join(answer.model_dump().values()), works, study.statements),
+    )
     parts = {name.capitalize(): remove_claim_sentences(text)[0] for name, text in answer.model_dump().items()}
-    unknown = [fault for fault in complaints if "names a work" in fault]
+    unknown = [fault for fault in faults if "names a work" in fault]
     return _format_markdown(
         idea.idea.title,
         {**parts, "Novelty": idea.novelty_statement, "Remarks": _format_list((*idea.fit.why, *unknown))},
@@ -234,16 +188,6 @@ def list_found_works(study: IdeationContext, number: int) -> tuple[FoundPaper, .
             for (decision_id, _), one in sorted(study.state.ideation.literature_searches.items())
             if study.state.decisions[decision_id].action == action
         )
-    )
-
-
-def _find_faults(text: str, works: tuple[FoundPaper, ...], context: tuple[str, ...]) -> tuple[str, ...]:
-    return (
-        *(f"{phrase!r} claims novelty, which no search can show" for phrase in find_claims_in_text(text)),
-        *(
-            f"{name!r} names a work that no search returned: remove it"
-            for name in find_unknown_works(text, works, context)
-        ),
     )
 
 

@@ -9,34 +9,58 @@ reusable cells is therefore measured again.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
+from asyncio import to_thread
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from labwright.models.settings import SubjectSettings
 from labwright.record.estimands import list_main_arms, list_registered_cells
-from labwright.record.events.search_events import CellExecuted, CellsRequired, DecisionMade
+from labwright.record.events.search_events import (
+    AttemptExecuted,
+    CellExecuted,
+    CellsRequired,
+    DecisionMade,
+    NodeSuspected,
+)
 from labwright.record.line_store import RecordError
 from labwright.record.python_syntax import collect_reads, collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import list_reference_cells
-from labwright.record.run_folder import RunFolder, hash_texts, list_result_folders, read_source, seal_folder
+from labwright.record.run_folder import (
+    RunFolder,
+    create_draft_folder,
+    hash_texts,
+    list_result_folders,
+    read_source,
+    seal_folder,
+)
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds, Trial
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import PLANNING_STAGES, Cell, CellOutcomeLine, CellRun, Node, format_node_id
+from labwright.record.schema.nodes import (
+    PLANNING_STAGES,
+    Attempt,
+    Cell,
+    CellOutcomeLine,
+    CellRun,
+    HonestyFinding,
+    Node,
+    format_node_id,
+)
 from labwright.record.source_tree import CODE_FILE, ENTRY_FILE, select_visible_files
 from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
 from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.cell_scheduler import summarize_failures
-from labwright.sandbox.job import ArtifactFile, CellResult, CellTask, Job, JobOutcome
+from labwright.sandbox.job import ArtifactFile, CellResult, CellTask, Job, JobOutcome, combine_needs
 from labwright.sandbox.results import write_job_output
-from labwright.sandbox.workspace import CELLS_FOLDER
+from labwright.sandbox.workspace import CELLS_FOLDER, remove_rescued
 from labwright.search.stage_snapshot import StageSnapshot
+from labwright.stages.measuring import ProgressWatch, keep_in_place, measure_job
 from labwright.stages.prompt_inputs import find_required_measurements
 from labwright.stages.run_context import RunContext, enter_step, record_spent_budget
 
@@ -75,22 +99,19 @@ def required_cells(
             for one in (*known, *trials)
             for cell in list_trial_cells(plan, one.arm, seed=node.seed, number=one.number, share=one.share)
         )
-    duty = find_required_measurements(view)
-    parent = view.nodes.get(node.parent or "")
-    arms = node.arms or (parent.arms if parent is not None and node.kind in ("debug", "replicate") else ()) or duty.arms
+    duty, parent = find_required_measurements(view), view.nodes.get(node.parent or "")
+    inherited = parent.arms if parent is not None and node.kind in ("debug", "replicate") else ()
+    datasets, main, measured = duty.datasets, list_main_arms(plan), list[Cell]()
+    arms = node.arms or inherited or duty.arms
     if view.stage == "ablation" and not arms:
-        main = list_main_arms(plan)
         arms = tuple(arm.name for arm in plan.arms if arm.name not in main)
-    measured = dict[str, Cell]()
-    datasets = duty.datasets
     if node.kind == "replicate" and parent is not None and parent.attempts:
-        cells = [one.cell.model_copy(update={"seed": node.seed}) for one in parent.attempts[-1].cells]
+        measured = [one.cell.model_copy(update={"seed": node.seed}) for one in parent.attempts[-1].cells]
         if node.stage in PLANNING_STAGES:
-            return tuple(_select_registered(cells, plan, reads) or cells)
+            return tuple(_select_registered(measured, plan, reads) or measured)
         if not _is_confirming(node, view):
-            return tuple(cells)
-        measured = {cell.place_name: cell for cell in cells}
-        datasets, arms = tuple(use.name for use in plan.datasets), list_main_arms(plan)
+            return tuple(measured)
+        datasets, arms = tuple(use.name for use in plan.datasets), main
     wanted = (
         Cell(dataset=dataset, arm=arm, level=level, seed=node.seed, trial=node.trials.get(plan.find_tuned_arm(arm), 0))
         for dataset in datasets
@@ -98,7 +119,8 @@ def required_cells(
         for arm in arms
         if plan.has_cell(dataset, arm, level)
     )
-    return (*measured.values(), *(cell for cell in wanted if cell.place_name not in measured))
+    known = {cell.place_name for cell in measured}
+    return (*measured, *(cell for cell in wanted if cell.place_name not in known))
 
 
 def _select_registered(cells: Sequence[Cell], plan: DataPlan, reads: Mapping[str, str]) -> list[Cell]:
@@ -136,9 +158,8 @@ def compute_cell_keys(
     facts = {one.name: one.fingerprint for one in context.facts}
     scorers = {one.dataset: one.sha256 for one in context.state.search.scorers}
     words = {word for text in source.values() for word in collect_strings(text)}
-    known = list_node_artifacts(
-        context.state, context.folder, (one for name, one in (view.nodes if view else {}).items() if name in words)
-    )
+    read = (one for name, one in (view.nodes if view else {}).items() if name in words)
+    known = list_node_artifacts(context.state, context.folder, read)
     artifacts = {f"{node}/{name}": one.sha256 for node, files in known.items() for name, one in files.items()}
 
     def key(cell: Cell, above: tuple[str, ...] = ()) -> str:
@@ -213,14 +234,14 @@ def reusable_cells(decided: DecisionMade, keys: Iterable[str], *, context: RunCo
 
     if has_nondeterminism(state, visible):
         return {}
-    reusable = (
+    reusable = [
         (key, run.id)
         for key in keys
         if _is_reusable(key)
         for node, run in state.cells.list_key_runs(key)
         if run.failure is None and visible(node) and f"cells/{run.id}/artifacts" not in state.deleted_folders
-    )
-    return dict(reversed([*reusable]))  # the first of each key
+    ]
+    return dict(reversed(reusable))  # the first of each key
 
 
 def _is_reusable(key: str) -> bool:
@@ -288,12 +309,12 @@ class NodeCells:
                 folder = interrupted.get(cell) or (rescued and rescued / CELLS_FOLDER / cell.name)
             return replace(task, key=self.keys[cell], known=run, folder=folder, expected_seconds=expected.get(cell))
 
-        job = apply_settings(job, self.keys, self._context.state)
+        job, plan = apply_settings(job, self.keys, self._context.state), self._context.state.search.data_plan
         return replace(
             job,
             cells={cell: task(cell, one) for cell, one in job.cells.items()},
-            arms=list_arms(self._node, self._context.state.search.data_plan),
-            may_skip_cells=timed,
+            arms=list_arms(self._node, plan),
+            may_skip_cells=timed and plan is not None,
         )
 
     def _find_checkpoints(self) -> dict[Cell, Path]:
@@ -330,11 +351,13 @@ class NodeCells:
         return final
 
     def to_node_outcome(self, outcome: JobOutcome) -> JobOutcome:
-        """Return the outcome of the node, whose lines name the executions. A node that tries several settings of an arm
-        has no values itself; they are stored with its cells."""
+        """Return the outcome of the node, whose lines name the executions, with the compute time of this attempt over
+        all slots. A node that tries several settings of an arm has no values itself; they are stored with its cells."""
         lines, failure = tuple(map(self._build_line, outcome.cells)), outcome.failure
         runs = {run.id: run for cell in self.keys if (run := self.find_run(cell)) is not None}
-        update: dict[str, object] = {"seconds": self._own_seconds, "cells": lines}
+        earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
+        own = (one for one in self._context.state.cells.list_node_runs(self._required.node) if one.id not in earlier)
+        update: dict[str, object] = {"seconds": sum(one.seconds for one in own), "cells": lines}
         if self._node.is_trial:
             worked = any(run.failure is None for run in runs.values())
             update |= dict.fromkeys(("measurements", "self_reported"), ()) | {"failure": None if worked else failure}
@@ -351,29 +374,80 @@ class NodeCells:
         seal_folder(draft, final)
         return self.to_node_outcome(outcome).model_copy(update={"stdout_tail": tail})
 
-    @property
-    def _own_seconds(self) -> float:
-        """Compute time of this attempt in seconds, over all slots: the sum over its own cell executions."""
-        earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
-        return sum(
-            run.seconds
-            for run in self._context.state.cells.list_node_runs(self._required.node)
-            if run.id not in earlier
-        )
-
     def _build_line(self, line: CellOutcomeLine) -> CellOutcomeLine:
         run = self.find_run(line.cell)
         if run is None:
             return line
         node = self._context.state.cells[run.id][0]
-        executed = line.model_copy(update={"id": run.id, "seconds": run.seconds})
+        update: dict[str, object] = {"id": run.id, "seconds": run.seconds}
         if run.failure is not None:
-            return executed.model_copy(update={"diverged": run.failure.kind == "diverged"})
-        return (
-            executed
-            if node == self._required.node
-            else executed.model_copy(update={"outcome": "taken over", "node": node})
-        )
+            update["diverged"] = run.failure.kind == "diverged"
+        elif node != self._required.node:
+            update |= {"outcome": "taken over", "node": node}
+        return line.model_copy(update=update)
+
+
+async def execute_attempt(
+    context: RunContext,
+    node: Node,
+    cells: NodeCells | None,
+    *,
+    limit: float,
+    alone: bool = False,
+    rescued: Path | None = None,
+    artifacts: Mapping[str, Mapping[str, ArtifactFile]] = MappingProxyType({}),
+    watch: ProgressWatch | None = None,
+    check: Callable[[JobOutcome], tuple[HonestyFinding, ...]] = lambda _: (),
+) -> None:
+    """Execute a node's code once, and record the attempt and what `check` finds; `cells` is None for a plain script.
+
+    `limit` is in seconds; `rescued` has the checkpoints of cells that a kill interrupted. Raises `TooLate`,
+    `BudgetSpent`.
+    """
+    number, plan = len(node.attempts) + 1, context.state.search.data_plan
+    final = context.folder.get_attempt_path(node.id, number)
+    job = Job(
+        name=f"{node.id}/{number}",
+        folder=create_draft_folder(final),
+        source=read_recorded_source(context, node),
+        seed=node.seed,
+        timeout=limit,
+        alone=alone,
+        live_output=context.folder.get_live_output_path(node.id, number),
+        artifacts=artifacts,
+        datasets=tuple(use.name for use in plan.datasets) if plan is not None else (),
+    )
+    if cells is not None:
+        job = cells.add_to(job, rescued)
+    else:
+        script = Cell(dataset="", arm="", seed=node.seed)
+        earlier = context.folder.get_attempt_path(node.id, number - 1) if number > 1 else None
+        checkpoints = rescued / CELLS_FOLDER / script.name if rescued is not None else earlier
+        needs = combine_needs(map(context.plan.find_needs, context.plan.compared_arms))
+        job = replace(job, cells={script: CellTask(needs=needs, folder=checkpoints)})
+    if plan is not None:
+        job = with_llm_access(job, plan, context.subjects, context.facts)
+    enter_step(context, node.id, "waiting")
+    outcome = await measure_job(
+        context,
+        job,
+        on_start=lambda: enter_step(context, node.id, "running"),
+        watch=watch,
+        commit=cells.commit if cells is not None else keep_in_place,
+        decision=node.decision,
+    )
+    findings = await to_thread(check, outcome)
+    if cells is not None:
+        outcome = await to_thread(cells.seal_attempt, job.folder, final, job, outcome)
+    else:
+        seal_folder(outcome.folder, final)
+        remove_tree(job.folder)
+    if findings and not node.findings:
+        context.recorder.append(NodeSuspected(node=node.id, findings=findings))
+    attempt = Attempt(number=number, limit=limit, alone=alone, cells=outcome.cells, **outcome.copy_results())
+    context.recorder.append(AttemptExecuted(node=node.id, attempt=attempt))
+    remove_rescued(job.folder)
+    record_spent_budget(context, outcome.failure)
 
 
 def read_recorded_source(context: RunContext, node: Node) -> dict[str, str]:
@@ -401,16 +475,15 @@ async def prepare_node_cells(
         arms = list_arms(node, context.plan)
         trials = action.trials if isinstance(action := decided.action, ExpandTree) and node.kind == "trial" else ()
         reads = collect_reads(source.get(ENTRY_FILE, "")) or {}
-        cells = (
-            list_reference_cells(context.state, node)
-            if node.kind == "rung"
-            else (
-                *required_cells(node, view, plan=context.plan, trials=trials, reads=reads),
-                *_list_controls_of_tuning(node, view, context.state),
-            )
-        )
+        cells = list_reference_cells(context.state, node) if node.kind == "rung" else ()
+        if node.kind != "rung":
+            cells = required_cells(node, view, plan=context.plan, trials=trials, reads=reads)
+            cells = (*cells, *_list_controls_of_tuning(node, view, context.state))
         keys = compute_cell_keys(cells, source, arms=arms, context=context, view=view)
-        while others := _list_pending_elsewhere(context, keys.values()):
+        shared = [key for key in keys.values() if _is_reusable(key)]
+        while context.search.order == "arrival" and not has_nondeterminism(context.state):
+            if not (others := context.work_in_progress.list_pending(shared)):
+                break
             enter_step(context, node.id, "waiting")
             for event in others:
                 await event.wait()
@@ -447,66 +520,46 @@ def _is_confirming(node: Node, view: StageSnapshot) -> bool:
     return view.lock is not None and node.stage not in PLANNING_STAGES and view.lock.is_confirming(node)
 
 
-def _list_pending_elsewhere(context: RunContext, keys: Iterable[str]) -> list[asyncio.Event]:
-    """Return the events of reusable cells that other nodes are measuring."""
-    if context.search.order == "ticket" or has_nondeterminism(context.state):
-        return []
-    return context.work_in_progress.list_pending(key for key in keys if _is_reusable(key))
-
-
 def apply_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
     """Return a job that measures these cells, each with the hyperparameters of its arm in its trial."""
     plan = state.search.data_plan
-    return replace(
-        job,
-        cells={
-            cell: CellTask(
-                setting=state.search.find_cell_setting(cell),
-                needs=ResourceNeeds() if plan is None else plan.find_needs(cell.arm),
-            )
-            for cell in cells
-        },
-        rungs_by=plan.tuning.rungs_by if plan is not None else job.rungs_by,
-    )
+    tasks = {
+        cell: CellTask(
+            setting=state.search.find_cell_setting(cell),
+            needs=plan.find_needs(cell.arm) if plan is not None else ResourceNeeds(),
+        )
+        for cell in cells
+    }
+    return replace(job, cells=tasks, rungs_by=plan.tuning.rungs_by if plan is not None else job.rungs_by)
 
 
 def build_rerun_job(job: Job, node: Node, state: RunState) -> Job:
     """Return a job that executes a node's program again, with every measured cell and without reuse."""
-    lines, keys = {line.cell: line for line in list_measured_cells(node)}, _read_keys(state, node)
+    lines, required = {line.cell: line for line in list_measured_cells(node)}, state.required_cells.get(node.id)
     if not lines:
         return job
+    keys = dict(zip(required.cells, required.keys, strict=True)) if required is not None else {}
     job = apply_settings(job, lines, state)
-    return replace(
-        job,
-        cells={
-            cell: replace(task, key=keys.get(cell, ""), expected_seconds=lines[cell].seconds)
-            for cell, task in job.cells.items()
-        },
-        arms=tuple({cell.arm: 0 for cell in lines}),
-        may_skip_cells=False,
-    )
+    cells = {
+        cell: replace(task, key=keys.get(cell, ""), expected_seconds=lines[cell].seconds)
+        for cell, task in job.cells.items()
+    }
+    return replace(job, cells=cells, arms=tuple({cell.arm: 0 for cell in lines}), may_skip_cells=False)
 
 
 def list_node_artifacts(
     state: RunState, folder: RunFolder, nodes: Iterable[Node]
 ) -> dict[str, dict[str, ArtifactFile]]:
     """Return the artifacts that nodes saved, by node and path."""
-    return {
-        node.id: files
+    found = {
+        node.id: {
+            name: ArtifactFile(place, sha256)
+            for place, result in list_result_folders(state, folder, node)
+            for name, sha256 in result.artifacts.items()
+        }
         for node in nodes
-        if (
-            files := {
-                name: ArtifactFile(place, sha256)
-                for place, result in list_result_folders(state, folder, node)
-                for name, sha256 in result.artifacts.items()
-            }
-        )
     }
-
-
-def _read_keys(state: RunState, node: Node) -> dict[Cell, str]:
-    required = state.required_cells.get(node.id)
-    return {} if required is None else dict(zip(required.cells, required.keys, strict=True))
+    return {node: files for node, files in found.items() if files}
 
 
 def sum_measured_seconds(node: Node) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from asyncio import to_thread
@@ -149,29 +148,27 @@ class FigureGallery:
         return tuple(figure for figure in self.figures if figure.name.endswith(".png"))
 
     @property
+    def accepted_reviews(self) -> dict[str, FigureReview]:
+        """sha256 -> latest accepting review of a figure with these bytes."""
+        return {**self.reviews_elsewhere, **find_accepted(self.previous)}
+
+    @property
     def new_figures(self) -> tuple[Figure, ...]:
         """The figures that no review has accepted before."""
         accepted = self.accepted_reviews
         return tuple(figure for figure in self.shown_figures if figure.sha256 not in accepted)
 
-    @property
-    def earlier_reviews(self) -> list[tuple[Figure, FigureReview, bool]]:
-        """All figures reviewed before, earliest first, each with whether a model reviewed it."""
-        reviews = [({review.name: review for review in one.reviews or ()}, one) for one in self.previous]
-        return [
-            (figure, by_name[figure.name], one.looked)
-            for by_name, one in reviews
-            for figure in one.figures
-            if figure.name in by_name
-        ]
 
-    @property
-    def accepted_reviews(self) -> dict[str, FigureReview]:
-        """sha256 -> latest accepting review of a figure with these bytes."""
-        return {
-            **self.reviews_elsewhere,
-            **{figure.sha256: review for figure, review, looked in self.earlier_reviews if looked and review.readable},
-        }
+def find_accepted(plottings: Sequence[PlotRun]) -> dict[str, FigureReview]:
+    """Return, by sha256, the latest review in which a model accepted a figure with these bytes."""
+    return {
+        figure.sha256: review
+        for one in plottings
+        if one.looked
+        for figure in one.figures
+        for review in one.reviews or ()
+        if review.name == figure.name and review.readable
+    }
 
 
 SCORES_FILE = "scores.json"
@@ -209,8 +206,7 @@ async def _run_plot_script(context: RunContext, canvas: PlotArrays, n: int, scri
         return done.failure
     final = context.folder.get_plots_path(canvas.node, n)
     draft = create_draft_folder(final)
-    fabrication = check_typed_numbers(script)
-    if fabrication is not None:
+    if (fabrication := check_typed_numbers(script)) is not None:
         write_file(draft, PLOTS_FILE, script)
         seal_folder(draft, final)
         context.recorder.append(NodePlotted(node=canvas.node, n=n, figures=(), failure=fabrication, seconds=0.0))
@@ -244,24 +240,15 @@ def format_scores(context: RunContext, arrays: PlotArrays) -> str:
     """Return the validation scores of the plotted nodes as a JSON list of objects for plotting scripts."""
     named = {metric.name for metric in context.plan.metrics}
     nodes = [context.state.nodes[name] for name in (arrays.inputs or (arrays.node,))]
-    return json.dumps(
-        [
-            {
-                "node": node.id,
-                "seed": node.seed,
-                "dataset": one.dataset,
-                "condition": one.condition,
-                "arm": one.arm,
-                "level": one.level,
-                "metric": one.name,
-                "value": one.value,
-            }
-            for node in nodes
-            for one in node.measurements
-            if one.name in named and one.split == "validation"
-        ],
-        indent=1,
-    )
+    scores = [
+        {"node": node.id, "seed": node.seed}
+        | {name: getattr(one, name) for name in ("dataset", "condition", "arm", "level")}
+        | {"metric": one.name, "value": one.value}
+        for node in nodes
+        for one in node.measurements
+        if one.name in named and one.split == "validation"
+    ]
+    return json.dumps(scores, indent=1)
 
 
 def check_typed_numbers(script: str) -> Failure | None:
@@ -307,50 +294,33 @@ async def _review_plots(
 ) -> Failure | None:
     """Have the n-th figures, drawn by `script`, reviewed; return None if all are readable.
 
-    Of drafts only the linter reviews them.
+    Of drafts only the linter reviews them: later nodes draw with the scripts that go on.
     """
-    plotting = _find_plotting(context, canvas.node, n)
+    plotting, node = _find_plotting(context, canvas.node, n), context.state.nodes[canvas.node]
     assert plotting is not None
-    gallery_before = FigureGallery(
-        context.folder.get_plots_path(canvas.node, n) / "figures",
-        plotting.figures,
-        previous=context.state.nodes[canvas.node].plottings[: n - 1],
-        arrays=canvas,
-    )
+    folder = context.folder.get_plots_path(canvas.node, n) / "figures"
+    gallery = FigureGallery(folder, plotting.figures, previous=node.plottings[: n - 1], arrays=canvas)
+    new, ask = gallery.new_figures, node.stage != "preliminary"
     if plotting.reviews is not None:
         seen = {one.name for one in plotting.reviews if one.readable or one.description}  # not what the linter refused
-        if any(one.name in seen - plotting.taken.keys() for one in gallery_before.new_figures):
+        if any(one.name in seen - plotting.taken.keys() for one in new):
             client.skip(VISION)
         return build_refusal(plotting.reviews)
     enter_step(context, canvas.node, "reviewing")
-    about = build_figure_subject(context, canvas)
-    if context.state.nodes[canvas.node].stage == "preliminary":  # later nodes draw with the scripts that go on
-        outcome = await review_figures(context, client, gallery_before, about=about, ask=False)
-        context.recorder.append(PlotsReviewed(node=canvas.node, n=n, reviews=outcome.reviews, looked=False))
-        return build_refusal(outcome.reviews)
-    wanted = {figure.sha256 for figure in gallery_before.new_figures}
+    wanted = {figure.sha256 for figure in new} if ask else set[str]()
     keys = {*wanted, hashlib.sha256(script.encode()).hexdigest()}
-    while context.search.order == "arrival" and (pending := context.work_in_progress.list_pending(keys)):
+    while wanted and context.search.order == "arrival" and (pending := context.work_in_progress.list_pending(keys)):
         for event in pending:
             await event.wait()
-    earlier = find_reviews_elsewhere(context, client.decision, canvas.node, gallery_before.new_figures, script)
-    gallery = replace(gallery_before, reviews_elsewhere={digest: review for digest, (_, review) in earlier.items()})
+    earlier = find_reviews_elsewhere(context, client.decision, canvas.node, new, script) if ask else {}
+    gallery = replace(gallery, reviews_elsewhere={digest: review for digest, (_, review) in earlier.items()})
     with context.work_in_progress.acquire(keys if wanted - earlier.keys() else ()):
-        outcome = await review_figures(context, client, gallery, about=about)
+        found = await review_figures(context, client, gallery, about=build_figure_subject(context, canvas), ask=ask)
+        taken = {figure.name: earlier[figure.sha256][0] for figure in new if figure.sha256 in earlier}
         context.recorder.append(
-            PlotsReviewed(
-                node=canvas.node,
-                n=n,
-                reviews=outcome.reviews,
-                looked=outcome.by_model,
-                taken={
-                    figure.name: earlier[figure.sha256][0]
-                    for figure in gallery_before.new_figures
-                    if figure.sha256 in earlier
-                },
-            )
+            PlotsReviewed(node=canvas.node, n=n, reviews=found.reviews, looked=found.by_model, taken=taken)
         )
-    return build_refusal(outcome.reviews)
+    return build_refusal(found.reviews)
 
 
 def find_reviews_elsewhere(
@@ -362,13 +332,11 @@ def find_reviews_elsewhere(
     only nodes that decision `decision_id` may see are considered.
     """
     found: dict[str, tuple[str, FigureReview]] = {}
-    if not figures:
-        return found
     seen = context.state.decisions[decision_id].seen
     for one in context.state.nodes.values():
         if not one.plottings or one.id == node or not (context.search.order == "arrival" or one.decision in seen):
             continue
-        accepted = FigureGallery(context.folder.root, (), previous=one.plottings).accepted_reviews
+        accepted = find_accepted(one.plottings)
         found |= {figure.sha256: (one.id, accepted[figure.sha256]) for figure in figures if figure.sha256 in accepted}
         last = one.plottings[-1]
         if last.looked and read_plots(context.folder, one) == script:
@@ -409,7 +377,7 @@ async def review_figures(
     them; if the model accepts no images, or is not to be asked, the linter decides alone.
     """
     accepted, new = gallery.accepted_reviews, gallery.new_figures
-    lint_findings = await asyncio.to_thread(
+    lint_findings = await to_thread(
         lint_figure_folder,
         gallery.shown_figures,
         gallery.folder,
@@ -421,24 +389,16 @@ async def review_figures(
         ),
     )
     unseen = [figure for figure in new if not list_refusals(lint_findings[figure.name])]
-    answers: dict[str, FigureReview] = {}
-    by_model = ask and (context.models.accepts_images or not new)
-    try:
-        if unseen and by_model:
-            answer = await _ask_vision_model(
-                context,
-                client,
-                gallery,
-                about=about,
-                lint_findings={figure: lint_findings[figure.name] for figure in unseen},
-            )
-            answers, by_model = answer or {}, answer is not None
-    except ImagesRefused:
-        by_model = False
-    if not by_model:
-        answers = {
-            figure.name: FigureReview(name=figure.name, readable=True, description=LINT_ONLY_NOTE) for figure in new
-        }
+    answers: dict[str, FigureReview] | None = {} if ask and (context.models.accepts_images or not new) else None
+    if answers is not None and unseen:
+        shown = {one: lint_findings[one.name] for one in unseen}
+        try:
+            answers = await _ask_vision_model(context, client, gallery, about, shown)
+        except ImagesRefused:
+            answers = None
+    by_model = answers is not None
+    if answers is None:
+        answers = {one.name: FigureReview(name=one.name, readable=True, description=LINT_ONLY_NOTE) for one in new}
     reviews: list[FigureReview] = []
     for figure in gallery.shown_figures:
         refused, name = list_refusals(lint_findings[figure.name]), figure.name
@@ -461,7 +421,6 @@ async def _ask_vision_model(
     context: RunContext,
     client: ModelClient,
     gallery: FigureGallery,
-    *,
     about: FigureSubject,
     lint_findings: dict[Figure, tuple[LintFinding, ...]],
 ) -> dict[str, FigureReview] | None:
@@ -469,7 +428,7 @@ async def _ask_vision_model(
 
     The prompt includes the remarks of the linter.
     """
-    earlier = {figure.name: review.issues for figure, review, _ in gallery.earlier_reviews}
+    earlier = {review.name: review.issues for one in gallery.previous for review in one.reviews or ()}
     answer = await client.ask_or_none(
         VISION,
         VisionInputs(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -22,15 +22,13 @@ from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefuse
 from labwright.models.roles.experiment_code import CODE, Program, ProgramDescription
 from labwright.models.roles.figures import PLOT, PlotInputs
 from labwright.models.roles.node_assessment import FEEDBACK
-from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodeProposed, NodeSuspected
+from labwright.record.events.search_events import DecisionMade, NodeJudged, NodeProposed, NodeSuspected
 from labwright.record.reference_baselines import OFF_THE_SHELF_ARM
-from labwright.record.run_folder import create_draft_folder, list_result_folders, partial_path, seal_folder, seal_source
+from labwright.record.run_folder import list_result_folders, partial_path, seal_source
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import (
     SEARCH_KINDS,
-    Attempt,
-    Cell,
     Failure,
     HonestyFinding,
     Node,
@@ -44,18 +42,10 @@ from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, read_constants
 from labwright.record.untrusted_files import remove_tree
 from labwright.review.honesty.code_reading import find_equal_arms
 from labwright.review.honesty.label_probe import find_impossible_scores, list_withheld_metrics
-from labwright.sandbox.job import (
-    ArtifactFile,
-    CellTask,
-    ExecutionProgress,
-    Job,
-    JobOutcome,
-    SubmissionRefused,
-    combine_needs,
-)
+from labwright.sandbox.job import ArtifactFile, ExecutionProgress, JobOutcome, SubmissionRefused
 from labwright.sandbox.monitor import MAX_POINTS
 from labwright.sandbox.scoring import read_final_predictions
-from labwright.sandbox.workspace import CELLS_FOLDER, remove_rescued, rescue_checkpoints
+from labwright.sandbox.workspace import rescue_checkpoints
 from labwright.search.pruning import (
     MIN_PEERS,
     CurveSample,
@@ -67,14 +57,8 @@ from labwright.search.pruning import (
 from labwright.search.replication import find_concluding_replicates
 from labwright.search.scheduler import NodeKilled, ReleaseSlot
 from labwright.search.stage_snapshot import StageSnapshot
-from labwright.stages.measuring import ProgressWatch, TooLate, keep_in_place, measure_job
-from labwright.stages.nodes.node_cells import (
-    NodeCells,
-    list_node_artifacts,
-    prepare_node_cells,
-    read_recorded_source,
-    with_llm_access,
-)
+from labwright.stages.measuring import ProgressWatch, TooLate
+from labwright.stages.nodes.node_cells import execute_attempt, list_node_artifacts, prepare_node_cells
 from labwright.stages.nodes.node_plots import PlotArrays, draw_plots, list_array_folders
 from labwright.stages.nodes.program_author import let_author_write, wants_author
 from labwright.stages.nodes.repository_program import build_repository_program, read_plot_script
@@ -88,14 +72,7 @@ from labwright.stages.prompt_inputs import (
     read_plotting_reference,
 )
 from labwright.stages.repository.patched_arms import NothingLeftError
-from labwright.stages.run_context import (
-    RunContext,
-    as_node_failure,
-    enter_step,
-    raise_if_repeated,
-    record_spent_budget,
-    record_time_limit,
-)
+from labwright.stages.run_context import RunContext, as_node_failure, enter_step, raise_if_repeated, record_time_limit
 
 # Decide whether to prune a node while its code runs.
 
@@ -142,15 +119,10 @@ def build_watch(context: RunContext, decided: DecisionMade) -> ProgressWatch | N
 
 def _read_losses(logs: Iterable[Path]) -> list[CurveSample]:
     """Return the losses by step that the code of a node logged, from its sealed files; missing files have none."""
-    measurements = (
-        Measurement.model_validate_json(line)
-        for path in logs
-        if path.is_file()
-        for line in path.read_text(encoding="utf-8").splitlines()
-    )
+    lines = (line for path in logs if path.is_file() for line in path.read_text(encoding="utf-8").splitlines())
     points = (
         ((one.dataset, one.condition, one.name, one.split), one.step, one.value)
-        for one in measurements
+        for one in map(Measurement.model_validate_json, lines)
         if one.step is not None and one.grade == "logged"
     )
     return list(islice((point for point in points if is_loss(point[0])), MAX_POINTS))
@@ -175,16 +147,13 @@ async def expand(context: RunContext, decided: DecisionMade, release_slot: Relea
         await context.signals.run_unless_killed(node, work.run())
     except TooLate:
         record_time_limit(context)
-        work.record_verdict(
-            "cancelled",
-            Failure(kind="other", message=f"not run: {context.state.limit_reason or 'the time limit was reached'}"),
-        )
+        why = f"not run: {context.state.limit_reason or 'the time limit was reached'}"
+        work.record_verdict("cancelled", Failure(kind="other", message=why))
     except NodeKilled:
         left = partial_path(context.folder.get_attempt_path(node, len(context.state.nodes[node].attempts) + 1))
         await to_thread(remove_tree, left, ignore_errors=True)
-        work.record_verdict(
-            "cancelled", Failure(kind="killed", message=f"killed by the user: {context.state.killed_nodes[node].text}")
-        )
+        why = f"killed by the user: {context.state.killed_nodes[node].text}"
+        work.record_verdict("cancelled", Failure(kind="killed", message=why))
     except NothingLeftError as error:
         work.record_verdict("cancelled", Failure(kind="nothing left", message=str(error)))
     except (ModelOutputInvalid, ModelRefused) as error:
@@ -201,22 +170,11 @@ async def remeasure_reused(context: RunContext, name: str) -> None:
     Raises: `BudgetSpent`, `TooLate`; the node is then unchanged.
     """
     decided = context.state.decisions[context.state.nodes[name].decision]
-    await NodeRunner(context, decided, context.models.make_client(decided.k, 0), lambda: None).run_attempt(
-        len(context.state.nodes[name].attempts) + 1
-    )
+    await NodeRunner(context, decided, context.models.make_client(decided.k, 0), lambda: None).run_attempt()
     failure = context.state.nodes[name].attempts[-1].failure
     if failure is not None:
-        context.recorder.append(
-            NodeSuspected(
-                node=name,
-                findings=(
-                    HonestyFinding(
-                        kind="taken over",
-                        why=f"when it measured its reused cells itself, it failed: {failure.kind}: {failure.message}",
-                    ),
-                ),
-            )
-        )
+        why = f"when it measured its reused cells itself, it failed: {failure.kind}: {failure.message}"
+        context.recorder.append(NodeSuspected(node=name, findings=(HonestyFinding(kind="taken over", why=why),)))
 
 
 def describe_variation(action: ExpandTree) -> str:
@@ -371,87 +329,40 @@ class NodeRunner:
         Raises: `TooLate` if the run's time limit was reached before the code started.
         """
         if not self.node.attempts:
-            await self.run_attempt(1)
+            await self.run_attempt()
         first = self.node.attempts[0]
         if len(self.node.attempts) == 1 and (
             first.is_out_of_time if first.failure is None else first.failure.kind in ("memory", "timeout")
         ):
             with suppress(TooLate, BudgetSpent):
-                await self.run_attempt(2)
+                await self.run_attempt()
         return self.node.attempts[-1].failure
 
-    async def run_attempt(self, number: int) -> None:
+    async def run_attempt(self) -> None:
         """Execute the code once; a second attempt gets more time, or the whole machine if memory ran out."""
-        with ExitStack() as claims:
-            cells = await prepare_node_cells(self.context, self.decided, self.view, claims)
-            await self._execute_attempt(number, cells)
-
-    async def _execute_attempt(self, number: int, node_cells: NodeCells | None) -> None:
         context, node = self.context, self.node
         before = node.attempts[-1].failure if node.attempts else None
         alone = before is not None and before.kind == "memory"
-        limit = context.retry_seconds if number > 1 and not alone else context.node_seconds
-        rescued, final = self.rescue_checkpoints(number), context.folder.get_attempt_path(node.id, number)
-        draft = create_draft_folder(final)
-        if context.budget is not None:
-            await context.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
-        self.enter_step("waiting")
-        job = Job(
-            name=f"{node.id}/{number}",
-            folder=draft,
-            source=read_recorded_source(context, node),
-            seed=node.seed,
-            timeout=limit,
-            alone=alone,
-            live_output=context.folder.get_live_output_path(node.id, number),
-            artifacts=self.list_artifacts(),
-            datasets=tuple(use.name for use in context.plan.datasets),
-        )
-        if node_cells is None:
-            needs = combine_needs(map(context.plan.find_needs, context.plan.compared_arms))
-            script = Cell(dataset="", arm="", seed=node.seed)
-            earlier = context.folder.get_attempt_path(node.id, number - 1) if number > 1 else None
-            task = CellTask(
-                needs=needs, folder=rescued / CELLS_FOLDER / script.name if rescued is not None else earlier
+        with ExitStack() as claims:
+            cells = await prepare_node_cells(context, self.decided, self.view, claims)
+            await execute_attempt(
+                context,
+                self.node,
+                cells,
+                limit=context.retry_seconds if node.attempts and not alone else context.node_seconds,
+                alone=alone,
+                rescued=self.rescue_checkpoints(),
+                artifacts=self.list_artifacts(),
+                watch=build_watch(context, self.decided),
+                check=self.check_outcome,
             )
-            job = replace(job, cells={script: task})
-        else:
-            job = node_cells.add_to(job, rescued)
-        job = with_llm_access(job, context.plan, context.subjects, context.facts)
-        watch = build_watch(context, self.decided)
-        commit = keep_in_place if node_cells is None else node_cells.commit
-        try:
-            outcome = await measure_job(
-                context, job, on_start=lambda: self.enter_step("running"), watch=watch, commit=commit
-            )
-        except TooLate:
-            if context.budget is not None:
-                context.budget.release(f"{node.id}/{number}")
-            raise
-        findings = await to_thread(self.check_outcome, outcome)
-        if node_cells is not None:
-            outcome = await to_thread(node_cells.seal_attempt, draft, final, job, outcome)
-        else:
-            seal_folder(outcome.folder, final)
-            remove_tree(draft)
-        if findings and not node.findings:
-            context.recorder.append(NodeSuspected(node=node.id, findings=findings))
-        context.recorder.append(
-            AttemptExecuted(
-                node=node.id,
-                attempt=Attempt(number=number, limit=limit, alone=alone, cells=outcome.cells, **outcome.copy_results()),
-            )
-        )
-        remove_rescued(draft)
-        record_spent_budget(context, outcome.failure)
 
-    def rescue_checkpoints(self, number: int) -> Path | None:
+    def rescue_checkpoints(self) -> Path | None:
         """Return the folder with the checkpoints of this attempt's cells after a kill; None if there are none."""
         context, node = self.context, self.node
+        number = len(node.attempts) + 1
         rescued = rescue_checkpoints(partial_path(context.folder.get_attempt_path(node.id, number)))
-        if rescued is not None and context.search.order == "arrival" and not context.plan.subjects:
-            return rescued
-        return None
+        return rescued if context.search.order == "arrival" and not context.plan.subjects else None
 
     def list_artifacts(self) -> dict[str, dict[str, ArtifactFile]]:
         """Return the artifacts of the good nodes that this decision may see."""
@@ -475,14 +386,9 @@ class NodeRunner:
     def find_run_facts(self, outcome: JobOutcome) -> tuple[HonestyFinding, ...]:
         """Return the facts of an execution that need an explanation in the code."""
         with suppress(SubmissionRefused):
+            labels, folders = self.context.folder.labels, outcome.measured_folders
             return tuple(
-                find_equal_arms(
-                    [
-                        prediction
-                        for one in outcome.measured_folders
-                        for prediction in read_final_predictions(one.path, self.context.folder.labels)
-                    ]
-                )
+                find_equal_arms([one for each in folders for one in read_final_predictions(each.path, labels)])
             )
         return ()
 
@@ -492,11 +398,8 @@ class NodeRunner:
         Source: AI-Scientist-v2, section 3.2.2, aggregation nodes.
         """
         context = self.context
-        replicates = [
-            one
-            for one in find_concluding_replicates(self.view, self.parent.id, self.node.stage)
-            if one.status == "good"
-        ]
+        found = find_concluding_replicates(self.view, self.parent.id, self.node.stage)
+        replicates = [one for one in found if one.status == "good"]
         canvas = PlotArrays(self.node.id, inputs={one.id: list_array_folders(context, one) for one in replicates})
         if self.node.source_sha256:
             self.client.skip(PLOT)
@@ -521,28 +424,23 @@ class NodeRunner:
         """Return the script that plots the replicates together: the built-in one in a repository study, that of an
         earlier aggregate of the same figures, or the model's."""
         context, script = self.context, build_node_brief(self.context.folder, self.parent).plots
-        known = (
-            read_plot_script()
-            if context.repository is not None
-            else find_aggregate_script(context.folder, self.view.nodes.values(), script)
-        )
+        known = find_aggregate_script(context.folder, self.view.nodes.values(), script)
+        if context.repository is not None:
+            known = read_plot_script()
         if known:
             self.client.skip(PLOT)
             return known
-        answer = await self.client.ask(
-            PLOT,
-            PlotInputs(
-                data_plan=context.find_effective_plan(self.decided.k),
-                purpose="aggregate",
-                arrays=await canvas.read_briefs(),
-                plan=self.parent.plan,
-                advice=format_advice(self.parent.reviews),
-                plots=script,
-                seeds=seeds,
-                lab_reference=read_plotting_reference(context),
-            ),
+        inputs = PlotInputs(
+            data_plan=context.find_effective_plan(self.decided.k),
+            purpose="aggregate",
+            arrays=await canvas.read_briefs(),
+            plan=self.parent.plan,
+            advice=format_advice(self.parent.reviews),
+            plots=script,
+            seeds=seeds,
+            lab_reference=read_plotting_reference(context),
         )
-        return answer.apply_to(script)
+        return (await self.client.ask(PLOT, inputs)).apply_to(script)
 
     def record_verdict(self, status: NodeStatus, failure: Failure | None, verdict: NodeVerdict | None = None) -> None:
         self.context.folder.delete_live_output(self.node.id)

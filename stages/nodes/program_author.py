@@ -149,10 +149,8 @@ class _ProgramRuns:
         )
         if cells:
             job = apply_settings(job, cells, context.state)
-        if context.budget is not None:  # a cap on GPU-hours counts the run at its limit
-            await context.budget.reserve_attempt(self._node.decision, job.name, job.timeout)
-        try:
-            outcome = await measure_job(context, job)
+        try:  # a cap on GPU-hours counts the run at its limit
+            outcome = await measure_job(context, job, decision=self._node.decision)
         finally:
             await to_thread(remove_tree, folder, ignore_errors=True)
         failure, printed = outcome.failure, [one.result.stdout_tail.rstrip() for one in outcome.folders.values()]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import os
-import stat
 from asyncio import to_thread
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from labwright.record.source_tree import (
     check_source,
     read_constants,
 )
-from labwright.record.untrusted_files import open_plain_file
+from labwright.record.untrusted_files import BadFile, read_file
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.job import CellTask, Job, JobOutcome, measure_all
 from labwright.sandbox.metrics import METRICS
@@ -81,11 +80,8 @@ async def build_repository_program(
     Raises: `NothingLeftError`, `ModelError`.
     """
     assert context.repository is not None and isinstance(decided.action, ExpandTree)
-    action, code, plots = (
-        decided.action,
-        build_plan_code(context.repository.code, context.plan),
-        {PLOTS_FILE: read_plot_script()},
-    )
+    action, code = decided.action, build_plan_code(context.repository.code, context.plan)
+    plots = {PLOTS_FILE: read_plot_script()}
     roles = () if action.stage == "ablation" else ("method",)
     if not has_only_word_arms(context.plan, *roles):
         program, files, added = await write_patched_program(context, decided, client, code)
@@ -93,16 +89,13 @@ async def build_repository_program(
     if nothing := explain_nothing_new(view, action, context.plan):
         raise NothingLeftError(nothing)
     parts = [arm.name for arm in context.plan.arms if (arm.role == "ablation") == (action.stage == "ablation")]
-    return (
-        Program(
-            title="the repository's command for each arm",
-            varies=", ".join(parts),
-            plan="Every arm runs the same command in the repository at its commit, with the arguments that the data "
-            "plan gives for it; the metric is read from the output of the repository.",
-        ),
-        build_program(context.plan.arms, code) | plots,
-        (),
+    program = Program(
+        title="the repository's command for each arm",
+        varies=", ".join(parts),
+        plan="Every arm runs the same command in the repository at its commit, with the arguments that the data "
+        "plan gives for it; the metric is read from the output of the repository.",
     )
+    return program, build_program(context.plan.arms, code) | plots, ()
 
 
 def read_plot_script() -> str:
@@ -134,16 +127,13 @@ async def check_repository(context: RunContext, seed: int) -> None:
     outcome = await _run_unmodified(context, code, cell)
     values = _read_metric_values(outcome, code)
     if not values:
-        lines = [line.why for line in outcome.cells if line.why]
-        why = outcome.failure.message if outcome.failure is not None else "; ".join(lines)
-        raise BaselineError(
-            f"the unmodified repository produced no value of {name}: {why.strip() or 'no error was reported'}"
-        )
+        lines = "; ".join(line.why for line in outcome.cells if line.why)
+        why = (outcome.failure.message if outcome.failure is not None else lines).strip() or "no error was reported"
+        raise BaselineError(f"the unmodified repository produced no value of {name}: {why}")
     if plan is None and code.command.seeded and outcome.seconds <= MAX_QUICK_SECONDS:
         for more in (seed + 1, seed + 2):
-            values += _read_metric_values(
-                await _run_unmodified(context, code, cell.model_copy(update={"seed": more})), code
-            )
+            again = await _run_unmodified(context, code, cell.model_copy(update={"seed": more}))
+            values += _read_metric_values(again, code)
     expected = context.repository.expected
     check = check_baseline(values, expected)
     context.recorder.append(
@@ -221,23 +211,26 @@ class UserProgram:
 
 def read_user_program(folder: Path, *, author: str, note: str = "") -> UserProgram:
     """Read the program in a folder: a source tree with an experiment.py, optionally a plan. Raises `UserCodeError`."""
+    if not folder.is_dir():
+        raise UserCodeError(f"--code {folder} is not a folder: give one that contains {ENTRY_FILE}")
+    files: dict[str, str] = {}
     try:
-        if not folder.is_dir():
-            raise UserCodeError(f"--code {folder} is not a folder: give one that contains experiment.py")
-        files = {path: _read_text_file(folder, path) for path in _list_files(folder)}
-    except OSError as error:
-        raise UserCodeError(f"--code {folder} cannot be read: {error.strerror}") from None
-    plans = [files.pop(name, "") for name in PLAN_FILES]
+        for path in _list_files(folder):
+            files[path] = read_file(folder, path, MAX_FILE_BYTES).decode("utf-8-sig")
+        plans = [files.pop(name, "") for name in PLAN_FILES]
+        check_source(files)
+    except UnicodeDecodeError:
+        raise UserCodeError(
+            f"--code {folder} has a file that is not UTF-8, after {', '.join(files) or 'none'}"
+        ) from None
+    except (BadFile, OSError, SourceTreeError) as error:
+        raise UserCodeError(f"--code {folder}: {str(error).splitlines()[0]}") from None
     plan = next((text for text in plans if text.strip()), note).strip()
     if ENTRY_FILE not in files:
         raise UserCodeError(f"--code {folder} contains no {ENTRY_FILE}, which is the program that runs: add it")
     for name, text in files.items():
-        if name.endswith(".py") and (fault := _find_fault(text, files)) is not None:
+        if name.endswith(".py") and (fault := _find_fault(text)):
             raise UserCodeError(f"{folder / name} {fault}")
-    try:
-        check_source(files)
-    except SourceTreeError as error:
-        raise UserCodeError(f"--code {folder}: {str(error).splitlines()[0]}") from None
     if len(plan) > MAX_PLAN_CHARS:
         raise UserCodeError(f"the plan in {folder} has {len(plan)} characters: shorten it to at most {MAX_PLAN_CHARS}")
     return UserProgram(author, files, plan)
@@ -249,14 +242,11 @@ def _list_files(folder: Path) -> list[str]:
     for place, folders, names in os.walk(folder):
         links = [name for name in folders if Path(place, name).is_symlink()]  # rejected together with the files
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
-        files += [
-            Path(place, name).relative_to(folder).as_posix()
-            for name in sorted((*names, *links))
-            if not name.startswith(".")
-        ]
+        shown = (name for name in sorted((*names, *links)) if not name.startswith("."))
+        files += [Path(place, name).relative_to(folder).as_posix() for name in shown]
         if len(files) > MAX_FILES + len(PLAN_FILES):
             raise UserCodeError(
-                f"--code {folder} contains more than {MAX_FILES} files: give a folder with only the experiment"
+                f"--code {folder} has more than {MAX_FILES} files: give a folder with only the experiment"
             )
     return files
 
@@ -267,8 +257,7 @@ def build_first_choice(state: RunState, point: str, program: UserProgram, folder
     Raises: `UserCodeError` if nothing can be built on the point.
     """
     assert state.started is not None and state.search.stage is not None
-    decision_id = state.last_decision + 1
-    seen = list_all_results(state)
+    decision_id, seen = state.last_decision + 1, list_all_results(state)
     view = build_snapshot(state, state.search.stage, seen)
     parent = view.root if point in STAGES else state.nodes[point]
     if parent is not None and parent.kind in ("replicate", "aggregate", "rung"):
@@ -283,63 +272,38 @@ def build_first_choice(state: RunState, point: str, program: UserProgram, folder
     files = dict(program.files)
     if not files.get(PLOTS_FILE) and parent is not None and (plots := build_node_brief(folder, parent).plots):
         files[PLOTS_FILE] = plots
-    sha256 = seal_source(folder.get_source_path(format_node_id(decision_id)), files)
-    varies = parent.varies if kind == "debug" and parent is not None else program.title
-    return (
-        DecisionMade(
-            k=decision_id,
-            seen=seen,
-            action=ExpandTree(
-                stage=state.search.stage,
-                kind=kind,
-                parent=parent.id if parent is not None else None,
-                ordinal=len(view.list_nodes_of_kind(kind)),
-                seed=view.seed,
-            ),
-        ),
-        NodeProposed(
-            node=format_node_id(decision_id),
-            decision=decision_id,
-            title=program.title,
-            plan=program.plan or program.title,
-            varies=varies,
-            source_sha256=sha256,
-            setups=read_constants(files),
-            author=program.author,
-        ),
+    node = format_node_id(decision_id)
+    action = ExpandTree(
+        stage=state.search.stage,
+        kind=kind,
+        parent=parent.id if parent is not None else None,
+        ordinal=len(view.list_nodes_of_kind(kind)),
+        seed=view.seed,
     )
+    proposed = NodeProposed(
+        node=node,
+        decision=decision_id,
+        title=program.title,
+        plan=program.plan or program.title,
+        varies=parent.varies if kind == "debug" and parent is not None else program.title,
+        source_sha256=seal_source(folder.get_source_path(node), files),
+        setups=read_constants(files),
+        author=program.author,
+    )
+    return DecisionMade(k=decision_id, seen=seen, action=action), proposed
 
 
-def _read_text_file(folder: Path, name: str) -> str:
-    """Read a regular UTF-8 file without following links or waiting for pipes. Raises `UserCodeError`, `OSError`."""
-    path = folder / name
-    if not stat.S_ISREG(path.lstat().st_mode):
-        raise UserCodeError(f"{path} is not a regular file: replace it with the file itself")
-    with open(open_plain_file(path), "rb") as file:
-        data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        raise UserCodeError(
-            f"{path} has more than {MAX_FILE_BYTES} bytes: load data with lab.data, and shorten the code"
-        )
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UserCodeError(f"{path} is not UTF-8: save it as UTF-8") from None
-
-
-def _find_fault(source: str, files: Mapping[str, str]) -> str | None:
-    """Return why code cannot or must not run in its source tree; None if it can."""
+def _find_fault(source: str) -> str:
+    """Return why code cannot or must not run; empty if it can."""
     try:
         tree = parse_python(source)
     except SyntaxError as error:
         return f"is not valid Python{f', line {error.lineno}' if error.lineno else ''}: {error.msg}"
-    names = [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
-    names += [
-        node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level and node.module
-    ]
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.append(node.module or "")
     foreign = next((name for name in names if name.startswith("lab.") or name.split(".")[0] == "labwright"), None)
-    return (
-        None
-        if foreign is None
-        else (f"imports {foreign!r}, which is internal: use 'import lab' and the installed packages")
-    )
+    return f"imports {foreign!r}, which is internal: use 'import lab' and the installed packages" if foreign else ""

@@ -85,25 +85,14 @@ def fit_off_the_shelf(data: Any, setting: dict[str, Any]) -> Predict:
     outputs = data.classes if data.classes > 2 else 1
     rounds = min(int(setting["rounds"]), max(20, MAX_TREES // outputs)) if boosted else 100
     rows = sample_rows(x.shape[0], int(max(MIN_ROWS, MAX_WORK / (x.shape[1] * outputs * rounds))))
-    model = (
-        build_boosting(data, setting, rounds=rounds, early=(dev, data.dev.y))
-        if boosted
-        else build_linear(data, float(setting["penalty"]), sparse=is_sparse(x))
-    )
+    if boosted:
+        model, given = build_boosting(data, setting, rounds=rounds, early=(dev, data.dev.y))
+    else:
+        model, given = build_linear(data, float(setting["penalty"]), sparse=is_sparse(x)), {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # no convergence: the setting is evaluated as it is
-        model(x[rows], data.train.y[rows])
-    return lambda new: predict_with(model.fitted, features(new), data.classes)
-
-
-class Model:
-    """An estimator with extra arguments of its `fit` method; calling the object fits it."""
-
-    def __init__(self, fitted: Any, **given: Any) -> None:
-        self.fitted, self._given = fitted, given
-
-    def __call__(self, x: Any, y: Array) -> None:
-        self.fitted.fit(x, y, **self._given)
+        model.fit(x[rows], data.train.y[rows], **given)
+    return lambda new: predict_with(model, features(new), data.classes)
 
 
 def sample_rows(rows: int, most: int) -> Array:
@@ -113,10 +102,11 @@ def sample_rows(rows: int, most: int) -> Array:
     return np.sort(np.random.default_rng(lab.seed).choice(rows, most, replace=False))
 
 
-def build_boosting(data: Any, setting: Any, *, rounds: int, early: tuple[Array, Array]) -> Model:
+def build_boosting(data: Any, setting: Any, *, rounds: int, early: tuple[Array, Array]) -> tuple[Any, dict[str, Array]]:
+    """Return boosted trees and the further arguments of their `fit`: the rows on which training stops early, if any."""
     stops = len(data.train.y) > EARLY_STOPPING_ROWS
     made: Any = HistGradientBoostingClassifier if data.classes else HistGradientBoostingRegressor
-    fitted = made(
+    model = made(
         learning_rate=float(setting["learning_rate"]),
         max_iter=rounds,
         max_leaf_nodes=int(setting["leaves"]),
@@ -124,13 +114,13 @@ def build_boosting(data: Any, setting: Any, *, rounds: int, early: tuple[Array, 
         early_stopping=stops,
         random_state=lab.seed,
     )
-    return Model(fitted, X_val=early[0], y_val=early[1]) if stops else Model(fitted)
+    return model, {"X_val": early[0], "y_val": early[1]} if stops else {}
 
 
-def build_linear(data: Any, penalty: float, *, sparse: bool) -> Model:
+def build_linear(data: Any, penalty: float, *, sparse: bool) -> Any:
     """Return ridge or logistic regression with this penalty on the weights; features except counts are standardised."""
-    fitted: Any = LogisticRegression(C=1 / penalty, max_iter=200) if data.classes else Ridge(alpha=penalty)
-    return Model(fitted if sparse else Pipeline([("scale", StandardScaler()), ("model", fitted)]))
+    model: Any = LogisticRegression(C=1 / penalty, max_iter=200) if data.classes else Ridge(alpha=penalty)
+    return model if sparse else Pipeline([("scale", StandardScaler()), ("model", model)])
 
 
 def predict_with(fitted: Any, x: Any, classes: int) -> Array:

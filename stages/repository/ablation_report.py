@@ -10,11 +10,14 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from labwright.record.claims.estimates import (
     MIN_REPLICATES,
@@ -29,7 +32,7 @@ from labwright.record.claims.part_effects import (
     format_report_claims,
     format_report_texts,
 )
-from labwright.record.reducers.run_state import AblationState, RunState
+from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import ResultMacroUse, escape_tex, render_results
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.repository import (
@@ -74,23 +77,13 @@ reported.
 
 
 def compute_effect(direction: MetricDirection, baseline: float | None, ablated: float | None) -> float | None:
-    """Return the effect of a pair of runs; None if one of them has no value."""
+    """Return the effect of a pair of runs, without floating-point noise: .80 - .60 equals .82 - .62, so rounding does
+    not look like spread between seeds. None if one of them has no value."""
     if baseline is None or ablated is None:
         return None
-    return _subtract(baseline, ablated) if direction == "max" else _subtract(ablated, baseline)
-
-
-def _subtract(one: float, other: float) -> float:
-    """Subtract without floating-point noise: .80 - .60 equals .82 - .62, so rounding does not look like spread between
-    seeds."""
-    size = max(abs(one), abs(other))
-    return round(one - other, 12 - math.ceil(math.log10(size))) if size else 0.0
-
-
-def reaches_share(effect: float, baseline_mean: float, share: float = CRITICAL_SHARE) -> bool:
-    """Return whether the size of an effect reaches a share of the baseline."""
-    threshold = share * abs(baseline_mean)
-    return abs(effect) >= threshold or math.isclose(abs(effect), threshold, rel_tol=1e-9)
+    size = max(abs(baseline), abs(ablated))
+    effect = baseline - ablated if direction == "max" else ablated - baseline
+    return round(effect, 12 - math.ceil(math.log10(size))) if size else 0.0
 
 
 def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool:
@@ -107,47 +100,12 @@ def compute_rank_agreement(cheap: Mapping[str, float], full: Mapping[str, float]
     Uses the components that both measured; None for fewer than `MIN_RANKED_PARTS`, or if one of the commands ranks
     nothing.
     """
+    stats: Any = import_module("scipy.stats")  # half a second
     names = [name for name in cheap if name in full]
-    pairs = [
-        (_compare_order(cheap, one, other), _compare_order(full, one, other)) for one, other in combinations(names, 2)
-    ]
-    ranked = sum(a * a for a, _ in pairs) * sum(b * b for _, b in pairs)
-    return sum(a * b for a, b in pairs) / math.sqrt(ranked) if len(names) >= MIN_RANKED_PARTS and ranked else None
-
-
-def _compare_order(effects: Mapping[str, float], one: str, other: str) -> int:
-    a, b = abs(effects[one]), abs(effects[other])
-    return (a > b) - (a < b)
-
-
-class FloorRanking(NamedTuple):
-    """`at_floor`: one entry per mutation. `ranked`: the mutation whose effect represents the component."""
-
-    gap: float
-    at_floor: tuple[bool, ...]
-    ranked: str | None
-    effect: float | None
-    flag: str
-
-
-def apply_floor_rule(
-    direction: MetricDirection,
-    baseline: float,
-    floor: float,
-    effects: Sequence[tuple[str, float]],
-    share: float = FLOOR_SHARE,
-) -> FloorRanking:
-    """Select the mutation of a component to report; `effects` are in the order of trial.
-
-    `floor`: the metric with the whole model's output zeroed. The first mutation above the floor is selected. If all are
-    at the floor, the one with the smallest loss is selected and flagged: either the component is indispensable, or
-    every mutation breaks the program.
-    """
-    gap = (baseline - floor) * (1 if direction == "max" else -1)
-    at_floor = tuple(is_at_floor(effect, gap, share) for _, effect in effects)
-    free = [one for one, low in zip(effects, at_floor, strict=True) if not low]
-    name, effect = free[0] if free else min(effects, key=lambda one: one[1], default=(None, None))
-    return FloorRanking(gap, at_floor, name, effect, "at the floor" if effects and not free else "")
+    if len(names) < MIN_RANKED_PARTS:
+        return None
+    tau = float(stats.kendalltau(*([abs(effects[name]) for name in names] for effects in (cheap, full))).statistic)
+    return None if math.isnan(tau) else tau
 
 
 def explain_no_floor(direction: MetricDirection, baseline: float | None, value: float | None) -> str:
@@ -163,9 +121,9 @@ def explain_no_floor(direction: MetricDirection, baseline: float | None, value: 
     return "" if is_worse else "it is better than the baseline"
 
 
-def is_at_floor(effect: float, gap: float, share: float = FLOOR_SHARE) -> bool:
+def is_at_floor(effect: float, gap: float) -> bool:
     """Return whether an effect is so large that the model may no longer work; False without a positive gap."""
-    return gap > 0 and effect >= share * gap
+    return gap > 0 and effect >= FLOOR_SHARE * gap
 
 
 def classify_patch_run(
@@ -219,16 +177,6 @@ class MeasuredPart(NamedTuple):
         """Whether its effect is over fresh seeds, enough of them for a verdict."""
         return self.effect is not None and self.effect.is_fresh and self.n >= MIN_REPLICATES
 
-    @property
-    def is_tested(self) -> bool:
-        """Whether it is in the family of tests."""
-        return (
-            self.is_confirmed
-            and self.gate not in UNRANKED_GATES
-            and self.effect is not None
-            and self.effect.p is not None
-        )
-
 
 def build_results(measured: Sequence[MeasuredPart], *, is_coarse: bool) -> tuple[PartResult, ...]:
     """Build the rows of the report in the given order; p is Holm-corrected over all tested parts.
@@ -236,40 +184,42 @@ def build_results(measured: Sequence[MeasuredPart], *, is_coarse: bool) -> tuple
     A part with too few fresh seeds, or with equal effects at all of them, is not tested. `is_coarse`: whether equal
     values at one seed may be chance.
     """
-    tested = [one for one in measured if one.is_tested]
-    p_values = adjust_p_values([one.effect.p if one.effect is not None else None for one in tested])
-    corrected = {one.part: p for one, p in zip(tested, p_values, strict=True)}
+    tested = {
+        one.part: one.effect.p
+        for one in measured
+        if one.effect is not None and one.effect.p is not None and one.is_confirmed and one.gate not in UNRANKED_GATES
+    }
+    corrected = dict(zip(tested, adjust_p_values([*tested.values()]), strict=True))
     return tuple(_build_row(one, corrected.get(one.part), max(1, len(tested)), is_coarse) for one in measured)
 
 
 def _build_row(one: MeasuredPart, p: float | None, compared: int, is_coarse: bool) -> PartResult:
-    found = one.effect.effect if one.effect is not None else None
-    fresh = found if one.is_confirmed else None
-    flag = one.flag or ("at the floor" if one.gate == "at the floor" else "")
-    if not flag and fresh is not None and fresh.sd is None and fresh.mean:
-        flag = "the same at every seed, so it cannot be tested"
-    if one.effect is not None and one.effect.log_ratio is not None and fresh is not None:
-        tested = "tested as a ratio, since the baseline spans orders of magnitude"
-        flag = f"{flag}; {tested}" if flag else tested
-    return PartResult(
+    row = PartResult(
         part=one.part,
         node=one.node,
-        key=found.key if found is not None else "",
         mutation=one.mutation,
         where=one.location,
         n=one.n,
         fresh=one.is_confirmed,
-        mean=found.mean if found is not None else None,
-        relative=one.effect.relative if one.effect is not None else None,
-        low=fresh.low if fresh is not None else None,
-        high=fresh.high if fresh is not None else None,
-        p=p,
+        mean=None,
         called=decide_verdict(one, p, is_coarse=is_coarse),
-        detectable=None
-        if fresh is None or fresh.sd is None or (one.effect is not None and one.effect.log_ratio is not None)
-        else compute_detectable_effect(one.n, fresh.sd, compared),
-        flag=flag,
+        flag=one.flag or ("at the floor" if one.gate == "at the floor" else ""),
     )
+    if one.effect is None:
+        return row
+    found = one.effect.effect
+    row = row.model_copy(update={"key": found.key, "mean": found.mean, "relative": one.effect.relative})
+    if not one.is_confirmed:
+        return row
+    flags, detectable = [row.flag], None
+    if not row.flag and found.sd is None and found.mean:
+        flags.append("the same at every seed, so it cannot be tested")
+    if one.effect.log_ratio is not None:
+        flags.append("tested as a ratio, since the baseline spans orders of magnitude")
+    elif found.sd is not None:
+        detectable = compute_detectable_effect(one.n, found.sd, compared)
+    update = {"low": found.low, "high": found.high, "p": p, "detectable": detectable}
+    return row.model_copy(update={**update, "flag": "; ".join(filter(None, flags))})
 
 
 def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> PartClassification:
@@ -291,66 +241,68 @@ def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> Pa
     size, unit = (found.mean, one.effect.baseline.mean) if one.effect.log_ratio is None else (one.effect.log_ratio, 1.0)
     if size < 0:
         return "harmful"
-    return "critical" if reaches_share(size, unit) else "helps"
+    threshold = CRITICAL_SHARE * abs(unit)
+    return "critical" if size >= threshold or math.isclose(size, threshold, rel_tol=1e-9) else "helps"
 
 
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"
 
-_KIND_TEXTS = {"author": "left out by the author", "budget": "beyond the budget"}
-"""What the report calls the kinds of `UnexaminedPart`."""
+
+@cache
+def load_templates() -> Environment:
+    """Return the templates of this folder; variables are `<< name >>`, statements `<% if name %>`."""
+    found = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+    )
+    found.filters["tex"] = escape_tex
+    return found
 
 
 def build_report_files(state: RunState) -> dict[str, str]:
     """Return the content of every file by name."""
-    values = format_report_claims(state)
-    texts = format_report_texts(state)
-    files = {
-        JSON_FILE: json.dumps(to_json(state), indent=1) + "\n",
-        REPORT_FILE: "\n".join(_render_report(state, texts)) + "\n",
+    code, ablation, found = state.repository, state.ablation, state.repository.command
+    assert code.imported is not None
+    kept = [one.repair for one in code.repairs if one.kept]
+    given = found.command.argv if found is not None else ()
+    ran = next((one.argv for one in reversed(kept) if one.argv), given)
+    variables = found.command.env if found is not None else {}
+    for repair in kept:
+        variables = variables | repair.env
+    words = (*(f"{name}={value}" for name, value in sorted(variables.items())), *ran)
+    values = {
+        "name": Path(code.imported.repository).name,
+        "code": code,
+        "ablation": ablation,
+        "command": found,
+        "command_line": format_command_line(words),
+        "replaced": format_command_line(given) if ran != given else "",
+        "is_metric_given": bool(state.read_setting("code.metric")),
+        "is_seeded": any("{seed}" in word for word in ran),
+        "is_scored": found is not None and found.command.metric.startswith(PREDICTIONS_KIND),
+        "baseline": compute_baseline_claim(state),
+        "fresh_baseline": compute_fresh_baseline_claim(state),
+        "floor": ablation.tried_mutations.get((WHOLE_TRAINING, 0)),
+        "whole_training": WHOLE_TRAINING,
+        "texts": format_report_texts(state),
+        "limit_reason": state.limit_reason,
     }
-    if state.ablation.results is not None:
-        uses = {ResultMacroUse("result", key): value for key, value in values.items()}
+    files = {JSON_FILE: json.dumps(to_json(state), indent=1) + "\n"}
+    files[REPORT_FILE] = load_templates().get_template("ablation_report.md.jinja").render(values)
+    if ablation.results is not None:
+        uses = {ResultMacroUse("result", key): value for key, value in format_report_claims(state).items()}
         files[RESULTS_FILE] = render_results(uses)
-        files[SECTION_FILE] = "\n".join(_render_section(state, texts)) + "\n"
+        files[SECTION_FILE] = load_templates().get_template("ablation_section.tex.jinja").render(values)
     return files
-
-
-def _render_section(state: RunState, values: Mapping[str, str]) -> Iterator[str]:
-    r"""Yield the lines of a section with one table; `\result` prints each number."""
-    code, baseline = state.repository, compute_baseline_claim(state)
-    assert state.ablation.results is not None and code.imported is not None
-
-    def cite(key: str, form: str) -> str:
-        return rf"\result{{{key}.{form}}}" if f"{key}.{form}" in values else "--"
-
-    scored = code.command is not None and code.command.command.metric.startswith(PREDICTIONS_KIND)
-    grade = "scored" if scored else "logged"
-    yield "% Generated from the record. \\input it after results.tex in a paper that uses this program's templates."
-    yield r"\section{Ablations}\label{sec:ablations}"
-    own = cite(baseline.key if baseline is not None else "", "mean")
-    yield (
-        rf"Parts of the repository were removed one at a time at commit \texttt{{{code.imported.commit[:12]}}}, "
-        rf"whose own result is {own}. Table~\ref{{tab:ablations}} gives the effect of each part "
-        r"on fresh seeds, positive if the part helps, with a 95\,\% interval and the Holm-corrected $p$; "
-        + (
-            r"the program scored the predictions, so all values are scored."
-            if scored
-            else r"the repository's own code reports the metric, so all values are logged."
-        )
-    )
-    yield rf"\begin{{table}}\centering\caption{{Effects of removing parts. Grade of all values: {grade}.}}"
-    yield r"\label{tab:ablations}\begin{tabular}{lrrrrl}\toprule"
-    yield r"part & effect & low & high & $p$ & verdict \\ \midrule"
-    for result in state.ablation.results.results:
-        if result.fresh:
-            cells = (
-                escape_tex(result.part.replace("+", " + ")),
-                *(cite(result.key, form) for form in ("mean", "low", "high", "p")),
-                result.called
-                + (rf" (detectable: {cite(result.key, 'detectable')})" if _shows_detectable(result) else ""),
-            )
-            yield " & ".join(cells) + r" \\"
-    yield r"\bottomrule\end{tabular}\end{table}"
 
 
 def to_json(state: RunState) -> dict[str, Any]:
@@ -397,150 +349,3 @@ def _run_to_json(state: RunState, node: Node) -> dict[str, Any]:
         "seconds": round(sum(one.seconds for one in runs), 2),
         "failure": node.failure.message if node.failure is not None else None,
     }
-
-
-def _render_report(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
-    code, is_given = state.repository, bool(state.read_setting("code.metric"))
-    assert code.imported is not None
-    is_ablated = state.ablation.results is not None and bool(state.ablation.results.results)
-    yield f"# {Path(code.imported.repository).name}: {'ablation' if is_ablated else 'reproduction'}"
-    yield f"\nCommit `{code.imported.commit[:12]}`{', with uncommitted work' * code.imported.snapshot}."
-    yield from (f"- {one}" for one in code.imported.faults)
-    if (found := code.command) is not None:
-        ran = next(
-            (one.repair.argv for one in reversed(code.repairs) if one.kept and one.repair.argv), found.command.argv
-        )
-        source, remark = ("user", ". The model's remark: ") if found.by == "person" else (found.by, ": ")
-        variables = found.command.env | {k: v for one in code.repairs if one.kept for k, v in one.repair.env.items()}
-        environment_words = [f"{name}={value}" for name, value in sorted(variables.items())]
-        yield f"\n## Command\n\n    {format_command_line((*environment_words, *ran))}\n"
-        yield (
-            f"Named by the {source}"
-            if ran == found.command.argv
-            else f"Replaces `{format_command_line(found.command.argv)}`, named by the {source}, which does not run"
-        ) + (f"{remark}{found.why}{'.' * (not found.why.endswith('.'))}" if found.why else ".")
-        metric_source = "user" if is_given else "model" if found.by == "person" else found.by
-        better = "higher" if found.command.direction == "max" else "lower"
-        yield f"Metric `{found.command.metric}` ({better} is better), named by the {metric_source}."
-        if not any("{seed}" in word for word in ran):
-            yield "The command sets no seed: runs are compared unpaired."
-    if (environment := code.environment) is not None:
-        yield (
-            f"\nPython {environment.python}"
-            + "".join(f"; additionally installed: {name} {version}" for name, version in environment.packages.items())
-            + "."
-        )
-        yield from (f"- It requires {one.wanted}; found: {one.found or 'none'}." for one in environment.deviations)
-    if code.repairs:
-        yield "\n## Repairs\n"
-        yield from (
-            f"- {'kept' if one.kept else 'reverted'} ({one.by}): {one.repair.reason}"
-            + (f"; failure `{one.signature}`" if one.signature else "")
-            + (f", afterwards `{one.then}`" if one.then else "")
-            for one in code.repairs
-        )
-    yield from _render_baseline(state, texts)
-    yield from _render_results(state, texts)
-    if state.limit_reason is not None:
-        yield f"\nThe study ended before its plan was complete: {state.limit_reason}. Resume it to continue."
-
-
-def _render_baseline(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
-    code, claim = state.repository, compute_baseline_claim(state)
-    check = code.baseline
-    if check is None:
-        return
-    yield "\n## Baseline\n"
-    mean = "no value"
-    if claim is not None:
-        spread = f", standard deviation {texts[f'{claim.key}.sd']}" if claim.sd is not None else ""
-        mean = f"mean {texts[f'{claim.key}.mean']}{spread}"
-    expected = code.command.expected if code.command is not None else None
-    verdict = "not compared, since no value is given" if check.verdict == "unchecked" else check.verdict
-    yield (
-        f"**{verdict}**: {mean} over "
-        f"{claim.n if claim is not None else 0} of {len(check.seeds)} seeds"
-        + (f"; expected {expected.value:g} ± {expected.tolerance:g}" if expected is not None else "")
-        + "."
-    )
-    yield (
-        {
-            "same digits": "Repeating the first seed gave the same digits.",
-            "differs": "Repeating the first seed gave another value: the seed does not control all randomness.",
-            "unseeded": "The command sets no seed.",
-            None: "",
-        }[check.same_seed]
-        if check.mean is not None
-        else ""
-    )
-    if check.why:
-        yield f"{check.why[0].upper()}{check.why[1:]}."
-
-
-def _render_results(state: RunState, texts: Mapping[str, str]) -> Iterator[str]:
-    ablation, baseline = state.ablation, compute_fresh_baseline_claim(state)
-    if ablation.results is None or ablation.parts is None:
-        return
-    if not ablation.results.results:
-        yield f"\n## Ablations\n\n**Nothing was ablated**: {ablation.results.stopped or 'no part was found'}."
-        yield from _render_not_examined(ablation)
-        return
-    yield (
-        f"\n## Ablations\n\n{ablation.results.runs} runs. Effects are positive if the part helps; n fresh seeds, 95 % "
-    )
-    yield "intervals, p corrected by Holm. Parts measured only in the search are marked and have no verdict."
-    yield "Detectable: the smallest effect that four of five such studies would find."
-    if baseline is not None:
-        spread = f", standard deviation {texts[f'{baseline.key}.sd']}" if baseline.sd is not None else ""
-        yield (
-            f"\n**Baseline on fresh seeds**: mean {texts[f'{baseline.key}.mean']}{spread} over {baseline.n} seeds. "
-            "Percentages relate to its mean on the seeds of the part."
-        )
-    yield "\n| part | how | where | n | effect | interval | p | verdict |\n|---|---|---|---|---|---|---|---|"
-    yield from (_format_row(one, texts) for one in ablation.results.results)
-    if ablation.fresh_seeds:
-        yield f"\nFresh seeds went to the largest effects of the search first: {', '.join(ablation.fresh_seeds)}."
-    if (floor := ablation.tried_mutations.get((WHOLE_TRAINING, 0))) is not None:
-        yield f"\nThe run without {WHOLE_TRAINING} gives no floor; {floor.why}."
-    if ablation.results.agreement is not None:
-        yield (
-            "\nParts were ranked by a proxy; its ranking agrees with that of full runs by "
-            f"{ablation.results.agreement:.2f} "
-        )
-        yield "(Kendall's tau)."
-    if ablation.parts.why:
-        yield f"\nHow parts were chosen: {' '.join(ablation.parts.why.split())}"
-    if ablation.results.stopped:
-        yield f"\n{ablation.results.stopped}."
-    yield from _render_not_examined(ablation)
-
-
-def _render_not_examined(ablation: AblationState) -> Iterator[str]:
-    assert ablation.parts is not None
-    if ablation.parts.rest:
-        yield "\n## Not examined\n"
-    yield from (f"- {one.name} ({_KIND_TEXTS[one.kind]}): {one.why}" for one in ablation.parts.rest)
-
-
-def _shows_detectable(one: PartResult) -> bool:
-    return one.called == "no measurable difference" and one.detectable is not None
-
-
-def _format_row(one: PartResult, texts: Mapping[str, str]) -> str:
-    def show(form: str, default: str = "-") -> str:
-        return texts.get(f"{one.key}.{form}", default)
-
-    relative = f" ({show('relative')}%)" if one.relative is not None else ""
-    cells = (
-        one.part,
-        one.mutation,
-        one.where,
-        str(one.n),
-        f"{show('mean')}{relative}" if one.mean is not None else "-",
-        f"{show('low')} to {show('high')}" if one.low is not None else "-",
-        show("p"),
-        one.called
-        + (f" (detectable: {show('detectable')})" if _shows_detectable(one) else "")
-        + (f" ({one.flag})" if one.flag else ""),
-    )
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

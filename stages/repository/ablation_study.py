@@ -20,7 +20,7 @@ import asyncio
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
 from statistics import fmean
@@ -37,7 +37,6 @@ from labwright.record.schema.repository import (
     UnexaminedPart,
 )
 from labwright.sandbox.job import RepositoryError
-from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.trace import CallTrace, build_no_training_variables, read_trace
 from labwright.search.ablation_bandit import (
     CONFIRM_SEEDS,
@@ -58,7 +57,6 @@ from labwright.stages.repository.ablation_report import (
     UNRANKED_GATES,
     WHOLE_TRAINING,
     MeasuredPart,
-    apply_floor_rule,
     build_results,
     classify_patch_run,
     compute_effect,
@@ -81,14 +79,13 @@ from labwright.stages.repository.authors import format_limits, propose_parts
 from labwright.stages.repository.baseline_reproduction import RepositoryReproduction
 from labwright.stages.run_context import RunContext
 
-MAX_WAYS_PER_PART = 3
-"""Maximum number of mutations tried per component."""
 LARGE_EFFECT_SHARES = {"max": 0.5, "min": 0.1}
 """Share of the baseline, by direction of the metric, above which an effect is compared with the floor. A metric to
 be minimized is bounded by chance level, which may be close to the baseline.
 """
 SUSPECT_GAIN_SHARE = 0.05
 """Share of the baseline; a larger gain raises the question whether the component produces the scored data."""
+LEFT_OPEN = "the number of parts decides how many runs are made, at least one each, and fresh seeds for all"
 MAX_FRESH_SEEDS = 3 * CONFIRM_SEEDS
 """Maximum number of fresh seeds of a component whose effects are equal at all of them."""
 
@@ -110,8 +107,6 @@ class _PartState:
     part: RepositoryPart
     way: int = -1
     gate: MutationOutcome = "failed"
-    flag: str = ""
-    at_floor: dict[int, float] = field(default_factory=dict[int, float])
 
     @property
     def mutation(self) -> RepositoryMutation:
@@ -172,7 +167,8 @@ class RepositoryAblation:
             self._conclude(AblationsConcluded(results=(), top=(), runs=self._runs_spent, stopped=why))
             return
         await gather_all([self._run(self._search_baseline, seed) for seed in self.seeds])
-        await self._measure_all_parts()
+        order = order_sweep({part.name: part.prior for part in found.parts})
+        await gather_all([self._measure_part(self._part_states[name]) for name in order])
         self._joint_set = await self._find_joint_set(found)
         await self._separate_top(found)
         await self._confirm(found)
@@ -207,11 +203,7 @@ class RepositoryAblation:
         assert check is not None and check.mean is not None
         spread = f", standard deviation {check.spread:.3g}" if check.spread is not None else ""
         budget = self.context.ablation.budget_runs
-        left = (
-            f"{budget - spent} runs are left"
-            if budget is not None
-            else "the number of parts decides how many runs are made, at least one each, and fresh seeds for all"
-        )
+        left = f"{budget - spent} runs are left" if budget is not None else LEFT_OPEN
         return (
             f"As it is, the repository gives {check.mean:.6g}{spread} over {len(check.seeds)} seeds. A run takes "
             f"{seconds:.3g} s, {self.context.executor.slots} at a time; {left}. {format_limits(self.context)}"
@@ -233,40 +225,37 @@ class RepositoryAblation:
 
     # --- one run per component ----------------------------------------------------------------------------------------
 
-    async def _measure_all_parts(self) -> None:
-        order = order_sweep({one.part.name: one.part.prior for one in self._part_states.values()})
-        await gather_all([self._measure_part(self._part_states[name]) for name in order])
-
     async def _measure_part(self, one: _PartState) -> None:
         """Ablate a component with the first mutation that works; if all remove the whole model, use the one with
         the smallest loss.
         """
-        await self._try_ways(one, range(min(MAX_WAYS_PER_PART, len(one.part.mutations))))
-        if one.gate == "moved" and await self._changes_scored_data(one):
-            one.gate = "changes what is scored"
-
-    async def _try_ways(self, one: _PartState, ways: Iterable[int]) -> None:
-        for way in ways:
+        name, at_floor = one.part.name, dict[int, float]()
+        for way in range(len(one.part.mutations)):
             gate, effect = await self._try_way(one, way)
             if gate in ("moved", "no effect") and effect is not None:
                 one.way, one.gate = way, gate
-                return
+                break
             if gate == "at the floor" and effect is not None:
-                one.at_floor[way] = effect
-            elif one.way < 0:
+                at_floor[way] = effect
+            else:
                 one.gate = gate
-        first = self._first_baseline
-        if one.at_floor and first is not None and (floor := await self._find_floor()) is not None:
-            effects = [(str(way), effect) for way, effect in one.at_floor.items()]
-            ranks = apply_floor_rule(self.setup.command.direction, first, floor, effects)
-            assert ranks.ranked is not None and ranks.effect is not None
-            one.way = int(ranks.ranked)
-            is_broken = ranks.effect >= ranks.gap
-            one.gate, one.flag = ("breaks the program", "") if is_broken else ("at the floor", ranks.flag)
-        elif one.way < 0 and not one.at_floor:
-            known = [self._ablation.tried_mutations.get((one.part.name, way)) for way in ways]
-            if any("is not finite" in tried.why for tried in known if tried is not None):
-                one.gate = "breaks the program"
+        if one.way >= 0:
+            if one.gate == "moved" and await self._changes_scored_data(one):
+                one.gate = "changes what is scored"
+        elif at_floor:
+            one.way = min(at_floor, key=lambda way: at_floor[way])
+            is_broken = at_floor[one.way] >= self._compute_gap(await self._find_floor())
+            one.gate = "breaks the program" if is_broken else "at the floor"
+        elif any(
+            "is not finite" in tried.why for tried in self._ablation.tried_mutations.values() if tried.part == name
+        ):
+            one.gate = "breaks the program"
+
+    def _compute_gap(self, floor: float | None) -> float:
+        """Return how much worse the floor is than the baseline; 0 if it is not known."""
+        if floor is None or self._first_baseline is None:
+            return 0.0
+        return (self._first_baseline - floor) * (1 if self.setup.command.direction == "max" else -1)
 
     async def _try_way(self, one: _PartState, way: int) -> tuple[MutationOutcome, float | None]:
         mutation, name = one.part.mutations[way], one.part.name
@@ -289,14 +278,9 @@ class RepositoryAblation:
             if again is not None and other is not None:
                 gate = classify_patch_run(other, again, reached=reached, repeatable=is_repeatable)
         effect = compute_effect(self.setup.command.direction, baseline, value)
-        if (
-            gate == "moved"
-            and effect is not None
-            and (effect >= LARGE_EFFECT_SHARES[self.setup.command.direction] * abs(baseline))
-        ):
-            floor = await self._find_floor()
-            gap = (baseline - floor) * (1 if self.setup.command.direction == "max" else -1) if floor is not None else 0
-            gate = "at the floor" if is_at_floor(effect, gap) else gate
+        large = LARGE_EFFECT_SHARES[self.setup.command.direction] * abs(baseline)
+        if gate == "moved" and effect is not None and effect >= large:
+            gate = "at the floor" if is_at_floor(effect, self._compute_gap(await self._find_floor())) else gate
         return self._record_gate(name, way, arm, gate), effect
 
     async def _find_floor(self) -> float | None:
@@ -306,18 +290,18 @@ class RepositoryAblation:
         return await self._floor_task
 
     async def _run_floors(self) -> float | None:
-        for number, floor in enumerate(self._ablation.parts.floors if self._ablation.parts is not None else ()):
-            tree, name = self._build_tree([floor]), "the whole model"
-            if tree is not None:
+        parts = self._ablation.parts
+        for number, floor in enumerate(parts.floors if parts is not None else ()):
+            if (tree := self._build_tree([floor])) is not None:
+                name = "the whole model"
                 arm = self._build_search_arm(name_arm([name], number), name, floor.what, tree, floor.words)
                 value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
                 if not self._explain_no_floor(value):
                     return value
-        env = self._search_setup.command.env | build_no_training_variables()
-        command, name = self._search_setup.command.model_copy(update={"env": env}), WHOLE_TRAINING
-        arm = self._build_search_arm(
-            name_arm([name]), name, "no optimizer steps", "", (), replace(self._search_setup, command=command)
-        )
+        name, command = WHOLE_TRAINING, self._search_setup.command
+        command = command.model_copy(update={"env": command.env | build_no_training_variables()})
+        setup = replace(self._search_setup, command=command)
+        arm = self._build_search_arm(name_arm([name]), name, "no optimizer steps", setup=setup)
         value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
         why = self._explain_no_floor(value)
         if why == NO_OPTIMIZER:
@@ -333,15 +317,9 @@ class RepositoryAblation:
         baseline, effect = self._first_baseline, self._list_effects([one.part.name]).get(self.seeds[0])
         if baseline is None or effect is None or effect > -SUSPECT_GAIN_SHARE * abs(baseline):
             return False
-        tree = self._build_tree([one.mutation])
-        arm = self._build_search_arm(
-            name_arm([one.part.name], one.way),
-            one.part.name,
-            one.mutation.what,
-            tree or "",
-            one.mutation.words,
-            traced=True,
-        )
+        tree, what, words = self._build_tree([one.mutation]) or "", one.mutation.what, one.mutation.words
+        name = name_arm([one.part.name], one.way)
+        arm = self._build_search_arm(name, one.part.name, what, tree, words, traced=True)
         if (run := await self._run(arm, self.seeds[0])) is None:
             return False
         again = await asyncio.to_thread(read_trace, self.context.folder.get_cell_path(run.id))
@@ -357,13 +335,14 @@ class RepositoryAblation:
 
     def _is_reached(self, mutation: RepositoryMutation) -> bool | None:
         """Return whether lines that a mutation changes ran in the traced run; None if it changes no Python code."""
-        spans = [self._find_span(edit.path, edit.old) for edit in mutation.edits if edit.path.endswith(".py")]
-        return any(self._trace.was_executed(path, lines) for path, lines in spans) if spans else None
-
-    def _find_span(self, path: str, piece: str) -> tuple[str, range]:
-        text = self.runs.mirror.read_texts(self.setup.tree).get(path, "")
-        first = text[: max(0, text.find(piece))].count("\n") + 1
-        return path, range(first, first + piece.count("\n") + 1)
+        texts, reached = self.runs.mirror.read_texts(self.setup.tree), list[bool]()
+        for edit in mutation.edits:
+            if edit.path.endswith(".py"):
+                text = texts.get(edit.path, "")
+                first = text[: max(0, text.find(edit.old))].count("\n") + 1
+                lines = range(first, first + edit.old.count("\n") + 1)
+                reached.append(self._trace.was_executed(edit.path, lines))
+        return any(reached) if reached else None
 
     # --- arms ---------------------------------------------------------------------------------------------------------
 
@@ -399,10 +378,10 @@ class RepositoryAblation:
         name: str,
         part: str,
         what: str,
-        tree: str,
-        words: Sequence[str],
-        setup: CommandSetup | None = None,
+        tree: str = "",
+        words: Sequence[str] = (),
         *,
+        setup: CommandSetup | None = None,
         traced: bool = False,
     ) -> RepositoryArm:
         """Build an arm that only serves to judge others."""
@@ -420,14 +399,10 @@ class RepositoryAblation:
 
     def _build_tree(self, mutations: Iterable[RepositoryMutation]) -> str | None:
         """Return the tree with the edits of all mutations; None if they conflict."""
-        texts: dict[str, str] = {}
         try:
-            for edit in (edit for mutation in mutations for edit in mutation.edits):
-                before = texts.get(edit.path) or self.runs.mirror.read_texts(self.setup.tree).get(edit.path)
-                texts[edit.path] = apply_edit(before, edit)
+            return self.runs.mirror.apply_edits(self.setup.tree, [edit for one in mutations for edit in one.edits])
         except RepositoryError:
             return None
-        return self.runs.mirror.replace_files(self.setup.tree, texts) if texts else self.setup.tree
 
     # --- the border of the top components -----------------------------------------------------------------------------
 
@@ -438,35 +413,27 @@ class RepositoryAblation:
         kept = self._count_reserved(found)
         if self._runs_spent + CONFIRM_SEEDS * (1 + len(self._rank_sets())) <= found.budget:
             return
-        waiting: set[asyncio.Task[None]] = set()
-        under_way: list[str] = []
-        while True:
-            while len(waiting) < self.context.executor.slots and (
-                self._runs_spent + kept + 2 * (1 + len(waiting)) <= found.budget
+        while self.context.state.limit_reason is None:
+            chosen: list[str] = []
+            while len(chosen) < self.context.executor.slots and (
+                self._runs_spent + kept + 2 * (1 + len(chosen)) <= found.budget
             ):
-                chosen = pick_arm(self._list_candidates(under_way), sigma=self._sigma, k=self.top)
-                if chosen.next is None or chosen.separated or not isfinite(self._sigma) or not self._sigma:
+                pick = pick_arm(self._list_candidates(chosen), sigma=self._sigma, k=self.top)
+                if pick.next is None or pick.separated or not isfinite(self._sigma) or not self._sigma:
                     break
-                under_way.append(chosen.next)
-                waiting.add(asyncio.create_task(self._repeat_part(chosen.next, under_way)))
-            if not waiting or self.context.state.limit_reason is not None:
-                await gather_all(waiting)
+                chosen.append(pick.next)
+            if not chosen:
                 return
-            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            await gather_all(done)
+            await gather_all([self._repeat_part(name) for name in chosen])
 
-    async def _repeat_part(self, name: str, under_way: list[str]) -> None:
+    async def _repeat_part(self, name: str) -> None:
         """Measure a component's effect at the next seed."""
-        try:
-            arm = self._find_arm([name])
-            assert arm is not None
-            known = {one.seed for one in self.runs.list_nodes(arm)}
-            seed = next(
-                seed for seed in (*self.seeds, *range(max(self.seeds) + 1, FIRST_FRESH_SEED)) if seed not in known
-            )
-            await gather_all([self._run(arm, seed), self._run(self._search_baseline, seed)])
-        finally:
-            under_way.remove(name)
+        arm = self._find_arm([name])
+        assert arm is not None
+        known = {one.seed for one in self.runs.list_nodes(arm)}
+        seeds = (*self.seeds, *range(max(self.seeds) + 1, FIRST_FRESH_SEED))
+        seed = next(seed for seed in seeds if seed not in known)
+        await gather_all([self._run(arm, seed), self._run(self._search_baseline, seed)])
 
     def _list_effects(self, names: Sequence[str]) -> dict[int, float | None]:
         """Return the effects of a set of components at the seeds of the search; None for a run without a value."""
@@ -477,24 +444,24 @@ class RepositoryAblation:
         seeds = [seed for seed in own if seed in base and seed < FIRST_FRESH_SEED]
         return {seed: compute_effect(self.setup.command.direction, base[seed], own[seed]) for seed in seeds}
 
-    def _to_arm(self, one: _PartState, under_way: Sequence[str] = (), *, is_coarse: bool = False) -> BanditArm:
+    def _to_arm(self, one: _PartState, chosen: Sequence[str] = (), *, is_coarse: bool = False) -> BanditArm:
         effects = self._list_effects([one.part.name]).values()
         return BanditArm(
             one.part.name,
             one.part.prior,
             tuple(effect for effect in effects if effect is not None),
             failed_runs=sum(effect is None for effect in effects),
-            in_flight=under_way.count(one.part.name),
+            in_flight=chosen.count(one.part.name),
             is_settled=one.gate == "not reached" or (one.gate == "no effect" and not is_coarse),
         )
 
-    def _list_ranked(self, under_way: Sequence[str] = ()) -> list[BanditArm]:
+    def _list_ranked(self, chosen: Sequence[str] = ()) -> list[BanditArm]:
         coarse = self._is_coarse
-        return [self._to_arm(one, under_way, is_coarse=coarse) for one in self._part_states.values() if one.is_ranked]
+        return [self._to_arm(one, chosen, is_coarse=coarse) for one in self._part_states.values() if one.is_ranked]
 
-    def _list_candidates(self, under_way: Sequence[str] = ()) -> list[BanditArm]:
+    def _list_candidates(self, chosen: Sequence[str] = ()) -> list[BanditArm]:
         """Return the components that can rank among the most important. Harmful ones are reported separately."""
-        arms, sigma = self._list_ranked(under_way), self._sigma
+        arms, sigma = self._list_ranked(chosen), self._sigma
         harms = set(find_harmful(arms, sigma)) if isfinite(sigma) else set[str]()
         return [one for one in arms if one.name not in harms]
 
@@ -570,9 +537,8 @@ class RepositoryAblation:
     def _rank_sets(self) -> dict[tuple[str, ...], float]:
         """Return the components that can have a verdict, and the joint set, with their effects in the search, the
         largest first."""
-        effects: dict[tuple[str, ...], float] = {
-            (one.name,): one.mean_effect for one in self._list_ranked() if one.effects
-        }
+        effects: dict[tuple[str, ...], float] = {}
+        effects |= {(one.name,): one.mean_effect for one in self._list_ranked() if one.effects}
         if self._joint_set:
             effects[self._joint_set] = self._list_effects(self._joint_set).get(self.seeds[0]) or 0.0
         return dict(sorted(effects.items(), key=lambda one: (-abs(one[1]), one[0])))
@@ -623,12 +589,12 @@ class RepositoryAblation:
         components."""
         full: dict[str, float] = {}
         ranked = rank_arms(self._list_ranked())
-        for is_needed in (False, True):
+        for is_needed in (False, True):  # what has run first, then as many more as are needed
             for one in ranked:
                 arm = self._find_arm([one.name], full=True)
-                if arm is None or one.name in full:
+                if arm is None or one.name in full or (is_needed and len(full) >= MIN_RANKED_PARTS):
                     continue
-                if is_needed and len(full) < MIN_RANKED_PARTS:
+                if is_needed:
                     await self._run(arm, FIRST_FRESH_SEED)
                 if (effect := self._find_effect(arm)) is not None:
                     full[one.name] = effect.effect.mean
@@ -647,44 +613,35 @@ class RepositoryAblation:
         best = [row for row in ranked if (row.mean or 0.0) > 0][: self.top]
         count = sum(self._count_fresh_runs(arm) < MAX_FRESH_SEEDS for arm in self._list_unknown_sets().values())
         count += sum(one.kind == "budget" for one in found.rest)
+        left = f"{count} part{'s have' if count > 1 else ' has'} no verdict: the run budget of {found.budget} is used"
         return AblationsConcluded(
             results=tuple(rows),
             top=tuple(row.part for row in best if row.fresh),
             runs=self._runs_spent,
             agreement=agreement,
-            stopped=self.context.state.limit_reason
-            or (
-                f"{count} part{'s have' if count > 1 else ' has'} no verdict: the run budget of {found.budget} is "
-                "used; raise --budget-runs"
-            )
-            * bool(count),
+            stopped=self.context.state.limit_reason or (f"{left}; raise --budget-runs" if count else ""),
         )
 
     def _build_rows(self) -> list[PartResult]:
-        measured = [self._build_measured(one) for one in self._part_states.values()]
-        if self._joint_set:
-            states = [self._part_states[name] for name in self._joint_set]
-            joint = MeasuredPart(
-                "+".join(self._joint_set),
-                "; ".join(one.mutation.what for one in states),
-                ", ".join(_format_place(one.part) for one in states),
-                flag="together",
-            )
-            measured.append(self._add_effect(joint, self._joint_set))
-        return list(build_results(measured, is_coarse=self._is_coarse))
+        sets: list[tuple[str, ...]] = [(name,) for name in self._part_states]
+        sets += [self._joint_set] if self._joint_set else []
+        return list(build_results([self._describe_set(names) for names in sets], is_coarse=self._is_coarse))
 
-    def _build_measured(self, one: _PartState) -> MeasuredPart:
-        ways = one.part.mutations
-        mutation = one.mutation.what if one.way >= 0 else ", ".join(way.what for way in ways[:MAX_WAYS_PER_PART])
-        found = MeasuredPart(one.part.name, mutation, _format_place(one.part), one.gate, flag=one.flag)
-        return self._add_effect(found, [one.part.name]) if one.way >= 0 else found
-
-    def _add_effect(self, found: MeasuredPart, names: Sequence[str]) -> MeasuredPart:
-        """Add the effect of a set: on fresh seeds if there are any, otherwise that of the search."""
-        arms = (self._find_arm(names, full=True), self._find_arm(names))
-        known = [
-            (self.runs.find_node(arm), effect) for arm in arms if arm is not None and (effect := self._find_effect(arm))
-        ]
+    def _describe_set(self, names: tuple[str, ...]) -> MeasuredPart:
+        """Describe a component, or a set, with its effect: on fresh seeds if there are any, otherwise in the search."""
+        states = [self._part_states[name] for name in names]
+        ways = [(one.mutation,) if one.way >= 0 else one.part.mutations for one in states]
+        is_joint = len(names) > 1
+        found = MeasuredPart(
+            "+".join(names),
+            "; ".join(", ".join(way.what for way in each) for each in ways),
+            ", ".join(f"{one.part.path}:{one.part.line}" for one in states),
+            "moved" if is_joint else states[0].gate,
+            flag="together" if is_joint else "",
+        )
+        arms = (self._find_arm(names, full=True), self._find_arm(names)) if states[0].way >= 0 else ()
+        effects = [(arm, self._find_effect(arm)) for arm in arms if arm is not None]
+        known = [(self.runs.find_node(arm), effect) for arm, effect in effects if effect is not None]
         if not known:
             return found
         node, effect = next((one for one in known if one[1].is_fresh), known[-1])
@@ -715,7 +672,3 @@ class RepositoryAblation:
     @property
     def _first_baseline(self) -> float | None:
         return self.runs.list_values(self._search_baseline).get(self.seeds[0])
-
-
-def _format_place(part: RepositoryPart) -> str:
-    return f"{part.path}:{part.line}"

@@ -15,30 +15,28 @@ from typing import TypeVar, cast
 
 from labwright.models.errors import BudgetSpent
 from labwright.record.events.repository_events import EnvironmentBuilt, RepositoryImported
-from labwright.record.events.search_events import AttemptExecuted, CellsRequired, DecisionMade, NodeJudged, NodeProposed
-from labwright.record.run_folder import create_draft_folder, hash_texts, seal_source, write_file
+from labwright.record.events.search_events import CellsRequired, DecisionMade, NodeJudged, NodeProposed
+from labwright.record.run_folder import hash_texts, seal_source, write_file
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import Attempt, Cell, CellRun, Failure, Node, NodeKind, StageName, format_node_id
+from labwright.record.schema.nodes import Cell, CellRun, Failure, Node, NodeKind, StageName, format_node_id
 from labwright.record.schema.repository import RepositoryCommand
 from labwright.record.source_tree import ArmCode, RepositoryProgram, build_program
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import Job
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
 from labwright.sandbox.repository.predictions import read_truth, write_labels
 from labwright.search.scheduler import NodeKilled, list_all_results
-from labwright.stages.measuring import TooLate, measure_job
-from labwright.stages.nodes.node_cells import NodeCells, compute_cell_keys, hash_arm_code, read_recorded_source
-from labwright.stages.run_context import (
-    RunContext,
-    enter_step,
-    record_limit,
-    record_spent_budget,
-    record_time_limit,
-    wait_to_start,
+from labwright.stages.measuring import TooLate
+from labwright.stages.nodes.node_cells import (
+    NodeCells,
+    compute_cell_keys,
+    execute_attempt,
+    hash_arm_code,
+    read_recorded_source,
 )
+from labwright.stages.run_context import RunContext, record_limit, record_time_limit, wait_to_start
 
 T = TypeVar("T")
 BASELINE_ARM = "baseline"
@@ -271,8 +269,7 @@ class ArmRuns:
 
     async def _run_attempt(self, node: Node) -> None:
         """Measure the cell of a node and record the attempt."""
-        context, name = self.context, f"{node.id}/1"
-        source = read_recorded_source(context, node)
+        context, source = self.context, read_recorded_source(self.context, node)
         if node.id not in context.state.required_cells:
             cell = Cell(dataset=self.dataset, arm=node.arms[0], seed=node.seed)
             keys = compute_cell_keys((cell,), source, arms=node.arms, context=context)
@@ -285,32 +282,7 @@ class ArmRuns:
                 )
             )
         cells = NodeCells(context, context.state.required_cells[node.id])
-        final = context.folder.get_attempt_path(node.id, 1)
-        draft = create_draft_folder(final)
-        if context.budget is not None:
-            await context.budget.reserve_attempt(node.decision, name, context.node_seconds)
-        enter_step(context, node.id, "waiting")
-        planned = Job(
-            name=name,
-            folder=draft,
-            source=source,
-            seed=node.seed,
-            timeout=context.node_seconds,
-            live_output=context.folder.get_live_output_path(node.id, 1),
-        )
-        job = replace(cells.add_to(planned, None), may_skip_cells=False)
-        try:
-            outcome = await measure_job(
-                context, job, on_start=lambda: enter_step(context, node.id, "running"), commit=cells.commit
-            )
-        except TooLate:
-            if context.budget is not None:
-                context.budget.release(name)
-            raise
-        outcome = await asyncio.to_thread(cells.seal_attempt, draft, final, job, outcome)
-        attempt = Attempt(number=1, limit=context.node_seconds, cells=outcome.cells, **outcome.copy_results())
-        context.recorder.append(AttemptExecuted(node=node.id, attempt=attempt))
-        record_spent_budget(context, outcome.failure)
+        await execute_attempt(context, node, cells, limit=context.node_seconds)
 
 
 def read_value(found: Node | CellRun | None, metric: str) -> float | None:

@@ -270,8 +270,10 @@ def _find_way_fault(
 ) -> str:
     if not way.edits and not way.words:
         return "it changes nothing: give words or edits"
+    after: dict[str, str] = {}
     try:
-        after = apply_edits(way.edits, code.texts)
+        for edit in way.edits:
+            after[edit.path] = apply_edit(after.get(edit.path, code.texts.get(edit.path)), edit)
     except RepositoryError as error:
         return str(error)
     for path, text in after.items():
@@ -353,11 +355,3 @@ def _find_edited_line(text: str, edit: RepositoryEdit) -> int:
     pairs = zip(edit.old.split("\n"), edit.new.split("\n"), strict=False)
     kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return start + min(kept, edit.old.rstrip("\n").count("\n"))
-
-
-def apply_edits(edits: Sequence[RepositoryEdit], texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the files that edits change, with their new text. Raises `RepositoryError`."""
-    after: dict[str, str] = {}
-    for edit in edits:
-        after[edit.path] = apply_edit(after.get(edit.path, texts.get(edit.path)), edit)
-    return after

@@ -1,8 +1,7 @@
 """Reproduce a repository's result: its command, the repairs it needs to run today, and its baseline.
 
 Guarantees: a repair is reverted if the same failure remains; each repair is recorded with its reason; no
-repair changes a metric, a split, a seed or a hyperparameter. There are at most `MAX_REPAIRS` repairs, and
-`MAX_REPAIRS_PER_SIGNATURE` per failure.
+repair changes a metric, a split, a seed or a hyperparameter. There are at most `MAX_REPAIRS` repairs.
 Source: AblateCell, reproduction phase.
 """
 
@@ -10,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -50,9 +48,7 @@ from labwright.stages.repository.patch_scope import find_script, index_code
 from labwright.stages.repository.program_facts import compute_signature, list_command_facts, propose_fixes
 from labwright.stages.run_context import RunContext, decision_number
 
-MAX_REPAIRS, MAX_REPAIRS_PER_SIGNATURE = 8, 3
-"""Limits: repairs in total, and per failure."""
-MAX_REPAIR_MINUTES = 30.0
+MAX_REPAIRS = 8
 BASELINE_SEEDS = (0, 1, 2)
 """Seeds of the baseline."""
 MAX_TRIED_SEEDS = 4
@@ -84,30 +80,26 @@ async def _find_command(context: RunContext) -> CommandFound | str:
     code, repository = context.code, context.repository
     assert repository is not None and repository.environment is not None
     texts = repository.mirror.read_texts(code.tree)
-    given = code.command_record if code.command else None
-    found = None
+    given, found = code.command_record if code.command else None, None
     if code.metric and (given is not None or not context.models.has_author):
         found = choose_command(texts, given, code.metric, direction=code.direction, scale=code.scale)
+    if found is None and not context.models.has_author:
+        has_command = bool(code.command) or any(not one.wrong for one in list_candidates(texts))
+        lacking = "--metric" if has_command else "--command"
+        raise CatalogueError(f"the offline model reads no documents: give {lacking}, or name a model with --model")
     if found is None:
-        if not context.models.has_author:
-            has_command = bool(code.command) or any(not one.wrong for one in list_candidates(texts))
-            lacking = "--metric" if has_command else "--command"
-            raise CatalogueError(f"the offline model reads no documents: give {lacking}, or name a model with --model")
         start = code.command_record.model_copy(update={"metric": code.metric})
         setup = CommandSetup(code.tree, start, repository.environment)
         prepared = await _Preparation(context, setup, given, failed="").prepare()
         if isinstance(prepared, str):
             return prepared
+        found = prepared.found
         if prepared.repair is not None:
-            RepositoryReproduction(context, prepared.found).accept_repair("", prepared.repair)
-        context.recorder.append(prepared.found)
-        return prepared.found
-    found = found.model_copy(
-        update={
-            "expected": parse_expected(code.expect) if code.expect else found.expected,
-            "command": found.command.model_copy(update={"env": found.command.env | code.env}),
-        }
-    )
+            RepositoryReproduction(context, found).accept_repair("", prepared.repair)
+    else:
+        command = found.command.model_copy(update={"env": found.command.env | code.env})
+        expected = parse_expected(code.expect) if code.expect else found.expected
+        found = found.model_copy(update={"expected": expected, "command": command})
     context.recorder.append(found)
     return found
 
@@ -275,7 +267,6 @@ class RepositoryReproduction:
     setup: CommandSetup = field(init=False)
     arm: RepositoryArm = field(init=False)
     """The repository as it runs today."""
-    _started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         context, repository = self.context, self.context.repository
@@ -320,7 +311,10 @@ class RepositoryReproduction:
             return
         await self.runs.finish_interrupted()
         stopped = await self._repair()
-        values = await self._run_baseline() if stopped == "" else []
+        values: list[float | None] = []
+        if stopped == "":  # all seeds, then the first one with a trace
+            runs = await gather_all([*(self.runs.run(self.arm, seed) for seed in self.seeds), self.run_traced()])
+            values = [read_value(run, self.arm.metric) for run in runs]
         if self.context.state.limit_reason is None:
             self.context.recorder.append(self._check_baseline(values, stopped or ""))
 
@@ -338,11 +332,9 @@ class RepositoryReproduction:
             signature = compute_signature(run.failure, run.stdout_tail)
             if not signature:
                 return self._explain_missing_value(run)
-            message = run.failure.message if run.failure else ""
-            description = message if signature in message else f"{signature} ({message})"
-            repair = self._find_known_repair(signature) if self._may_repair(signature) else None
+            repair = self._find_known_repair(signature)
             if repair is None:
-                if why := await self._let_author_repair(signature, description, run):
+                if why := await self._let_author_repair(signature, run):
                     return why
                 continue
             try:
@@ -366,24 +358,17 @@ class RepositoryReproduction:
         available = ", ".join(sorted({one.name for one in run.measurements})) or "nothing"
         return f"{self.arm.metric} cannot be computed from these predictions; available: {available}"
 
-    def _may_repair(self, signature: str) -> bool:
-        tried = self.context.state.repository.repairs
-        return (
-            len(tried) < MAX_REPAIRS
-            and sum(one.signature == signature for one in tried) < MAX_REPAIRS_PER_SIGNATURE
-            and time.monotonic() - self._started < MAX_REPAIR_MINUTES * 60
-        )
-
     def _find_known_repair(self, signature: str) -> RepositoryRepair | None:
         """Return the next rule's repair that was not tried."""
         tried = [one.repair for one in self.context.state.repository.repairs]
         texts = self.runs.mirror.read_texts(self.setup.tree)
         fixes = propose_fixes(signature, texts, self.setup.environment.command_environment.import_folders)
-        return next((one for one in fixes if one not in tried), None)
+        return next((one for one in fixes if one not in tried), None) if len(tried) < MAX_REPAIRS else None
 
-    async def _let_author_repair(self, signature: str, description: str, run: CellRun) -> str:
+    async def _let_author_repair(self, signature: str, run: CellRun) -> str:
         """Let an author repair the command, once in a study. Return why it does not run then; empty if it does."""
-        state = self.context.state.repository
+        state, message = self.context.state.repository, run.failure.message if run.failure else ""
+        description = message if signature in message else f"{signature} ({message})"
         if not self.context.models.has_author or any(one.by == "model" for one in state.repairs):
             return description
         failed = f"{description}\n\n{drop_overwritten(run.stdout_tail)[-2 * MAX_TAIL_CHARS :]}"
@@ -397,7 +382,7 @@ class RepositoryReproduction:
 
     def _apply_repair(self, repair: RepositoryRepair) -> CommandSetup:
         """Return the setup with a repair applied. Raises `RepositoryError` if that is impossible."""
-        setup, edits = self.setup, repair.edits
+        setup = self.setup
         if repair.kind == "pythonpath":
             return replace(setup, environment=add_import_folder(setup.environment, repair.env["PYTHONPATH"]))
         command = setup.command.model_copy(update={"env": setup.command.env | repair.env})
@@ -405,7 +390,7 @@ class RepositoryReproduction:
             seeded = any("{seed}" in word for word in repair.argv)
             command = command.model_copy(update={"argv": repair.argv, "seeded": seeded})
         made = add_packages(setup.environment, repair.pins, self.context.sandbox) if repair.pins else setup.environment
-        tree = self.runs.mirror.apply_edits(setup.tree, edits) if edits else setup.tree
+        tree = self.runs.mirror.apply_edits(setup.tree, repair.edits)
         return CommandSetup(tree, command, _check_pins(setup.environment, made, repair.pins))
 
     def _record(self, signature: str, repair: RepositoryRepair, setup: CommandSetup, *, kept: bool, then: str) -> None:
@@ -419,11 +404,6 @@ class RepositoryReproduction:
         )
 
     # --- baseline -----------------------------------------------------------------------------------------------------
-
-    async def _run_baseline(self) -> list[float | None]:
-        """Return the values of all seeds, then that of the first seed with a trace."""
-        runs = await gather_all([*(self.runs.run(self.arm, seed) for seed in self.seeds), self.run_traced()])
-        return [read_value(run, self.arm.metric) for run in runs]
 
     def _check_baseline(self, values: Sequence[float | None], stopped: str) -> BaselineChecked:
         seeds, why = values[:-1], stopped

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import cast
 
 import yaml
 
-from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.repository import CommandSpace
 from labwright.stages.repository.command_discovery import (
@@ -22,74 +21,43 @@ from labwright.stages.repository.command_discovery import (
     ParserOption,
     find_hydra_config,
     find_keys,
-    find_options,
-    list_override_names,
+    list_options,
 )
-from labwright.stages.repository.patch_scope import CodeIndex, read_last_name
-from labwright.stages.repository.repository_context import list_reached_files
+from labwright.stages.repository.patch_scope import CodeIndex, list_reached_files, read_last_name
 
-_OPEN_PARSERS = {
-    "parse_known_args",
-    "HfArgumentParser",
-    "from_cli",
-    "Fire",
-    "add_dataclass_fields",
-    "parse_intermixed_args",
-    "DEFINE_string",
-    "DEFINE_float",
-    "DEFINE_integer",
-    "LightningCLI",
-    "tyro",
-    "run_exit",
-}
+_OPEN_PARSERS = frozenset(
+    """parse_known_args HfArgumentParser from_cli Fire add_dataclass_fields parse_intermixed_args DEFINE_string
+DEFINE_float DEFINE_integer LightningCLI tyro run_exit""".split()
+)
 """Calls that let a command accept undeclared options."""
-
-
-def list_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:
-    """Return the options of a command, including those of its subcommand."""
-    paths = set(list_reached_files(code, argv))
-    return [one for one in find_options(code) if one.path in paths and (not one.command or one.command in argv)]
 
 
 def find_unknown_args(words: Sequence[str], argv: Sequence[str], code: CodeIndex) -> str:
     """Return the added words that a command does not accept; empty if it accepts all, or if that is uncertain."""
-    if find_hydra_config(code, argv) is not None:
-        own = next((word for word in words if re.match(r"--(?!config|cfg|resolve|package)", word)), "")
-        known = list_override_names(argv, code)
-        return (
-            f"has no option {own}: it takes overrides of the form key=value"
-            if own
-            else ""
-            if known is None
-            else _format_unknown("key", filter(None, map(_parse_key, words)), known)
-        )
     flags = _list_closed_options(argv, code)
     if not flags:
         return ""
     asked = [word.partition("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)]
-    if wrong := _format_unknown(
-        "option", (one for one in asked if not any(flag.startswith(one) for flag in flags)), flags
-    ):
-        return wrong
+    known = sorted(flags)
+    for name in asked:
+        if not any(flag.startswith(name) for flag in known):
+            near = get_close_matches(name, known, 1)
+            return f"has no option {name}" + (f", but {near[0]}" if near else f"; known: {', '.join(known[:12])}")
     bare = next((word for word in words if re.match(r"[\w.]+=", word)), "")
-    return (
-        ""
-        if not bare or _takes_positional_args(code, argv)
-        else (f"does not accept {bare!r}, only options: {', '.join(sorted(flags)[:12])}")
-    )
+    if not bare or _takes_positional_args(code, argv):
+        return ""
+    return f"does not accept {bare!r}, only options: {', '.join(known[:12])}"
 
 
 def takes_overrides(argv: Sequence[str], code: CodeIndex) -> bool:
     """Return whether the code may pass words of the form `key=value` to the configuration."""
-    return (
-        find_hydra_config(code, argv) is not None
-        or not _list_closed_options(argv, code)
-        or _takes_positional_args(code, argv)
-    )
+    return not _list_closed_options(argv, code) or _takes_positional_args(code, argv)
 
 
 def _list_closed_options(argv: Sequence[str], code: CodeIndex) -> set[str]:
-    """Return all options of a command if it is certain to accept no others; otherwise an empty set."""
+    """Return all options of a command if it is certain to accept no others; otherwise, as with Hydra, an empty set."""
+    if find_hydra_config(code, argv) is not None:
+        return set()
     called = {
         read_last_name(node.func)
         for path in list_reached_files(code, argv)
@@ -117,28 +85,6 @@ def _takes_positional_args(code: CodeIndex, argv: Sequence[str]) -> bool:
     return False
 
 
-def _parse_key(word: str) -> str:
-    """Return the key that an override sets; empty if it adds a key or is not an override."""
-    name = word.partition("=")[0] if "=" in word or word.startswith("~") else ""
-    return "" if name.startswith(("+", "-", "hydra")) else name.lstrip("~").partition("@")[0]
-
-
-def _format_unknown(noun: str, names: Iterable[str], known: Iterable[str]) -> str:
-    known = sorted(known)
-    for name in names:
-        if name not in known:
-            near = get_close_matches(name, known, 1)
-            return f"has no {noun} {name}" + (f", but {near[0]}" if near else f"; known: {', '.join(known[:12])}")
-    return ""
-
-
-def find_plan_faults(plan: DataPlan, argv: Sequence[str], code: CodeIndex) -> Iterator[str]:
-    """Yield the words of a plan that its command does not accept, one sentence each."""
-    return find_space_faults(
-        CommandSpace(hyperparameters=plan.space, arms=plan.arms, levels=plan.all_levels), argv, code
-    )
-
-
 def find_space_faults(space: CommandSpace, argv: Sequence[str], code: CodeIndex) -> Iterator[str]:
     """Yield the words of a space that its command does not accept, one sentence each. Words that reach only patched
     arms are not checked, since their code does not exist yet."""
@@ -153,9 +99,9 @@ def find_space_faults(space: CommandSpace, argv: Sequence[str], code: CodeIndex)
         *((f"level {one.name!r}", one.words) for one in space.levels),
         *tuned,
     ):
-        own = next((word for word in words if _read_head(word) in _list_filled(argv)), "")
-        if own:
-            yield f"{what} sets {_read_head(own)}, which the program sets for each run: remove it"
+        filled = _list_filled(argv)
+        if own := next((name for word in words if (name := word.partition("=")[0]) in filled), ""):
+            yield f"{what} sets {own}, which the program sets for each run: remove it"
         if wrong := find_unknown_args(words, argv, code):
             yield f"{what} has the words {' '.join(words)}: the command {wrong}"
     yield from (
@@ -165,14 +111,10 @@ def find_space_faults(space: CommandSpace, argv: Sequence[str], code: CodeIndex)
     )
 
 
-def _read_head(word: str) -> str:
-    return word.partition("=")[0]
-
-
 def _list_filled(argv: Sequence[str]) -> set[str]:
     """Return the options and keys that precede `{seed}` and `{out}` in a command."""
     return {
-        _read_head(word)
+        word.partition("=")[0]
         for word, after in zip(argv, (*argv[1:], ""), strict=True)
         if re.search(r"\{(seed|out)\}", word if "=" in word else after)
     }
@@ -199,11 +141,8 @@ def complete_hyperparameter(
     made.setdefault("source", "given by the user")
     if "kind" not in made:
         numbers = (made.get("low"), made.get("high"), made.get("default"))
-        made["kind"] = (
-            "choice"
-            if made.get("options")
-            else ("integer" if all(isinstance(one, int) for one in numbers) else "linear")
-        )
+        kind = "integer" if all(isinstance(one, int) for one in numbers) else "linear"
+        made["kind"] = "choice" if made.get("options") else kind
     return made
 
 

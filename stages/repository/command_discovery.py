@@ -11,7 +11,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, cast
@@ -27,7 +27,7 @@ from labwright.stages.repository.patch_scope import (
     find_script,
     index_code,
     list_imports,
-    list_near_files,
+    list_reached_files,
     read_last_name,
 )
 
@@ -92,11 +92,9 @@ class ConfigKey:
         return self.name.rpartition(".")[2]
 
 
-def find_options(code: CodeIndex, paths: Iterable[str] | None = None) -> list[ParserOption]:
-    """Return the options of all parsers declared with argparse, click or typer, in source order. `paths`: of these
-    files only."""
-    paths = code.trees if paths is None else paths
-    return [one for path in paths for one in _find_file_options(path, code.trees[path])]
+def find_options(code: CodeIndex) -> list[ParserOption]:
+    """Return the options of all parsers declared with argparse, click or typer, in source order."""
+    return [one for path, tree in code.trees.items() for one in _find_file_options(path, tree)]
 
 
 def _find_file_options(path: str, tree: ast.Module) -> Iterator[ParserOption]:
@@ -177,8 +175,8 @@ def find_keys(argv: Sequence[str], code: CodeIndex) -> list[ConfigKey]:
 
 def find_hydra_config(code: CodeIndex, argv: Sequence[str]) -> tuple[str, str] | None:
     """Return the folder and name of Hydra's main configuration; None if the command's script does not use Hydra."""
-    for path in list_near_files(argv, code):
-        for node in ast.walk(code.trees[path]):
+    for path in list_reached_files(code, argv):
+        for node in ast.walk(code.trees[path]) if path in code.trees else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
                 given = {one.arg: _read_text(one.value) for one in node.keywords if one.arg}
                 folder = posixpath.normpath(PurePosixPath(path).parent / (given.get("config_path") or "."))
@@ -201,35 +199,6 @@ def _compose_config(texts: Mapping[str, str], folder: str, name: str) -> Iterato
                 yield path, group.replace("/", ".") + "."
 
 
-def list_override_names(argv: Sequence[str], code: CodeIndex) -> set[str] | None:
-    """Return all names that an override of a Hydra configuration accepts, i.e. groups and nested keys of every
-    variant. None if the files alone do not determine them.
-    """
-    hydra = find_hydra_config(code, argv)
-    if (
-        hydra is None
-        or not list(_compose_config(code.texts, *hydra))
-        or any("ConfigStore" in code.texts[path] for path in code.trees)
-    ):
-        return None
-    found = set[str]()
-    for group, paths in _group_files(code.texts, hydra[0]).items():
-        for path in paths:
-            package = re.search(r"^# *@package +(\S+)", code.texts[path], re.MULTILINE)
-            if package is not None and package[1] != "_global_":
-                return None
-            prefix = "" if package is not None or not group else f"{group.replace('/', '.')}."
-            found |= {
-                group,
-                *(
-                    name
-                    for name in _walk_keys(_parse_mapping(code.texts[path]), prefix)
-                    if name.partition(".")[0] not in ("hydra", "defaults")
-                ),
-            }
-    return found - {""}
-
-
 def list_variants(argv: Sequence[str], code: CodeIndex) -> dict[str, list[str]]:
     """Return the groups of a Hydra configuration with their variants."""
     hydra = find_hydra_config(code, argv)
@@ -247,13 +216,6 @@ def _group_files(texts: Mapping[str, str], folder: str) -> dict[str, list[str]]:
         if path.startswith(f"{folder}/" if folder else "") and path.endswith((".yaml", ".yml")):
             found.setdefault(str(PurePosixPath(path).parent.relative_to(folder)).removeprefix("."), []).append(path)
     return found
-
-
-def _walk_keys(value: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    for key, inner in value.items():
-        yield prefix + str(key)
-        if isinstance(inner, dict):
-            yield from _walk_keys(cast("dict[str, Any]", inner), f"{prefix}{key}.")
 
 
 def _find_file(texts: Mapping[str, str], stem: str) -> str | None:
@@ -340,7 +302,7 @@ def list_candidates(texts: Mapping[str, str]) -> list[CommandCandidate]:
 
 def find_seed_args(code: CodeIndex, argv: Sequence[str]) -> tuple[str, ...]:
     """Return words that set the seed of a command without one; empty if that is impossible."""
-    for option in _list_read_options(argv, code):
+    for option in list_options(argv, code):
         if _SEED_NAME.search(option.dest):
             return (option.flag, "{seed}")
     if find_hydra_config(code, argv) is not None or any(re.fullmatch(r"[\w.]+=.*", word) for word in argv):
@@ -379,7 +341,7 @@ def find_missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
 
 def find_unknown_options(argv: Sequence[str], code: CodeIndex) -> str:
     """Return the reason why the script's parser rejects a command line; empty if it accepts it or has no options."""
-    known = {flag for one in _list_read_options(argv, code) for flag in one.flags}
+    known = {flag for one in list_options(argv, code) for flag in one.flags}
     if not known or find_hydra_config(code, argv) is not None:
         return ""
     used = [word.partition("=")[0] for word in argv if re.match(r"--[a-zA-Z]", word)]
@@ -422,7 +384,8 @@ def _find_entry_points(code: CodeIndex) -> Iterator[CommandCandidate]:
     found = [path for path, tree in code.trees.items() if _is_entry(tree) and not _installs(tree)]
     for path in sorted(found, key=_rank_path):
         words = ("python", "-m", find_module_name(path)) if path.startswith(("src/", "lib/")) else ("python", path)
-        argv = insert_seed((*words, *_list_subcommands(code.trees[path])[:1]), code)
+        subcommands = [name for node in ast.walk(code.trees[path]) if (name := read_subcommand(node))]
+        argv = insert_seed((*words, *subcommands[:1]), code)
         yield CommandCandidate(argv, f"the code of {path}", {})
 
 
@@ -440,14 +403,10 @@ def _installs(tree: ast.Module) -> bool:
     return not {"setuptools", "distutils"}.isdisjoint(name.partition(".")[0] for name in list_imports(tree))
 
 
-def _list_subcommands(tree: ast.Module) -> list[str]:
-    return [name for node in ast.walk(tree) if (name := read_subcommand(node))]
-
-
-def _list_read_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:
-    """Return the options that a command reads: those of its script, or of a file that the script imports."""
-    options = find_options(code, list_near_files(argv, code))
-    return [one for one in options if not one.command or one.command in argv]
+def list_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:
+    """Return the options of a command: those of its script and of the files that it imports, with its subcommand."""
+    paths = {*list_reached_files(code, argv)} & code.trees.keys()
+    return [one for one in find_options(code) if one.path in paths and (not one.command or one.command in argv)]
 
 
 def _rank_path(path: str) -> tuple[int, int, str]:

@@ -191,11 +191,46 @@ def list_imports(tree: ast.Module) -> set[str]:
     return found
 
 
-def list_near_files(argv: Sequence[str], code: CodeIndex) -> list[str]:
-    """Return the Python files that a command's script imports, and the script itself."""
-    script = find_script(argv, code.texts)
-    modules = list_imports(code.trees.get(script or "", ast.Module([], [])))
-    return [path for path in code.trees if path == script or find_module_name(path) in modules]
+def list_reached_files(code: CodeIndex, argv: Sequence[str]) -> list[str]:
+    """Return the files that a command runs, nearest first: its script, direct and indirect imports, then modules
+    named by the configuration.
+    """
+    script, near = find_script(argv, code.texts), dict[str, None]()
+    modules = {find_module_name(path): path for path in code.trees}
+    waiting = [script] if script is not None else []
+    for path in sorted(one for one in code.texts if not rank_path(one)):  # modules that a configuration names
+        names = re.findall(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", code.texts[path])
+        stems = (stem for name in names for stem in (name, name.rpartition(".")[0]))
+        waiting += [modules[stem] for stem in stems if stem in modules]
+    while waiting:
+        path = waiting.pop(0)
+        if path not in near:
+            near[path] = None
+            waiting += [one for one in _list_imports(path, code, modules) if one not in near]
+    return list(near)
+
+
+def _list_imports(path: str, code: CodeIndex, modules: Mapping[str, str]) -> list[str]:
+    """Return the repository's files that a file imports, in source order."""
+    names: list[str] = []
+    for node in ast.walk(code.trees[path]) if path in code.trees else ():
+        if isinstance(node, ast.Import):
+            names += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parts = find_module_name(path).split(".")
+            above = parts[: len(parts) - node.level + path.endswith("__init__.py")] if node.level else []
+            stem = ".".join((*above, *filter(None, [node.module])))
+            names += [stem, *(f"{stem}.{one.name}".lstrip(".") for one in node.names)]
+    return [modules[name] for name in names if name in modules]
+
+
+def rank_path(path: str) -> int:
+    """Return how near to the method a file is by its name: configuration, code, other code, the rest."""
+    if re.search(r"\.(ya?ml|toml|json|ini|cfg)$", path) and "lock" not in path:
+        return 0
+    if path.endswith(".py"):
+        return 2 if re.search(r"(^|/)(tests?|docs?|examples?|scripts?)(/|$)", path) else 1
+    return 3
 
 
 def list_calls_of_result(function: FunctionNode) -> set[str]:

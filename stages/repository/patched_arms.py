@@ -212,13 +212,9 @@ class PatchBuilder:
             raise SourceTreeError(why)
         keys = "|".join(re.escape(one.name.rpartition(".")[2]) for one in metrics if one.kind in ("json", "table"))
         writes = re.compile(rf"[\"'](?:{keys})[\"']") if keys else None
-        lost = [
-            line.strip()
-            for line in base.get(path, "").splitlines()
-            if writes is not None
-            and writes.search(line)
-            and line.strip() not in {one.strip() for one in text.splitlines()}
-        ]
+        kept = {line.strip() for line in text.splitlines()}
+        lines = (line.strip() for line in base.get(path, "").splitlines() if writes is not None and writes.search(line))
+        lost = [line for line in lines if line not in kept]
         if lost and path.endswith(".py"):
             raise SourceTreeError(
                 f"{path}: changes a line that writes the result, `{lost[0][:120]}`: leave it unchanged"
@@ -238,29 +234,27 @@ class PatchBuilder:
 
 def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
     """Build the inputs for an author of patches that expands a node."""
-    of, action = context.repository, decided.action
+    of, action, plan = context.repository, decided.action, context.plan
     assert of is not None and isinstance(action, ExpandTree)
-    shared = build_code_inputs(context, decided)
     made: dict[str, ArmCode] = {}
     if action.parent is not None:
         source, parent = read_source(context.folder.get_source_path(action.parent)), context.state.nodes[action.parent]
-        made = {name: parse_arm_code(source, name) for name in list_arms(parent, context.plan)}
-    method = next(arm.name for arm in context.plan.arms if arm.role == "method")
-    return to_patching_inputs(
-        shared, show_repository(of, context.state.repository.baseline, metric=context.plan.primary_metric.name)
-    ).model_copy(
-        update={
-            "start": method if method in made else "",
-            "changed": _read_changed_files(of, made),
-            "made": tuple(ShownArm(name=name, words=one.words, patch=one.patch) for name, one in made.items()),
-        }
+        made = {name: parse_arm_code(source, name) for name in list_arms(parent, plan)}
+    changed: tuple[ShownFile, ...] = ()  # what the first patched arm changes, as patched
+    if (arm := next((name for name, one in made.items() if one.patch), None)) is not None:
+        before, tree = of.mirror.read_texts(of.code.tree), of.mirror.apply_patch(of.code.tree, made[arm].patch)
+        after = of.mirror.read_texts(tree)
+        shown, _ = read_requested([path for path, text in after.items() if before.get(path) != text], after)
+        changed = tuple(one.model_copy(update={"path": f"{one.path} (in {arm})"}) for one in shown)
+    method = next(arm.name for arm in plan.arms if arm.role == "method")
+    repository = show_repository(of, context.state.repository.baseline, metric=plan.primary_metric.name)
+    return PatchingInputs(
+        **{name: value for name, value in build_code_inputs(context, decided) if name in AuthorInputs.model_fields},
+        repository=repository,
+        start=method if method in made else "",
+        changed=changed,
+        made=tuple(ShownArm(name=name, words=one.words, patch=one.patch) for name, one in made.items()),
     )
-
-
-def to_patching_inputs(shared: AuthorInputs, repository: ShownRepository) -> PatchingInputs:
-    """Convert the inputs of an author of code to those of an author of patches."""
-    same = {name: getattr(shared, name) for name in AuthorInputs.model_fields}
-    return PatchingInputs(**same, repository=repository)
 
 
 async def show_studied_repository(context: RunContext) -> ShownRepository | None:
@@ -276,44 +270,29 @@ def show_repository(
     repository: StudiedRepository, checked: BaselineChecked | None, *, metric: str = "", first_files: Iterable[str] = ()
 ) -> ShownRepository:
     """Build the view of the unmodified repository, starting with `first_files`; `metric` is the name of its metric."""
-    context = build_context(
-        repository.mirror.read_texts(repository.code.tree), repository.code.command.argv, first_files
-    )
-    read = repository.code.command.metric or f"{repository.code.predictions}, predictions scored by the program"
-    over = (
-        "with one seed"
-        if checked is None or checked.spread is None
-        else (f"over three seeds (sample deviation {checked.spread:.2g})")
-    )
-    as_it_is = (
-        f"{metric or repository.code.command.metric} {checked.mean:.6g} {over}, in {checked.seconds:.3g} s per run"
-        if checked is not None and checked.mean is not None and checked.seconds is not None
-        else ""
-    )
+    code = repository.code
+    context = build_context(repository.mirror.read_texts(code.tree), code.command.argv, first_files)
+    read, name = code.command.metric or f"{code.predictions}, predictions scored by the program", metric
+    as_it_is = ""
+    if checked is not None and checked.mean is not None and checked.seconds is not None:
+        spread = (
+            f"over three seeds (sample deviation {checked.spread:.2g})"
+            if checked.spread is not None
+            else "with one seed"
+        )
+        value = f"{name or code.command.metric} {checked.mean:.6g}"
+        as_it_is = f"{value} {spread}, in {checked.seconds:.3g} s per run"
     return ShownRepository(
         as_it_is=as_it_is,
-        command=format_command_line(repository.code.command.argv),
-        metric=read + (f" ({metric})" if metric else ""),
-        scored=bool(repository.code.predictions),
-        test_metric=bool(repository.code.test_metric),
+        command=format_command_line(code.command.argv),
+        metric=read + (f" ({name})" if name else ""),
+        scored=bool(code.predictions),
+        test_metric=bool(code.test_metric),
         map=context.map,
         shown=context.shown,
         left_out=context.left_out,
         frozen=repository.frozen_patterns,
     )
-
-
-def _read_changed_files(repository: StudiedRepository, made: Mapping[str, ArmCode]) -> tuple[ShownFile, ...]:
-    """Return the files that the first patched arm changes, as patched."""
-    arm = next((name for name, one in made.items() if one.patch), None)
-    if arm is None:
-        return ()
-    before, after = (
-        repository.mirror.read_texts(repository.code.tree),
-        repository.mirror.read_texts(repository.mirror.apply_patch(repository.code.tree, made[arm].patch)),
-    )
-    paths = [path for path, text in after.items() if before.get(path) != text]
-    return tuple(one.model_copy(update={"path": f"{one.path} (in {arm})"}) for one in read_requested(paths, after)[0])
 
 
 def _check_inside(path: str) -> str:

@@ -17,8 +17,14 @@ from labwright.record.schema.nodes import Failure
 from labwright.record.schema.repository import RepositoryCommand, RepositoryRepair, build_edit, format_command_line
 from labwright.sandbox.repository.metric import METRIC_FORMS, parse_metric
 from labwright.sandbox.repository.trace import CallTrace
-from labwright.stages.repository.cli_args import list_options, takes_overrides
-from labwright.stages.repository.command_discovery import ConfigKey, find_keys, find_options, list_candidates
+from labwright.stages.repository.cli_args import takes_overrides
+from labwright.stages.repository.command_discovery import (
+    ConfigKey,
+    find_keys,
+    find_options,
+    list_candidates,
+    list_options,
+)
 from labwright.stages.repository.patch_scope import CodeIndex, FunctionDefinition, find_script
 from labwright.stages.repository.repository_context import find_documents, format_map, order_by_distance
 

@@ -12,21 +12,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
 from statistics import fmean
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
 
 from labwright.models.author import WorkStopped
+from labwright.models.client import ModelClient
 from labwright.models.roles.experiment_code import CoderFact
 from labwright.models.roles.node_assessment import CodeReaderInputs
 from labwright.models.roles.questions import (
     QUESTION_CONCLUSION,
     QUESTION_DESIGN,
-    AuthorAnswer,
     ConclusionAnswer,
     ExperimentInputs,
     ExperimentScript,
@@ -34,7 +31,6 @@ from labwright.models.roles.questions import (
     QuestionConclusionInputs,
     QuestionInputs,
 )
-from labwright.models.roles.role import Role
 from labwright.record.claims.question_results import (
     EXPERIMENT_ARM,
     KEY_PATTERN,
@@ -69,12 +65,13 @@ from labwright.review.honesty.code_reading import number_lines, read_code, strip
 from labwright.sandbox.repository.git_mirror import open_mirror
 from labwright.stages.evidence.sanity_probes import build_reading
 from labwright.stages.nodes.repository_program import BaselineError
+from labwright.stages.repository.ablation_report import load_templates
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
 from labwright.stages.repository.authors import format_machine, let_author_work
 from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.repository.program_facts import list_files_fact
 from labwright.stages.repository.repository_context import build_context, order_by_distance, read_requested
-from labwright.stages.run_context import RunContext, decision_number, wait_to_start
+from labwright.stages.run_context import RunContext, ask_until_sound, decision_number, wait_to_start
 
 # Check the conclusion of a question: a model writes it, and the program prints every number in it by its key. A digit
 # that the model types must occur in the question or in a name of the design. A direction is stated as the interval of
@@ -136,8 +133,6 @@ def _strip(number: str) -> str:
     return re.sub(r"[\s,+]", "", number.replace("−", "-"))
 
 
-A = TypeVar("A", bound=BaseModel)
-T = TypeVar("T")
 REPORT_FILE, ANSWER_FILE, PATCH_FILE = "report.md", "answer.json", "change.patch"
 RESULTS_FILE = f"{OUTPUT_FOLDER}/results.json"
 SCRIPT_FILE = "reproduce.sh"
@@ -180,16 +175,15 @@ class QuestionStudy:
         as_it_is = await self._measure_unmodified()
         if self.state.limit_reason is not None:
             return
-        design = await self._design(as_it_is)
-        node = None if design is None else await self._carry_out(design, as_it_is)
-        if self.state.limit_reason is not None:
-            return
-        if design is not None and node is not None and node.status == "good":
-            await self._conclude(QuestionResults(self.state, node, design))
-            return
-        why = "no usable design" if design is None else "no usable code change"
-        failure = why if node is None else find_failure(self.state, node) or why
-        self.context.recorder.append(QuestionAnswered(conclusion="", why=failure))
+        design, why = await self._design(as_it_is), "no usable design"
+        if design is not None:
+            node, why = await self._carry_out(design, as_it_is), "no usable code change"
+            if self.state.limit_reason is None and node is not None and node.status == "good":
+                await self._conclude(QuestionResults(self.state, node, design))
+                return
+            why = (find_failure(self.state, node) if node is not None else "") or why
+        if self.state.limit_reason is None:
+            self.context.recorder.append(QuestionAnswered(conclusion="", why=why))
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
@@ -313,17 +307,15 @@ class QuestionStudy:
         self, node: Node, files: Mapping[str, str], design: ExperimentDesign
     ) -> tuple[CodeDoubt, ...]:
         """Return the doubts about an experiment's code on which two readings agree; it is read once."""
-        number = decision_number(self.context.recorder, RunTask(task=f"reading of {node.id}"))
-        client = self.context.models.make_client(number, 0)
+        client = await self._make_client(f"reading of {node.id}")
         known = {**self.texts, **files}
         code = index_code(known)
-        order = [*files, *(one for one in order_by_distance(code, self.question.run) if one in code.trees)]
-        shown = {
-            path: stripped
-            for path in dict.fromkeys(order)
-            if (stripped := strip_comments(known[path])).strip() and len(stripped) <= MAX_READ_CHARS
-        }
-        shown = dict(list(shown.items())[:MAX_READ_FILES])
+        order = dict.fromkeys(
+            (*files, *(one for one in order_by_distance(code, self.question.run) if one in code.trees))
+        )
+        stripped = {path: strip_comments(known[path]) for path in order}
+        fitting = [path for path, text in stripped.items() if text.strip() and len(text) <= MAX_READ_CHARS]
+        shown = {path: stripped[path] for path in fitting[:MAX_READ_FILES]}
         inputs = CodeReaderInputs(
             task=self.question.question,
             arms=tuple(
@@ -385,59 +377,41 @@ class QuestionStudy:
 
     # --- design and code ----------------------------------------------------------------------------------------------
 
-    def _build_inputs(self, as_it_is: str) -> dict[str, Any]:
-        found = build_context(self.texts, self.question.run)
-        return {
-            "asked": self.question,
-            "map": found.map,
-            "shown": found.shown,
-            "left_out": found.left_out,
-            "packages": self.context.packages,
-            "as_it_is": as_it_is,
-            "requests_left": MAX_REQUESTS,
-        }
-
-    async def _ask(
-        self, task: str, role: Role[Any, A], inputs: Any, use: Callable[[A], tuple[T | None, Any]]
-    ) -> T | None:
-        """Return what `use` makes of an answer, or None without a usable one.
-
-        `use` returns a result or complaints, with which the question is asked again; files that the model wants to see
-        first are shown.
-        """
+    async def _make_client(self, task: str) -> ModelClient:
         await wait_to_start(self.context)
-        ask = self.context.models.make_client(decision_number(self.context.recorder, RunTask(task=task)), 0)
-        for _ in range(MAX_TURNS + MAX_REQUESTS):
-            found = await ask.ask_or_none(role, inputs, instead="the study goes on without it")
-            if found is None:
-                return None
-            made, wrong = use(found)
-            if made is not None:
-                return made
-            update: dict[str, Any] = {"complaints": tuple(wrong)}
-            if isinstance(found, AuthorAnswer) and not wrong:
-                shown, missed = read_requested(found.wants, self.texts)
-                left = max(0, inputs.requests_left - 1)
-                update = {"requested": (*inputs.requested, *shown), "requests_left": left, "complaints": missed}
-            inputs = inputs.model_copy(update=update)
-        return None
+        return self.context.models.make_client(decision_number(self.context.recorder, RunTask(task=task)), 0)
 
     async def _design(self, as_it_is: str) -> ExperimentDesign | None:
+        """Return the recorded design, or ask for one; files that the model wants to see first are shown."""
         if (known := self.state.question.design) is not None:
             return known.design
-        inputs = QuestionInputs(**self._build_inputs(as_it_is))
-        design = await self._ask("design", QUESTION_DESIGN, inputs, lambda found: (found.design, ()))
-        if design is not None:
-            self.context.recorder.append(QuestionDesigned(design=design))
-        return design
+        client, repository = await self._make_client("design"), build_context(self.texts, self.question.run)
+        inputs = QuestionInputs(
+            asked=self.question,
+            map=repository.map,
+            shown=repository.shown,
+            left_out=repository.left_out,
+            packages=self.context.packages,
+            as_it_is=as_it_is,
+            requests_left=MAX_REQUESTS,
+        )
+        for _ in range(MAX_TURNS + MAX_REQUESTS):
+            found = await client.ask_or_none(QUESTION_DESIGN, inputs, instead="the study goes on without it")
+            if found is None:
+                return None
+            if found.design is not None:
+                self.context.recorder.append(QuestionDesigned(design=found.design))
+                return found.design
+            shown, missed = read_requested(found.wants, self.texts)
+            left = max(0, inputs.requests_left - 1)
+            update = {"requested": (*inputs.requested, *shown), "requests_left": left, "complaints": missed}
+            inputs = inputs.model_copy(update=update)
+        return None
 
     # --- the conclusion -----------------------------------------------------------------------------------------------
 
     async def _conclude(self, results: QuestionResults) -> None:
-        def use(found: ConclusionAnswer) -> tuple[str | None, list[str]]:
-            wrong = list(find_conclusion_faults(found, results, self.question))
-            return (None, wrong) if wrong else (found.conclusion, [])
-
+        client = await self._make_client("conclusion")
         values = ((key, to_plain_text(value), what) for key, (value, what) in results.printed.items())
         inputs = QuestionConclusionInputs(
             asked=self.question,
@@ -446,9 +420,16 @@ class QuestionStudy:
             compared=tuple(map(str, results.comparisons)),
             doubts=tuple(list_doubts(self.state)),
         )
-        source = await self._ask("conclusion", QUESTION_CONCLUSION, inputs, use)
-        why = "the model gave no conclusion that the measurements support" if source is None else ""
-        source = source or summarize_results(results)
+        source, why = summarize_results(results), "the model gave no conclusion that the measurements support"
+        found, faults = await ask_until_sound(
+            client,
+            QUESTION_CONCLUSION,
+            inputs,
+            lambda answer: find_conclusion_faults(answer, results, self.question),
+            MAX_TURNS,
+        )
+        if found is not None and not faults:
+            source, why = found.conclusion, ""
         self.context.recorder.append(QuestionAnswered(conclusion=results.print_text(source), source=source, why=why))
 
 
@@ -493,7 +474,7 @@ def build_answer_files(state: RunState, folder: RunFolder) -> dict[str, str]:
     changed, mirror = read_changed_files(state, folder), open_mirror(folder)
     tree, done = state.read_setting("code.tree"), state.question.answer
     patched = mirror.replace_files(tree, {path: text for path, text in changed.items() if path != SCRIPT_FILE})
-    files = {PATCH_FILE: mirror.build_diff(tree, patched), REPORT_FILE: "\n".join(_render_report(state)) + "\n"}
+    files = {PATCH_FILE: mirror.build_diff(tree, patched), REPORT_FILE: _render_report(state)}
     if SCRIPT_FILE in changed:
         deciding = find_deciding_node(state) or list_experiment_nodes(state)[-1]
         program = parse_program(read_source(folder.get_source_path(deciding.id)))
@@ -521,43 +502,22 @@ def read_changed_files(state: RunState, folder: RunFolder) -> dict[str, str]:
     }
 
 
-def _render_report(state: RunState) -> Iterator[str]:
+def _render_report(state: RunState) -> str:
     """Render the report as Markdown; a model wrote only the design and the conclusion."""
-    code = state.repository
-    taken, designed, done, results = (
-        code.imported,
-        state.question.design,
-        state.question.answer,
-        find_question_results(state),
-    )
-    assert taken is not None and state.started is not None
-    why = done.why if done is not None else state.limit_reason or ""
-    yield f"# A question about a repository\n\n{state.read_setting('question')['question']}\n\n## Answer\n"
-    yield done.conclusion if done is not None and done.conclusion else f"None: {why}."
-    if done is not None and done.conclusion and why:
-        yield f"\n({why}.)"
-    if results is not None:
-        yield "\n## Measurements\n\n| value | of | |\n|---|---|---|"
-        yield from (f"| {to_plain_text(value)} | {what} | `{key}` |" for key, (value, what) in results.printed.items())
-        yield (
-            "\nArms are paired by seed; intervals are Student's 95 % intervals of the paired differences. Arms are the "
-            "same if the interval lies within the smallest difference that matters; an arm is higher or lower if it "
-            "excludes zero; otherwise the comparison is open.\n"
-        )
-        yield from (f"- {one}" for one in results.pairs)
-        if results.is_fresh:
-            yield f"\nThe values are those of {results.seeds} fresh seeds; a first run showed only how many are needed."
-        yield from (f"\nTwo readings of the code doubt it: {one}." for one in list_doubts(state))
-    if designed is not None:
-        yield "\n## Design (recorded before any file was changed)\n"
-        yield from (f"- {line}" for line in designed.design.statements)
-    yield "\n## Runs\n"
-    for node in filter(lambda one: one.source_sha256, state.nodes.values()):  # a kill may leave one without source
-        failure = find_failure(state, node) or ("measured" if node.is_finished else "not finished")
-        seconds = f" ({node.attempts[-1].seconds:.1f} s)" if node.attempts else ""
-        yield f"- {node.id}, {node.title}, seed {node.seed}: {failure}{seconds}"
-    yield (
-        f"\nCommit {taken.commit}{', with uncommitted changes' * taken.snapshot}; `{PATCH_FILE}` is the change, "
-        f"`{SCRIPT_FILE}` runs everything from the repository's root. Values were read by this program from the file "
-        "that the script wrote."
+    designed, done, results = state.question.design, state.question.answer, find_question_results(state)
+    printed = results.printed.items() if results is not None else ()
+    nodes = [node for node in state.nodes.values() if node.source_sha256]  # a kill may leave one without source
+    template = load_templates().get_template("question_report.md.jinja")
+    return template.render(
+        question=state.read_setting("question")["question"],
+        imported=state.repository.imported,
+        done=done,
+        why=done.why if done is not None else state.limit_reason or "",
+        results=results,
+        values=[(to_plain_text(value), what, key) for key, (value, what) in printed],
+        doubts=list_doubts(state),
+        design=designed.design if designed is not None else None,
+        runs=[(node, find_failure(state, node)) for node in nodes],
+        patch_file=PATCH_FILE,
+        script_file=SCRIPT_FILE,
     )

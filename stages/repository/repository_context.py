@@ -17,10 +17,10 @@ from labwright.stages.repository.command_discovery import find_options
 from labwright.stages.repository.patch_scope import (
     CodeIndex,
     FunctionNode,
-    find_module_name,
-    find_script,
     index_code,
     list_imports,
+    list_reached_files,
+    rank_path,
     read_last_name,
 )
 
@@ -90,39 +90,12 @@ def find_documents(texts: Mapping[str, str]) -> list[str]:
     return sorted(names, key=lambda path: (path.count("/"), path))
 
 
-def list_configuration_files(argv: Sequence[str], texts: Mapping[str, str], code: CodeIndex) -> list[str]:
-    """Return the configuration files named by a command or by its parsers' defaults."""
-    defaults = (str(one.value) for one in find_options(code))
-    return [name for name in dict.fromkeys((*argv, *defaults)) if name in texts and not name.endswith(".py")]
-
-
-def list_reached_files(code: CodeIndex, argv: Sequence[str]) -> list[str]:
-    """Return the files that a command runs, nearest first: its script, direct and indirect imports, then modules
-    named by the configuration.
-    """
-    script, near = find_script(argv, code.texts), dict[str, None]()
-    modules = {find_module_name(path): path for path in code.trees}
-    waiting = [script] if script is not None else []
-    waiting += [
-        one
-        for path in sorted(code.texts)
-        if not _rank_path(path)
-        for one in _list_named_modules(code.texts[path], modules)
-    ]
-    while waiting:
-        path = waiting.pop(0)
-        if path not in near:
-            near[path] = None
-            waiting += [one for one in _list_imports(path, code, modules) if one not in near]
-    return list(near)
-
-
 def order_by_distance(code: CodeIndex, argv: Sequence[str]) -> list[str]:
     """Return all files: the script, its direct and indirect imports, then configuration, other code and the rest."""
-    rest = sorted(code.texts, key=lambda path: (_rank_path(path), path.count("/"), path))
-    return list(
-        dict.fromkeys((*list_reached_files(code, argv), *list_configuration_files(argv, code.texts, code), *rest))
-    )
+    rest = sorted(code.texts, key=lambda path: (rank_path(path), path.count("/"), path))
+    named = (*argv, *(str(one.value) for one in find_options(code)))  # configuration files
+    configuration = (name for name in named if name in code.texts and not name.endswith(".py"))
+    return list(dict.fromkeys((*list_reached_files(code, argv), *configuration, *rest)))
 
 
 def format_map(code: CodeIndex, argv: Sequence[str], order: Sequence[str]) -> str:
@@ -130,7 +103,7 @@ def format_map(code: CodeIndex, argv: Sequence[str], order: Sequence[str]) -> st
 
     Tests, documents, examples and scripts that the command does not reach have none.
     """
-    told = {*list_reached_files(code, argv), *(path for path in code.trees if _rank_path(path) < 2)}
+    told = {*list_reached_files(code, argv), *(path for path in code.trees if rank_path(path) < 2)}
     callers = _index_callers(code, told)
     texts, lines, left = code.texts, list[str](), MAX_MAP_CHARS
     whole = [path for path in order if path in code.trees]
@@ -191,46 +164,10 @@ def _index_callers(code: CodeIndex, files: Container[str]) -> dict[str, dict[str
     return found
 
 
-def _list_imports(path: str, code: CodeIndex, modules: Mapping[str, str]) -> list[str]:
-    """Return the repository's files that a file imports, in source order."""
-    found: list[str] = []
-    for node in ast.walk(code.trees[path]) if path in code.trees else ():
-        if isinstance(node, ast.Import):
-            names = [one.name for one in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            above = (
-                find_module_name(path).split(".")[
-                    : len(find_module_name(path).split(".")) - node.level + (path.endswith("__init__.py"))
-                ]
-                if node.level
-                else []
-            )
-            stem = ".".join((*above, *filter(None, [node.module])))
-            names = [stem, *(f"{stem}.{one.name}".lstrip(".") for one in node.names)]
-        else:
-            continue
-        found += [modules[name] for name in names if name in modules]
-    return found
-
-
-def _list_named_modules(text: str, modules: Mapping[str, str]) -> list[str]:
-    """Return the repository's files whose modules a configuration names, like Hydra's `_target_`."""
-    found = re.findall(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", text)
-    return [modules[stem] for name in found for stem in (name, name.rpartition(".")[0]) if stem in modules]
-
-
-def _rank_path(path: str) -> int:
-    if re.search(r"\.(ya?ml|toml|json|ini|cfg)$", path) and "lock" not in path:
-        return 0
-    if path.endswith(".py"):
-        return 2 if re.search(r"(^|/)(tests?|docs?|examples?|scripts?)(/|$)", path) else 1
-    return 3
-
-
 def _take_fitting(order: Sequence[str], texts: Mapping[str, str], most: int) -> tuple[ShownFile, ...]:
     shown: list[ShownFile] = []
     for path in order:
-        if len(texts[path]) <= most and texts[path].strip() and (_rank_path(path) < 2 or len(order) < 40):
+        if len(texts[path]) <= most and texts[path].strip() and (rank_path(path) < 2 or len(order) < 40):
             shown.append(ShownFile(path=path, text=texts[path]))
             most -= len(texts[path])
     return tuple(shown)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from labwright.models.roles.study_plan import PlanningInputs, RepositoryPlanInputs
 from labwright.record.events.repository_events import BaselineChecked
 from labwright.record.schema.data_plan import DataPlan
-from labwright.record.schema.repository import RepositoryCommand, apply_space
-from labwright.stages.repository.cli_args import find_plan_faults, list_options, takes_overrides
-from labwright.stages.repository.command_discovery import find_keys, list_variants
+from labwright.record.schema.repository import CommandSpace, RepositoryCommand, apply_space
+from labwright.stages.repository.cli_args import find_space_faults, takes_overrides
+from labwright.stages.repository.command_discovery import find_keys, list_options, list_variants
 from labwright.stages.repository.patch_scope import CodeIndex, index_code
 from labwright.stages.repository.patched_arms import show_repository
 from labwright.stages.repository.repository_context import find_documents
@@ -22,16 +22,9 @@ def add_tuning_reasons(plan: DataPlan) -> DataPlan:
     """Return the plan with a reason for every arm without hyperparameters: it runs with the settings of the
     repository's authors.
     """
-    return plan.model_copy(
-        update={
-            "arms": tuple(
-                arm
-                if arm.untuned or plan.find_space(arm.name)
-                else arm.model_copy(update={"untuned": "it runs with the settings of the repository's authors"})
-                for arm in plan.arms
-            )
-        }
-    )
+    reason = {"untuned": "it runs with the settings of the repository's authors"}
+    arms = (one if one.untuned or plan.find_space(one.name) else one.model_copy(update=reason) for one in plan.arms)
+    return plan.model_copy(update={"arms": tuple(arms)})
 
 
 def find_repository_faults(plan: DataPlan, data: str, command: RepositoryCommand, code: CodeIndex) -> Iterator[str]:
@@ -39,9 +32,9 @@ def find_repository_faults(plan: DataPlan, data: str, command: RepositoryCommand
     if [use.name for use in plan.datasets] != [data]:
         yield f"a study of a repository has one dataset, its own: the plan must name it {data}"
     if plan.primary_metric.higher_is_better != (command.direction == "max"):
+        better = "higher" if plan.primary_metric.higher_is_better else "lower"
         yield (
-            f"the plan's {plan.primary_metric.name} is better when "
-            f"{'higher' if plan.primary_metric.higher_is_better else 'lower'}, and --direction is {command.direction}: "
+            f"the plan's {plan.primary_metric.name} is better when {better}, and --direction is {command.direction}: "
             "make them agree"
         )
     if not any(arm.role == "baseline" and not arm.words for arm in plan.arms):
@@ -52,7 +45,8 @@ def find_repository_faults(plan: DataPlan, data: str, command: RepositoryCommand
         for words, count in alike.items()
         if count > 1
     )
-    yield from find_plan_faults(plan, command.argv, code)
+    space = CommandSpace(hyperparameters=plan.space, arms=plan.arms, levels=plan.all_levels)
+    yield from find_space_faults(space, command.argv, code)
 
 
 @dataclass(frozen=True)
@@ -86,13 +80,8 @@ class RepositoryPlanning:
         plan, faults = apply_space(plan, self.repository.space)
         plan = add_tuning_reasons(plan)
         if not self.repository.code.predictions:  # there are no values per example
-            plan = plan.model_copy(
-                update={
-                    "hypotheses": tuple(
-                        one.model_copy(update={"unit": "seeds", "cluster": ""}) for one in plan.hypotheses
-                    )
-                }
-            )
+            hypotheses = tuple(one.model_copy(update={"unit": "seeds", "cluster": ""}) for one in plan.hypotheses)
+            plan = plan.model_copy(update={"hypotheses": hypotheses})
         code = index_code(self.repository.mirror.read_texts(self.repository.code.tree))
         return plan, (
             *faults,

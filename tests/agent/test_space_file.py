@@ -68,16 +68,7 @@ def test_what_a_file_does_not_say_the_repository_does(tmp_path: Path) -> None:
         (["--x"], {"train.py": TRAIN.replace("parse_args", "parse_known_args")}, ""),
         (["--x"], {"train.py": "import lib.a\n", "lib/a.py": "import lib.b\n", "lib/b.py": TRAIN}, "has no option --x"),
         (["--lr", "2"], {"train.py": "import lib.a\n", "lib/a.py": "import lib.b\n", "lib/b.py": TRAIN}, ""),
-        (["model.depht=2"], HYDRA, "has no key model.depht, but model.depth"),
-        (["+model.x=2"], HYDRA, ""),
-        (
-            ["model=wide", "model.width=3", "model.drop=0.1", "sizes=[3]", "hydra.verbose=true", "~model.depth"],
-            HYDRA,
-            "",
-        ),
-        (["--depth", "2"], HYDRA, "has no option --depth"),
-        (["--config-name=base"], HYDRA, ""),
-        (["x=1"], {**HYDRA, "train.py": HYDRA["train.py"] + "ConfigStore.instance()\n"}, ""),
+        (["--depth", "model.x=2"], HYDRA, ""),
     ],
 )
 def test_words_are_refused_where_the_code_is_sure(words: list[str], files: dict[str, str], said: str) -> None:
@@ -89,12 +80,9 @@ def test_words_are_refused_where_the_code_is_sure(words: list[str], files: dict[
     ("told", "said"),
     [
         ("- a", "must name hyperparameters, arms or levels"),
-        ("lr: 3", "write each as NAME"),
         (": : :", "is not valid YAML"),
         ("lr: {low: 1}", "hyperparameter 'lr': low must be below high"),
-        ("lr: {low: 1, high: 2}", "its default 0.01 is not between 1 and 2"),
         ("lr: {colour: red}", "hyperparameters.lr.colour: Extra inputs"),
-        ("depth: {low: 1, high: 2, default: 1}", "does not accept 'depth={value}'"),
         ("depth: {word: '--depth {value}', low: 1, high: 2, default: 1}", "the command has no option --depth"),
         ("lr: {word: '--lr', low: 0, high: 2}", "which lacks {value}"),
         ("arms: [{name: flat, role: method, words: [--bent]}]", "arm 'flat' has the words --bent"),
@@ -102,7 +90,6 @@ def test_words_are_refused_where_the_code_is_sure(words: list[str], files: dict[
             "arms: [{name: flat, role: method, words: [--seed, '3']}]",
             "arm 'flat' sets --seed, which the program sets for each run",
         ),
-        ("levels: [{name: high, words: [--loud]}]", "level 'high' has the words --loud"),
     ],
 )
 def test_a_space_that_cannot_be_is_one_line(tmp_path: Path, told: str, said: str) -> None:

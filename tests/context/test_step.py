@@ -7,19 +7,14 @@ import hashlib
 from pathlib import Path
 from typing import cast
 
-from labwright.agent.forecast import build_cost_table
-from labwright.agent.settings import Settings, compose_settings
 from labwright.models.client import Models
 from labwright.models.offline.ideation import answer_digest
 from labwright.models.replay import ScriptedModel
-from labwright.models.roles import DIGEST
-from labwright.models.roles.ideation import DigestInputs
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
 from labwright.record.events.paper_events import ContextRead
 from labwright.record.manifest import build_manifest
-from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.decisions import CONTEXT_TASK
 from labwright.sandbox.job import Executor
@@ -84,33 +79,3 @@ def test_any_prefix_of_the_log_goes_on_without_asking_again(tmp_path: Path) -> N
         answered = any(event.type == "answered" for event in whole.events[:cut])
         assert len(model.requests) == (0 if answered else 1)
         assert sum(isinstance(event, ContextRead) for event in log.events) == 1
-
-
-def test_a_run_without_documents_has_no_such_step(tmp_path: Path) -> None:
-    one, model, log = bench(RunFolder(tmp_path / "run"), [])
-    asyncio.run(read_context(one))
-    assert not log.events and not model.requests and RunState().paper.context is None
-
-
-def test_the_summaries_are_in_the_table_of_costs(tmp_path: Path) -> None:
-    given(tmp_path)
-    settings = compose_settings(
-        flags={"context": str(tmp_path / "papers"), "models.name": "openai-chat:x"}, environment={}
-    )
-
-    def count_summaries(settings: Settings) -> float:
-        return sum(row.likely for row in build_cost_table(settings).list_rows() if row.role is DIGEST)
-
-    assert count_summaries(settings) > 0
-    assert count_summaries(settings.model_copy(update={"context": None})) == 0
-    gone = settings.model_copy(update={"context": tmp_path / "gone"})
-    assert count_summaries(gone) == 20 * count_summaries(settings)
-
-
-def test_a_document_is_asked_about_by_its_copy(tmp_path: Path) -> None:
-    folder = given(tmp_path)
-    (tmp_path / "papers" / "notes.md").unlink()
-    one, model, _ = bench(folder, [])
-    asyncio.run(read_context(one))
-    [request] = model.requests
-    assert isinstance(request.inputs, DigestInputs) and request.inputs.pages[0].text == NOTE

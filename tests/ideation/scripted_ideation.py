@@ -28,7 +28,8 @@ from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
 from labwright.record.events.paper_events import IdeaProposed, IdeationStarted
 from labwright.record.ideation import FinalIdea, FoundPaper
-from labwright.stages.ideation.ideation_steps import IdeationContext, find_ideas
+from labwright.stages.ideation.idea_drafting import IdeationContext
+from labwright.stages.ideation.ideation_steps import find_ideas
 from tests.models.ideation_examples import ESTIMATE, MEANS, TEXT, TOPIC, WORK
 
 

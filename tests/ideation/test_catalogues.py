@@ -56,13 +56,6 @@ def test_one_answers_one_fails_and_one_is_late(monkeypatch: pytest.MonkeyPatch) 
     assert work.abstract == "We revisit margins." and work.source == "openalex"
 
 
-def test_sources_take_turns() -> None:
-    others = tuple(WORK.model_copy(update={"id": f"W{n}", "title": f"Title {n}", "subtitle": ""}) for n in range(3))
-    both = LiteratureClient((Scripted("openalex", others), Scripted("arxiv", (WORK,))))
-    found = asyncio.run(search_literature(both, "m"))
-    assert [one.title for one in found.works] == ["Title 0", "Margins: revisited", "Title 1", "Title 2"]
-
-
 def test_all_silent_is_no_answer() -> None:
     broken = Scripted("crossref", CatalogueAnswerError("crossref is down"))
     found = asyncio.run(search_literature(LiteratureClient((broken,)), "m"))

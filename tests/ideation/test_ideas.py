@@ -6,19 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from labwright.models.errors import ModelUnavailable
 from labwright.models.roles.ideation import ClosestPick, IdeaReflectInputs, IdeaReflection
-from labwright.record.events import Event
 from labwright.record.events.paper_events import LiteratureSearched
 from labwright.record.ideation import LiteratureSearch, RequiredDataset
 from labwright.record.schema.idea import read_idea
 from labwright.stages.ideation.idea_checks import (
     are_alike,
     check_fit,
-    compute_overlap,
     find_claims_in_text,
     find_unknown_works,
     remove_claim_sentences,
@@ -64,14 +59,6 @@ def test_without_a_network_the_search_is_made_and_novelty_is_unchecked(tmp_path:
     assert world.idea.novelty == "unchecked" and "no source answered" in world.idea.novelty_statement
     assert world.idea.queries == ("large margin small sample",) and not world.idea.closest
     assert [one.n for one in world.log.state.ideation.literature_searches.values()] == [0]
-
-
-def test_no_results_are_no_evidence_of_novelty(tmp_path: Path) -> None:
-    world = IdeationWorld(
-        {"idea": draft_by_number(make_idea_text()), "idea_reflect": reflect}, tmp_path, FakeCatalogue(works=())
-    )
-    world.find_ideas()
-    assert world.idea.novelty == "nothing_found" and "not evidence of novelty" in world.idea.novelty_statement
 
 
 def test_a_claim_of_novelty_goes_back_and_what_stays_is_struck_out(tmp_path: Path) -> None:
@@ -128,25 +115,12 @@ def test_closest_papers_come_from_results_and_rest_on_their_abstracts(tmp_path: 
     assert world.idea.closest[1].difference == "unknown: the source gave no abstract"
 
 
-def test_a_quote_that_stays_wrong_leaves_the_paper_out(tmp_path: Path) -> None:
-    wrong = PICK.model_copy(update={"quote": "They prove that margins are useless"})
-    world = IdeationWorld(
-        {"idea": draft_by_number(make_idea_text()), "idea_reflect": lambda one: reflect(one, closest=(wrong,))},
-        tmp_path,
-    )
-    world.find_ideas()
-    assert not world.idea.closest and world.idea.remarks
-    assert len(world.inputs_of_role("idea_reflect")) == 3
-
-
 @pytest.mark.parametrize(
     "twin",
     [
-        make_idea_text(),
-        make_idea_text(name="other_name", short_hypothesis="Something else is claimed of networks here."),
         make_idea_text(
             1, short_hypothesis="Penalties on the margin raise the accuracy over cross-entropy on small training sets."
-        ),
+        )
     ],
 )
 def test_a_repetition_is_sent_back_drafted_again_and_then_refused(tmp_path: Path, twin: object) -> None:
@@ -174,27 +148,6 @@ def test_the_models_own_check_counts_too(tmp_path: Path) -> None:
     assert [one.idea.idea.name for one in world.told if one.idea] == ["margin_small_data", "augment_rotations"]
 
 
-def test_three_unlike_ideas_pass_and_each_sees_the_earlier_ones(tmp_path: Path) -> None:
-    world = IdeationWorld(
-        {"idea": draft_by_number(make_idea_text(), make_idea_text(1), make_idea_text(2)), "idea_reflect": reflect},
-        tmp_path,
-    )
-    world.find_ideas(3)
-    assert all(one.idea for one in world.told) and len(json.loads((tmp_path / "ideas.json").read_text())) == 3
-    assert [len(one.earlier) for one in world.inputs_of_role("idea")] == [0, 1, 2]
-
-
-def test_what_a_reflection_still_wants_to_know_is_looked_up(tmp_path: Path) -> None:
-    shelf = FakeCatalogue()
-
-    def answer(inputs: IdeaReflectInputs) -> IdeaReflection:
-        return reflect(inputs, done=inputs.last, queries=() if inputs.last else ("margin  warm-up", "margin warm-up"))
-
-    world = IdeationWorld({"idea": draft_by_number(make_idea_text()), "idea_reflect": answer}, tmp_path, shelf)
-    world.find_ideas()
-    assert shelf.asked == ["large margin small sample", "margin warm-up"]
-
-
 @pytest.mark.slow
 def test_any_prefix_of_the_log_goes_on_to_the_same_ideas(tmp_path: Path) -> None:
     """A kill costs the call or the search in flight: the rest is found in the log."""
@@ -216,20 +169,6 @@ def test_any_prefix_of_the_log_goes_on_to_the_same_ideas(tmp_path: Path) -> None
         assert sum(one.type == "work_done" for one in world.log.events) == 2 and len(world.told) == 2 - finished
 
 
-def test_a_model_that_is_away_leaves_the_ideas_before_it(tmp_path: Path) -> None:
-    def draft(inputs: object) -> object:
-        if getattr(inputs, "number", 0) == 2:
-            raise ModelUnavailable("it is away")
-        return make_draft(make_idea_text())
-
-    world = IdeationWorld({"idea": draft, "idea_reflect": reflect}, tmp_path)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ModelUnavailable):
-        world.find_ideas(2)
-    assert len(json.loads((tmp_path / "ideas.json").read_text())) == 1
-    events: list[Event] = world.log.events
-    assert events[-1].type == "decided"
-
-
 # --- looking up -----------------------------------------------------------------------------------------------------
 
 
@@ -246,16 +185,10 @@ def test_the_same_work_of_two_sources_is_one_and_has_its_abstract() -> None:
     ("change", "why"),
     [
         ({"hours": 20.0}, "take 20 h"),
-        ({"node_hours": 2.0}, "longest experiment takes 2 h"),
-        ({"node_hours": 3.0, "hours": 2.0}, "does not fit into a study"),
         ({"gpu_memory_gb": 8.0}, "the run has none"),
         ({"packages": ("jax",)}, "'jax' is not installed"),
-        ({"network": True}, "need network access"),
-        ({"pretrained": ("a/b",)}, "'a/b' is not on this machine"),
         ({"data": (RequiredDataset(name="svhn", source="catalogue"),)}, "no dataset 'svhn'"),
-        ({"data": (RequiredDataset(name="digits", source="own"),)}, "no dataset 'digits'"),
         ({"data": (RequiredDataset(name="a/b", source="hub"),)}, "on the hub"),
-        ({"data": (RequiredDataset(name="../etc", source="hub"),)}, "not a valid hub dataset name"),
         ({"data": (RequiredDataset(name="clinic", source="other"),)}, "is not available"),
     ],
 )
@@ -280,15 +213,6 @@ def test_what_fits_fits() -> None:
     assert check_fit(more, MEANS.model_copy(update={"gpus": ("H100",), "gpu_memory_gb": 80.0, "fetching": True})).fits
 
 
-def test_an_idea_that_does_not_fit_is_kept_and_says_so(tmp_path: Path) -> None:
-    big = make_draft(make_idea_text()).model_copy(update={"estimate": ESTIMATE.model_copy(update={"hours": 90.0})})
-    world = IdeationWorld({"idea": lambda _: big, "idea_reflect": reflect}, tmp_path, rounds=2)
-    world.find_ideas()
-    assert any("take 90 h" in one for one in world.inputs_of_role("idea_reflect")[0].complaints)
-    told = json.loads((tmp_path / "ideas.json").read_text())[0]["Feasibility"]
-    assert told["Fits"] is False and "take 90 h" in told["Why"][0]
-
-
 # --- words ----------------------------------------------------------------------------------------------------------
 
 
@@ -298,11 +222,7 @@ def test_an_idea_that_does_not_fit_is_kept_and_says_so(tmp_path: Path) -> None:
         "We propose a novel loss.",
         "To our knowledge this is the first study of it.",
         "No prior work asks this.",
-        "It has not been explored.",
-        "This question is underexplored.",
-        "For the first time, we measure it.",
         "Unlike previous work, we count.",
-        "Unprecedented accuracy.",
     ],
 )
 def test_claims_of_novelty_are_seen(said: str) -> None:
@@ -312,16 +232,7 @@ def test_claims_of_novelty_are_seen(said: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "The first layer is frozen.",
-        "We first train, then prune.",
-        "Nothing could be looked up.",
-        "Work on margins looks at large sets.",
-        "The method is compared with the best baseline.",
-    ],
-)
+@pytest.mark.parametrize("said", ["The first layer is frozen.", "The method is compared with the best baseline."])
 def test_plain_sentences_are_no_claims(said: str) -> None:
     assert not find_claims_in_text(said)
 
@@ -332,14 +243,10 @@ def test_plain_sentences_are_no_claims(said: str) -> None:
         ("Smith et al. show it.", True),
         ("(Smith and Wu, 2019)", True),
         ("see arXiv:2301.01234", True),
-        ("Smith (2021)", True),
         ("doi 10.1145/123.456", True),
-        ("Lovelace et al. show it.", False),
         ("(Turing, 2020)", False),
         ("in 2021", False),
-        ("doi 10.1000/182", False),
         ("since (2019)", False),
-        ("At NeurIPS 2022", False),
     ],
 )
 def test_names_of_works_are_held_against_the_results(said: str, named: bool) -> None:
@@ -363,29 +270,3 @@ def test_likeness_is_by_meaning_words_and_not_by_frame() -> None:
         short_hypothesis="Mixup slows the learning of wrong examples by heart, seen in training loss.",
     )
     assert are_alike(one, same) and not are_alike(one, other)
-
-
-@pytest.mark.parametrize(
-    "forms",
-    [
-        "calibrated calibrates calibrating calibration calibrations",
-        "smooth smooths smoothed smoothing",
-        "batch batches",
-        "weight weights weighted weighting",
-        "optimise optimises optimised optimising optimisation",
-        "regularize regularized regularizes regularization",
-        "label labels labelled labelling",
-    ],
-)
-def test_forms_of_a_word_have_one_stem(forms: str) -> None:
-    first, *others = forms.split()
-    assert all(compute_overlap(first, other) == 1.0 for other in others)
-    assert compute_overlap(first, "margin") == 0.0
-
-
-@given(st.text(max_size=80), st.text(max_size=80))
-def test_likeness_is_symmetric_and_total(a: str, b: str) -> None:
-    one = make_idea_text(name="one", title=f"x{a}", short_hypothesis=b)
-    two = make_idea_text(name="two", title=f"y{b}", short_hypothesis=a)
-    assert are_alike(one, two) == are_alike(two, one)
-    assert are_alike(one, one)

@@ -38,10 +38,8 @@ from labwright.record.events import Event
 from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn
 from labwright.record.events.run_events import LimitReached, RunResumed, RunStarted
 from labwright.record.events.search_events import (
-    AblationsPlanned,
     AttemptExecuted,
     DecisionMade,
-    MissingAblationsNamed,
     PlanPrepared,
     SealedTestScored,
     TaskDone,
@@ -54,12 +52,11 @@ from labwright.record.schema.decisions import ExpandTree, RunTask
 from labwright.record.schema.nodes import STAGES, Failure
 from labwright.record.schema.paper import AxesFacts, Figure, FigureFacts, PaperDraft, Section
 from labwright.sandbox.job import Job, JobOutcome
-from labwright.stages.ablation_plan import filter_ablations, find_surprise_fault, match_risks
+from labwright.stages.ablation_plan import filter_ablations, match_risks
 from labwright.stages.evidence.scoring import nodes_to_score
 from labwright.stages.missing_ablations import run_missing_ablations
 from labwright.stages.paper.appendix import list_ablation_rows, list_disclosures
 from labwright.stages.paper.disclosure import format_disclosure
-from labwright.stages.prompt_inputs import build_code_inputs
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
 from tests.fake_executor import FakeExecutor
@@ -306,14 +303,6 @@ def test_planned_ablations_are_taken_up_in_order_once_each_and_then_the_stage_en
     assert "lab.submit" in inputs.method.experiment
 
 
-def test_what_earlier_stages_owe_goes_on_while_the_ablations_are_planned(tmp_path: Path) -> None:
-    state = World(tmp_path, Model()).searched().state
-    plan = next(one for one in state.decisions.values() if one.action == RunTask(task="ablation plan"))
-    first = next(node.decision for node in state.list_stage_nodes("ablation") if node.kind == "ablate")
-    between = [one.action for k, one in state.decisions.items() if plan.k < k < first]
-    assert [(one.stage, one.kind) for one in between if isinstance(one, ExpandTree)] == [("agenda", "aggregate")]
-
-
 def test_a_failed_ablation_is_debugged_and_one_that_stays_broken_is_told(tmp_path: Path) -> None:
     def fails(arm: str, _: Job) -> Failure | None:
         return Failure(kind="shape", message=f"shapes differ in {arm}") if arm == "no-mean" else None
@@ -327,13 +316,6 @@ def test_a_failed_ablation_is_debugged_and_one_that_stays_broken_is_told(tmp_pat
     assert [node.id for node in debugged][-1:] == [broken.node] and taken_up(state) == ["no-mean", "no-weight"]
     assert "Planned ablations that failed: no-mean; the appendix says why." in list_disclosures(state, [])
     assert dict(list_ablation_rows(state, "author"))["no-mean"].startswith("what no-mean lacks taken out; failed (n00")
-
-
-def test_what_the_limit_left_out_is_told(tmp_path: Path) -> None:
-    settings = compose_settings(flags={**FLAGS, "search.ablation.nodes": 1}, environment={})
-    world = World(tmp_path, Model(ablation_plan=planning("no-mean", "no-weight")), settings).searched()
-    assert world.model.inputs["ablation_plan"][0].most == 1
-    assert [one.ablation.name for one in collect_ablation_results(world.state)] == ["no-mean"]
 
 
 def test_duplicates_foreign_metrics_and_silent_risks_are_shown_to_the_planner_once(tmp_path: Path) -> None:
@@ -368,19 +350,6 @@ def test_the_control_for_the_strongest_surprise_runs_first_and_is_exploratory(tm
     rows = dict(list_ablation_rows(state, "author"))
     assert rows["no-weight"].endswith(", exploratory: the control for a surprise in shrunk")
     assert "exploratory" not in rows["no-mean"]
-
-
-def test_what_was_not_measured_is_no_surprise(tmp_path: Path) -> None:
-    surprise = Surprise(control="no-weight", conditions=("nowhere",), finding="Shrinking gains nothing.")
-    world = World(tmp_path, Model(ablation_plan=surprising(surprise))).searched()
-    first, second = world.model.inputs["ablation_plan"]
-    complaint = "surprise: 'nowhere' was not measured; measured conditions: plain, shrunk"
-    assert (first.complaints, second.complaints) == ((), (complaint,))
-    assert taken_up(world.state) == ["no-mean", "no-weight"]
-    assert world.state.search.planned_ablations is not None and world.state.search.planned_ablations.surprise is None
-    assert find_surprise_fault(surprise, (make_ablation("no-mean"),), {"nowhere"}) == (
-        "surprise: its control 'no-weight' is no usable ablation of your plan: name one of them"
-    )
 
 
 def test_without_a_usable_plan_the_stage_takes_up_the_risks_and_the_record_says_why(tmp_path: Path) -> None:
@@ -542,23 +511,6 @@ def test_without_time_or_budget_it_is_a_limitation_and_the_run_is_no_partial_one
     assert rows["half-weight"].startswith("what half-weight lacks taken out; not run")
 
 
-def test_one_that_fails_is_debugged_once_and_told_as_a_limitation(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path
-) -> None:
-    def fails(arm: str, _: Job) -> Failure | None:
-        return Failure(kind="shape", message="shapes differ") if arm == "half-weight" else None
-
-    model = Model(
-        missing_ablations=missing("half-weight"), reflect=done, code=lambda _: write_ablation_program("half-weight")
-    )
-    world = at_draft(drafted_once, tmp_path, model, fails=fails)
-    assert world.reviewed()
-    (late,) = (one for one in collect_ablation_results(world.state) if one.by == "reviewer")
-    assert late.outcome == "failed" and "shapes differ" in late.why
-    assert [one.kind for one in model.inputs["code"]] == ["ablate", "debug"]
-    assert "failed (shape: shapes differ): report it as a limitation" in model.inputs["reflect"][0].news[0]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("often", ["first", pytest.param("every", marks=pytest.mark.bench)])
 def test_cut_after_any_event_it_ends_as_the_same_run_and_nothing_is_done_twice(
@@ -600,29 +552,6 @@ def test_cut_after_any_event_it_ends_as_the_same_run_and_nothing_is_done_twice(
         shutil.rmtree(root)
 
 
-def test_a_request_to_stop_ends_between_batches_and_is_taken_up_again(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path
-) -> None:
-    world = at_draft(drafted_once, tmp_path, Model(missing_ablations=missing("half-weight"), reflect=done))
-    world.bench.signals.stop_event.set()
-    assert not world.reviewed() and world.state.phase == "missing" and "code" not in world.model.inputs
-    again = World(tmp_path, Model(reflect=done), events=world.log.events)
-    assert again.reviewed() and again.state.phase == "release" and "missing_ablations" not in again.model.inputs
-
-
-def test_what_a_node_is_told_stays_the_same_when_it_is_rendered_again(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path
-) -> None:
-    model = Model(missing_ablations=missing("half-weight", "no-noise"), reflect=done)
-    world = at_draft(drafted_once, tmp_path, model)
-    assert world.reviewed()
-    for one in world.state.decisions.values():
-        if isinstance(one.action, ExpandTree) and one.action.kind == "ablate":
-            told = build_code_inputs(world.bench, one)
-            assert told.ablation is not None
-            assert told in model.inputs["code"] or told.ablation.name == "without-shrinkage"
-
-
 def tree(state: RunState) -> list[tuple[object, ...]]:
     return [
         (
@@ -638,13 +567,3 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
         )
         for n in state.nodes.values()
     ]
-
-
-def test_an_old_record_knows_neither(tmp_path: Path) -> None:
-    old = MemoryLog([RunStarted(idea=IDEA, settings={"paper": {"reflections": 1}}, seed=3, version="0", model="m")])
-    assert old.state.search.planned_ablations is None and old.state.search.missing_ablations is None
-    assert (
-        collect_ablation_results(old.state) == ()
-        and AblationsPlanned().ablations == ()
-        and MissingAblationsNamed().missing == ()
-    )

@@ -21,23 +21,21 @@ from labwright.models.roles.paper_revision import (
 )
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.estimates import find_added_replicates, find_trusted_replicates, find_winner
-from labwright.record.claims.hypothesis_tests import decide_hypotheses, read_deciding_runs
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import (
     compute_requested_estimates,
     list_registered_estimates,
     list_requests,
 )
-from labwright.record.claims.setting_controls import find_controls
 from labwright.record.events import Event
 from labwright.record.events.paper_events import PaperJudged, PaperReleased, RewriteStarted
-from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import AddendumRegistered, NodeProposed, SealedTestScored
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.paper import EstimateRequest, PaperDraft, ReviewFile, Section
 from labwright.review.evidence import check_draft
 from labwright.stages.addendum import run_addendum
-from labwright.stages.paper.appendix import list_ablation_rows, list_unrun_experiments
+from labwright.stages.paper.appendix import list_ablation_rows
 from labwright.stages.paper.disclosure import format_disclosure
 from labwright.stages.paper.paper_context import PaperContext
 from labwright.stages.paper.reflection import drop_float, place_float
@@ -211,35 +209,6 @@ def test_the_paper_the_prompts_and_the_disclosure_say_that_it_is_an_addendum(
     assert disclosed["addenda"][0]["seeds"] == [10_005, 10_006]
 
 
-def test_the_planner_sees_what_decided_and_what_there_is_room_for_and_an_arm_may_settle_a_question_of_the_paper(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path
-) -> None:
-    second = PlannedMeasure(request="R4", estimates=(ESTIMATE.model_copy(update={"name": "again"}),))
-    model = make_model(addendum=planner(MEASURES[0], second))
-    world = at_reviews(drafted_once, tmp_path, model)
-    assert revise(world)
-    (inputs,) = model.inputs["addendum"]
-    assert inputs.seeds == len(read_deciding_runs(world.state)) == 2
-    assert re.search(r"An arm .* take \d+ s, .* all may take \d+ s", inputs.room)
-    outcomes = {one.request.id: one.outcome for one in list_outcomes(world.state)}
-    assert outcomes["R4"] == "Estimated over cells of half the weight, which the addendum added."
-
-
-def test_an_arm_that_is_a_baseline_at_the_setting_of_the_method_and_one_that_the_idea_asks_for_are_known_as_such(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path
-) -> None:
-    assert MEASURES[0].ablation is not None
-    control = MEASURES[0].ablation.model_copy(update={"same_as": "plain"})
-    world = at_reviews(drafted_once, tmp_path, make_model())
-    text = world.bench.idea.experiments[0]
-    unrun = list_unrun_experiments(world.state)
-    again = make_model(addendum=planner(MEASURES[0].model_copy(update={"ablation": control, "experiment": text})))
-    other = at_reviews(drafted_once, tmp_path / "other", again)
-    assert revise(other)
-    assert find_controls(other.state)["half-weight"] == ("plain", "shrunk")
-    assert list_unrun_experiments(other.state) == [one for one in unrun if one != text.rstrip(".")]
-
-
 def test_a_request_needs_a_passage_of_its_review(drafted_once: tuple[Path, list[Event]], tmp_path: Path) -> None:
     invented = REQUESTS[0].model_copy(update={"quote": "The authors must add a larger model."})
     stranger = REQUESTS[0].model_copy(update={"review": 2})
@@ -267,19 +236,6 @@ def test_a_killed_addendum_is_continued_as_registered(drafted_once: tuple[Path, 
         assert again.state.search.addenda == world.state.search.addenda
         assert list(again.state.nodes) == list(world.state.nodes)
         assert again.state.search.test_measurements == world.state.search.test_measurements
-
-
-def test_without_room_the_record_says_so_and_nothing_runs(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path
-) -> None:
-    model = make_model()
-    world = at_reviews(drafted_once, tmp_path, model)
-    ran, limited = len(world.jobs), LimitReached(reason="the time limit of 5 s was reached")
-    world.log.append(limited)
-    assert revise(world)
-    (addendum,) = world.state.search.addenda
-    assert addendum.items == () and addendum.seeds == () and len(world.jobs) == ran
-    assert addendum.refused == dict.fromkeys(("R1", "R2", "R4"), limited.reason) and "addendum" not in model.inputs
 
 
 def test_a_plan_with_faults_is_returned_once_and_its_unusable_parts_are_left_out(

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from labwright.record.run_folder import partial_path
-from labwright.record.schema.nodes import Failure
 from labwright.sandbox.job import CHECKPOINTS, ArtifactFile, Job, JobOutcome
 from labwright.sandbox.workspace import rescue_checkpoints
 from labwright.stages.prompt_inputs import build_code_inputs, build_node_brief
 from labwright.stages.run_context import RunContext
-from tests.stages.test_nodes import agenda, failed, make_measurements, search
+from tests.stages.test_nodes import agenda, make_measurements, search
 
 
 def earlier_folder(job: Job) -> Path | None:
@@ -23,15 +22,6 @@ def earlier_folder(job: Job) -> Path | None:
 
 
 GOOD = JobOutcome(seconds=1, measurements=make_measurements(0.5))
-
-
-async def test_a_second_attempt_is_given_the_checkpoints_of_the_first(tmp_path: Path) -> None:
-    bench, jobs = search(tmp_path, failed("timeout", at="n0004", attempt=1), nodes=1)
-    await agenda(bench)
-    assert [(job.name, earlier_folder(job)) for job in jobs if job.kind == "experiment"] == [
-        ("n0004/1", None),
-        ("n0004/2", bench.folder.get_attempt_path("n0004", 1)),
-    ]
 
 
 @pytest.mark.parametrize("order", ["arrival", "ticket"])
@@ -73,18 +63,6 @@ async def test_later_nodes_are_given_what_earlier_ones_left_and_it_is_recorded(t
     assert ran[0].artifacts == {}
     expected = {"net/x": ArtifactFile(bench.folder.get_attempt_path(first.id, 1), "0" * 64)}
     assert ran[-1].artifacts[first.id] == expected
-
-
-async def test_nodes_that_failed_leave_nothing(tmp_path: Path) -> None:
-    def fails(job: Job) -> JobOutcome | None:
-        broken = GOOD.model_copy(
-            update={"artifacts": {"net": "0" * 64}, "failure": Failure(kind="other", message="broken")}
-        )
-        return broken if job.name == "n0004/1" else None
-
-    bench, jobs = search(tmp_path, fails, nodes=2)
-    await agenda(bench)
-    assert [job.artifacts for job in jobs if job.kind == "experiment"] == [{}, {}]
 
 
 async def test_a_prompt_names_what_its_parent_left_and_the_models_of_the_run(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 from pydantic import BaseModel
 
-from benchmarks.cell_scheduling import GRID
 from benchmarks.scripted_study import PLAN, SlowModel, answer_role, draw_plots, make_late_context, make_measurements
 from labwright.agent.audit import find_disagreements
 from labwright.models.backend import ModelRequest
@@ -21,7 +20,7 @@ from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events.search_events import CellExecuted
 from labwright.record.retention import delete_unreferenced
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Hyperparameter, Level, OmittedCells, TuningPlan
-from labwright.record.schema.nodes import Cell, CellOutcomeLine, Failure, Node, StageName, iterate_retries
+from labwright.record.schema.nodes import Cell, CellOutcomeLine, Failure, Node, StageName
 from labwright.record.source_tree import WholeFile
 from labwright.sandbox.job import CellResult, Job, JobOutcome, ResultStream
 from labwright.search.replication import FRESH_SEED_OFFSET
@@ -33,7 +32,6 @@ from labwright.stages.nodes.node_cells import (
     build_rerun_job,
     compute_cell_keys,
     has_nondeterminism,
-    is_cell_program,
     required_cells,
     reusable_cells,
 )
@@ -168,17 +166,6 @@ async def test_once_two_executions_differ_what_was_taken_over_is_measured(tmp_pa
     assert [line.outcome for line in again.cells] == ["measured", "measured"]
 
 
-async def test_one_cell_that_runs_out_of_time_leaves_the_others(tmp_path: Path) -> None:
-    def late(cell: Cell) -> Failure | None:
-        return Failure(kind="died", message="killed") if cell.arm == "method" else None
-
-    bench, _ = agenda(tmp_path, late, nodes=1)
-    (node,) = await searched(bench)
-    assert node.status == "buggy", "an arm without any cell is no comparison"
-    assert [line.outcome for line in node.attempts[-1].cells] == ["measured", "failed"]
-    assert {one.arm for one in node.measurements} == {"baseline"}
-
-
 async def test_an_arm_that_diverges_with_another_seed_leaves_a_replicate_good(tmp_path: Path) -> None:
     """In a study of one level, too, where that seed's method has no other cell."""
 
@@ -256,24 +243,6 @@ async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
     )
 
 
-async def test_cells_that_lacked_time_are_run_once_more_though_the_node_is_good_without_them(tmp_path: Path) -> None:
-    late = {"method@noise40"}
-
-    def once(cell: Cell) -> Failure | None:
-        if cell.condition not in late:
-            return None
-        late.clear()
-        return Failure(kind="timeout", message="too slow")
-
-    bench, ran = agenda(tmp_path, once, nodes=1, plan=GRID)
-    (node,) = await searched(bench)
-    first, second = node.attempts
-    assert (first.failure, first.is_out_of_time, second.is_out_of_time, second.limit) == (None, True, False, 90.0)
-    assert node.status == "good" and {line.outcome for line in second.cells} == {"measured"}
-    assert ran[len(GRID.levels) * len(GRID.arms) :] == [f"{node.id}/2 method"], "and no other is"
-    assert list(iterate_retries(node)) == [(first, second)], "the paper tells it"
-
-
 async def test_what_was_committed_before_a_kill_is_not_executed_again(tmp_path: Path) -> None:
     bench, ran = agenda(tmp_path, nodes=1)
     append, committed = bench.recorder.append, list[str]()
@@ -324,10 +293,6 @@ async def test_a_key_names_all_that_a_cell_can_reach(tmp_path: Path) -> None:
         assert not set(
             compute_cell_keys(both, base, arms=("baseline", "method"), context=other, view=view).values()
         ) & set(known)
-
-
-def test_a_plain_script_has_no_cells() -> None:
-    assert not is_cell_program({"experiment.py": "import lab\nlab.submit('a', 'b', 'c')\n"})
 
 
 async def test_what_the_plan_leaves_out_is_not_owed_and_does_not_rank(tmp_path: Path) -> None:

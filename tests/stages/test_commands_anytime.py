@@ -227,20 +227,3 @@ def test_a_stage_whose_best_is_marked_settles_on_the_next_best_which_is_replicat
     assert f"it had selected {first}, which is suspect: {MARK_PREFIX}it leaks" in known.reasons[0]
     assert len(known.reports) == (2 if report == "after" else 1)
     holds(run)
-
-
-def test_with_nothing_left_a_run_says_so_and_says_it_again(tmp_path: Path) -> None:
-    run = Run(tmp_path, make_settings(), new_log(4), RunControl())
-
-    async def marked() -> None:
-        task = asyncio.ensure_future(run.work())
-        while not task.done():
-            await asyncio.sleep(0.5)
-            for node in [node for node in run.log.state.nodes.values() if node.status == "good" and not node.suspect]:
-                run.log.append(CommandReceived(verb="mark", target=node.id, text="it leaks"))
-        await task
-
-    for _ in range(3):
-        run.signals = RunControl()
-        with pytest.raises(NoWorkingNodeError, match=r"nothing is left to build on.*it leaks"):
-            virtual_time.run(marked())

@@ -18,7 +18,7 @@ from labwright.models.roles.figures import FigureReviews, PlotInputs, Plots, Vis
 from labwright.models.settings import ModelSettings
 from labwright.record.schema.paper import AxesFacts, Figure, FigureFacts, FigureReview
 from labwright.sandbox.job import Job, JobOutcome
-from labwright.stages.nodes.node_plots import LINT_ONLY_NOTE, PlotArrays, build_figure_subject, draw_plots
+from labwright.stages.nodes.node_plots import LINT_ONLY_NOTE, PlotArrays, draw_plots
 from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.prompt_inputs import read_plots
 from labwright.stages.run_context import RunContext
@@ -190,28 +190,7 @@ async def test_a_blind_model_refuses_no_figure_and_the_paper_says_that_nobody_lo
     assert later.requests == []
 
 
-async def test_what_the_lint_finds_counts_without_a_model_that_looks(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    node = story.finish(story.decide("improve", stage="agenda"), cells(0.5, 0.4))
-    (story.bench.folder.get_source_path(node) / "plots.py").write_text("a.png first")
-    bench, model = blind_bench(story, FigureFacts(axes=(AxesFacts(series=1),)))
-    failure = await draw_plots(bench, bench.models.make_client(1, 0), PlotArrays(node))
-    assert failure is not None and failure.kind == "figure" and "label" in failure.message
-    assert model.shown == 0 and [request.role.name for request in model.requests] == ["plot"] * bench.paper.replots
-
-
-def test_an_aggregate_is_judged_by_the_runs_that_it_draws(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    one = story.finish(story.decide("replicate", parent=node, seed=8), cells(0.6, 0.5))
-    together = story.decide("aggregate", parent=node)
-    about = build_figure_subject(story.bench, PlotArrays(f"n{together.k:04d}", inputs={one: (tmp_path,)}))
-    assert (about.kind, about.plan, about.seeds) == ("aggregate", "p", (8,))
-    assert about.measurements == story.log.state.nodes[one].measurements
-    assert build_figure_subject(story.bench, PlotArrays(node)).kind == "node"
-
-
-@pytest.mark.parametrize("planted", ["binary", "huge", "link", "folder"])
+@pytest.mark.parametrize("planted", ["huge", "link"])
 async def test_a_script_that_replaces_itself_is_recorded_as_it_was_run(tmp_path: Path, planted: str) -> None:
     def replacing(job: Job) -> tuple[float, JobOutcome]:
         drawn = drawing(job)

@@ -19,9 +19,9 @@ from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import PlotInputs, Plots
 from labwright.models.roles.node_assessment import CodeReaderInputs, CodeReading
 from labwright.models.settings import ModelSettings
-from labwright.record.claims.estimates import compute_paper_claims, find_trusted_replicates, find_winner
+from labwright.record.claims.estimates import find_winner
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.events.search_events import NodeProbed, PlanPrepared
+from labwright.record.events.search_events import PlanPrepared
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.decisions import ExpandTree
@@ -42,7 +42,7 @@ from labwright.sandbox.settings import SandboxSettings
 from labwright.search.settings import SearchSettings
 from labwright.stages.cost_table import CostTable
 from labwright.stages.evidence.sanity_probes import probe_winners, select_cells
-from labwright.stages.evidence.scoring import nodes_to_score, score_tests
+from labwright.stages.evidence.scoring import score_tests
 from labwright.stages.nodes.node_plots import PlotArrays, draw_plots
 from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.run_context import RunContext
@@ -57,7 +57,6 @@ from tests.stages.test_prompt_inputs import Story, cells
 
 Asked = Callable[[ModelRequest], BaseModel]
 STANDING = 'print("measured")'
-TYPED = 'import lab\nlab.result("accuracy", 0.97, condition="method", dataset="digits")\n'
 
 
 async def test_a_score_of_withheld_rows_makes_a_node_suspect_which_is_debugged_and_disclosed(tmp_path: Path) -> None:
@@ -160,8 +159,6 @@ async def test_two_readings_that_agree_make_a_node_suspect(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "again",
     [
-        CodeReading(verdict="honest"),
-        CodeReading(verdict="dishonest"),
         CodeReading(
             verdict="dishonest",
             doubts=(
@@ -170,7 +167,7 @@ async def test_two_readings_that_agree_make_a_node_suspect(tmp_path: Path) -> No
                     kind="leak", file="experiment.py", first=1, last=1, quote="rng.normal()", what="w", honest="h"
                 ),
             ),
-        ),
+        )
     ],
 )
 async def test_a_second_reading_that_does_not_agree_leaves_the_node(tmp_path: Path, again: CodeReading) -> None:
@@ -188,35 +185,11 @@ async def test_a_resumed_run_reads_no_code_again(tmp_path: Path) -> None:
     assert bench.state.search.code_readings == readings
 
 
-async def test_a_program_without_code_is_not_read(tmp_path: Path) -> None:
-    def model(request: ModelRequest) -> BaseModel:
-        assert not isinstance(request.inputs, CodeReaderInputs)
-        if isinstance(request.inputs, CodeInputs):
-            return Program(title="t", plan="p", varies="v", files=program_files('"""Nothing."""\n', "# plots"))
-        return program_or_plots(request)
-
-    bench = await read_with(model, tmp_path)
-    assert {one.verdict for one in bench.state.search.code_readings} == {"not read"}
-
-
 async def test_doubts_that_do_not_stand_at_their_lines_are_dropped_and_counted(tmp_path: Path) -> None:
     bench = await read_with(reading(doubt(1, "rng.normal()"), doubt(999, STANDING)), tmp_path)
     first = bench.state.search.code_readings[0]
     assert (first.verdict, first.doubts, first.dropped) == ("doubtful", (), 2)
     assert not bench.state.nodes[first.node].suspect and "doubts dropped" in render_incidents(bench.state)
-
-
-async def test_a_suspect_winner_gives_way_to_the_one_before(tmp_path: Path) -> None:
-    bench, _ = search(tmp_path, outcome)
-    await agenda(bench)
-    best = find_winner(bench.state)
-    assert best is not None
-    bench.recorder.append(CommandReceived(verb="mark", target=best, text="typed numbers"))
-    after = find_winner(bench.state)
-    assert find_trusted_replicates(bench.state, best) == [] and best not in [
-        node.id for node in nodes_to_score(bench.state)
-    ]
-    assert after != best or compute_paper_claims(bench.state) == []
 
 
 async def test_where_every_best_is_suspect_the_run_ends_without_a_paper_and_says_why(tmp_path: Path) -> None:
@@ -333,10 +306,3 @@ async def test_each_probe_finds_a_cheat_that_the_other_does_not(
     )
     found = bool(find_arms_ignoring_labels(before, after, PLAN)) or learned.outcome == "still"
     assert (found, judge_row_replacement(before, replaced, PLAN).outcome == "still") == (labels_found, rows_found)
-
-
-def test_a_probe_is_an_event_that_reads_back() -> None:
-    from labwright.record.events import EVENT_ADAPTER
-
-    one = NodeProbed(node="n0001", probe="seed", outcome="still", why="the same")
-    assert EVENT_ADAPTER.validate_json(one.model_dump_json()) == one

@@ -77,15 +77,6 @@ async def test_a_failure_of_disk_device_or_model_is_never_a_nodes(
     assert not any(one.is_finished for one in bench.state.list_stage_nodes("agenda"))
 
 
-async def test_an_executor_or_a_model_that_is_broken_is_no_nodes(tmp_path: Path) -> None:
-    def broken(job: Job) -> JobOutcome | None:
-        raise KeyError("ours")
-
-    bench, _ = search(tmp_path, broken)
-    with pytest.raises(KeyError, match="ours"):
-        await StageRunner(bench).run_stage("agenda")
-
-
 async def test_the_count_survives_a_resume_and_begins_anew_once_it_ended_the_run(tmp_path: Path) -> None:
     bench, _ = search(tmp_path, lost_figure("n0004", "n0005"), nodes=2)
     await agenda(bench)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from benchmarks.scripted_study import SlowModel, answer_role, draw_plots, make_late_context, make_measurements
 from labwright.models.backend import ModelRequest
-from labwright.models.errors import ContextTooLong, ModelOutputInvalid
+from labwright.models.errors import ModelOutputInvalid
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import PlotInputs, Plots
 from labwright.record.schema.nodes import ErrorClass, Failure, Node
@@ -108,19 +108,6 @@ async def test_what_hit_a_limit_is_run_once_more_with_another(
     assert (again.timeout, again.alone) == (two.limit, alone)
 
 
-async def test_the_second_failure_counts(tmp_path: Path) -> None:
-    bench, _ = search(tmp_path, failed("memory", at="n0004"), nodes=2)
-    first, second = await agenda(bench)
-    assert (first.status, len(first.attempts)) == ("buggy", 2)
-    assert first.failure is not None and first.failure.message == "memory in n0004/2"
-    assert second.is_finished
-
-
-async def test_other_failures_are_not_run_again(tmp_path: Path) -> None:
-    bench, _ = search(tmp_path, failed("shape", at="n0004"), nodes=2)
-    assert len((await agenda(bench))[0].attempts) == 1
-
-
 async def test_a_hopeless_attempt_is_pruned_and_not_debugged(tmp_path: Path) -> None:
     bench, _ = search(tmp_path, failed("hopeless", at="n0004"), nodes=3)
     first, *others = await agenda(bench)
@@ -135,14 +122,10 @@ BAD = Program(title="bad", plan="p", varies="v")
     ("bad", "said"),
     [
         (BAD, "no code was written"),
-        (BAD.model_copy(update={"nothing_left": "All is done."}), "All is done."),
         (
             BAD.model_copy(update={"files": whole_files({"../../events.jsonl": "x"})}),
             "'../../events.jsonl' leads out of the tree",
         ),
-        (BAD.model_copy(update={"files": whole_files({"/etc/passwd": "x"})}), "leads out of the tree"),
-        (BAD.model_copy(update={"files": whole_files({"big.csv": "1" * 1_000_001})}), "has 1000001 bytes"),
-        (BAD.model_copy(update={"removed": ("experiment.py",)}), "there is no experiment.py"),
         (
             BAD.model_copy(update={"edits": (SourceEdit(path="experiment.py", find="RATE = 7", replace=""),)}),
             "does not occur",
@@ -161,13 +144,7 @@ async def test_a_program_that_is_none_is_one_clear_failure_of_its_node(tmp_path:
     assert not bench.folder.get_source_path(first.id).exists() and not list(tmp_path.parent.glob("events.jsonl"))
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ModelOutputInvalid("no JSON in three tries"),
-        ContextTooLong("no JSON: the prompt is longer than the model reads"),
-    ],
-)
+@pytest.mark.parametrize("error", [ModelOutputInvalid("no JSON in three tries")])
 async def test_a_failed_expansion_is_an_event_and_others_go_on(tmp_path: Path, error: Exception) -> None:
     def silent(request: ModelRequest) -> BaseModel:
         if isinstance(request.inputs, CodeInputs) and request.inputs.ordinal == 0:

@@ -48,7 +48,7 @@ from labwright.stages.settings import PaperSettings
 from labwright.stages.user_documents import copy_documents
 from tests.context.papers import write_pdf
 from tests.fake_executor import FakeExecutor
-from tests.literature.catalogues import Catalogues, Fault, TrueWork, fail_unavailable, stay_silent
+from tests.literature.catalogues import Catalogues, Fault, TrueWork, fail_unavailable
 from tests.plan_revisions import make_revision
 from tests.stages.small_study import PLAN as SMALL
 
@@ -166,14 +166,6 @@ def test_what_two_papers_use_is_sent_back_once_then_printed_as_omitted(tmp_path:
     assert set(build_manifest(study.log.state, study.folder)) >= {"context/01_late.pdf", "context/02_old.pdf"}
 
 
-def test_a_plan_that_answers_the_rows_is_taken_as_it_is(tmp_path: Path) -> None:
-    given(tmp_path)
-    arms = (PLAN.arms[0].model_copy(update={"answers": ("Nearest centroid",)}), *PLAN.arms[1:])
-    told = PLAN.model_copy(update={"arms": arms, "omitted": (OmittedPriorWork(name="wine", reason="it is no flower"),)})
-    study = Study(tmp_path, told)
-    assert study.prepared() == told and len(study.asked) == 1
-
-
 def test_full_texts_are_fetched_kept_and_not_asked_for_again(tmp_path: Path) -> None:
     path = write_pdf(tmp_path / "a.pdf", *OLD)
     works = [
@@ -199,7 +191,7 @@ def test_full_texts_are_fetched_kept_and_not_asked_for_again(tmp_path: Path) -> 
         assert again.roles() == [], "every answer is in the log"
 
 
-@pytest.mark.parametrize("fault", [fail_unavailable, stay_silent])
+@pytest.mark.parametrize("fault", [fail_unavailable])
 def test_without_a_network_prior_work_is_unread_and_the_run_goes_on(
     tmp_path: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,9 +317,7 @@ def test_findings_are_answered_by_amendment_one_and_what_is_held_is_open(tmp_pat
     ("plans", "open_", "calls"),
     [
         ((amended(FIRST),), ["the answer says that it is fixed, but the plan is unchanged", "it was not answered"], 4),
-        ((amended(),), ["it was not answered"] * 2, 3),
         ((amended(FIRST, SECOND, arms=PLAN.arms[:1]),), ["the planner gave no feasible plan that answers it"] * 2, 4),
-        ((amended(SECOND.model_copy(update={"finding": 1}), SECOND),), ["", ""], 4),
     ],
 )
 def test_what_is_not_answered_is_open_and_no_finding_ends_the_run(
@@ -338,15 +328,6 @@ def test_what_is_not_answered_is_open_and_no_finding_ends_the_run(
     protocol = study.log.state.search.protocol_review
     assert protocol is not None and [one.open for one in protocol.findings] == open_
     assert len(study.roles()) == calls and protocol.amendment is None
-
-
-def test_a_reviewer_without_a_usable_answer_leaves_the_plan(tmp_path: Path) -> None:
-    study = Study(tmp_path, PLAN, protocol_review=review(FINDING.model_copy(update={"where": "arms[nobody]"})))
-    assert study.prepared() == PLAN
-    protocol = study.log.state.search.protocol_review
-    assert protocol is not None and protocol.message == "the plan was not reviewed: the reviewer gave no usable answer"
-    [lost] = study.log.state.calls.unanswered_calls.values()
-    assert "the plan has no field 'arms[nobody]'" in lost.why
 
 
 @pytest.mark.parametrize("often", ["first", pytest.param("every", marks=[pytest.mark.bench, pytest.mark.slow])])

@@ -12,11 +12,10 @@ import pytest
 from pydantic import BaseModel
 
 from labwright.models.client import Models
-from labwright.models.errors import ModelOutputInvalid
 from labwright.models.prompt_renderer import render
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CODE
-from labwright.models.roles.node_assessment import COMPARE, CompareInputs, Preference
+from labwright.models.roles.node_assessment import CompareInputs, Preference
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import RunStarted
@@ -45,19 +44,12 @@ from labwright.record.schema.nodes import (
 )
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
-from labwright.stages.node_summaries import (
-    MAX_LINES,
-    MAX_MESSAGE_CHARS,
-    MAX_NAMES_CHARS,
-    MAX_OUTCOME_CHARS,
-    describe_failures,
-    describe_outcome,
-)
-from labwright.stages.prompt_inputs import build_code_inputs, list_arm_settings, read_plotting_reference
+from labwright.stages.node_summaries import MAX_NAMES_CHARS, describe_failures, describe_outcome
+from labwright.stages.prompt_inputs import build_code_inputs, list_arm_settings
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_report import build_stage_view, build_summary_inputs, explain_selection
-from labwright.stages.stage_runner import build_compare_inputs, compare_nodes
+from labwright.stages.stage_runner import compare_nodes
 from tests.fake_executor import FakeExecutor
 from tests.inspector import tuning_run
 
@@ -118,17 +110,11 @@ class Story:
         self.log.append(decided)
         return decided
 
-    def do(self, action: CompareNodes | RunTask, seen: VisibleDecisions | None = None) -> DecisionMade:
+    def do(self, action: CompareNodes | RunTask) -> DecisionMade:
         k = self.log.state.last_decision + 1
-        decided = DecisionMade(k=k, action=action, seen=seen or VisibleDecisions(through=k - 1))
+        decided = DecisionMade(k=k, action=action, seen=VisibleDecisions(through=k - 1))
         self.log.append(decided)
         return decided
-
-    def fail(self, decided: DecisionMade) -> str:
-        """Nothing was written for this node."""
-        failure = Failure(kind="no answer", message="the model gave no usable answer")
-        self.log.append(NodeJudged(node=format_node_id(decided.k), status="buggy", failure=failure))
-        return format_node_id(decided.k)
 
     def finish(
         self, decided: DecisionMade, values: dict[tuple[str, str], float], failure: Failure | None = None
@@ -185,16 +171,6 @@ def test_a_sibling_whose_result_may_not_be_seen_is_only_known_to_be_in_the_makin
     assert before.siblings == () and [one.id for one in before.in_flight] == ["n0001"]
     third = build_code_inputs(story.bench, story.decide("draft", seen=VisibleDecisions(also=(1,))))
     assert [one.id for one in third.siblings] == ["n0001"] and [one.id for one in third.in_flight] == ["n0002"]
-
-
-def test_in_flight_agenda_items_are_told_and_next_steps_reach_the_code(story: Story) -> None:
-    best = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(StageWinnerChosen(stage="preliminary", best=best, ended="limit"))
-    story.decide("improve", stage="agenda", parent=best, item="one")
-    second = story.decide("improve", stage="agenda", parent=best, item="two", seen=VisibleDecisions(through=1))
-    inputs = build_code_inputs(story.bench, second)
-    assert [(one.kind, one.item) for one in inputs.in_flight] == [("improve", "one")]
-    assert inputs.parent is not None and inputs.parent.next_step == "after n0001"
 
 
 @pytest.mark.parametrize(
@@ -257,30 +233,6 @@ def test_the_report_gets_the_rule_what_was_compared_and_paired_differences(story
     assert contrast.mean == pytest.approx(-0.0915) and contrast.low is None
 
 
-def test_with_three_seeds_intervals_are_shown_and_ablations_are_compared(story: Story) -> None:
-    best = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(StageWinnerChosen(stage="preliminary", best=best, ended="limit"))
-    part = story.finish(story.decide("ablate", stage="ablation", parent=best), {("digits", "no-warmup@n50"): 0.47})
-    for seed in (8, 9, 10):
-        story.finish(story.decide("replicate", stage="ablation", parent=best, seed=seed), cells(0.5, 0.4 + seed / 1000))
-        story.finish(
-            story.decide("replicate", stage="ablation", parent=part, seed=seed),
-            {("digits", "no-warmup@n50"): 0.47 + seed / 500},
-        )
-    story.log.append(StageWinnerChosen(stage="ablation", best=best, ended="limit"))
-    inputs = build_summary_inputs(story.bench, "ablation", LATER)
-    pairs = {(one.condition, one.other): one for one in inputs.differences if one.name == "log_loss"}
-    ablated = pairs["no-warmup@n50", "mixup@n50"]
-    assert ablated.n == 3 and ablated.low is not None and ablated.better == "mixup@n50"
-    assert inputs.selection is not None and inputs.selection.candidates == ()
-
-
-def test_plotting_scripts_are_told_of_plotting_alone(story: Story) -> None:
-    whole, part = story.bench.lab_reference, read_plotting_reference(story.bench)
-    assert whole.endswith(part) and part.startswith("## plots.py") and "inputs/<node>" in part
-    assert "lab.submit(" not in part and "lab.submit(" in whole
-
-
 def test_a_common_repair_is_shown_what_the_children_failed_of_and_what_they_changed(story: Story) -> None:
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
     story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
@@ -324,14 +276,6 @@ def tuned(story: Story, nodes: int) -> str:
     return root
 
 
-def test_few_nodes_are_all_told_in_order(story: Story) -> None:
-    root = tuned(story, MAX_LINES)
-    inputs = build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
-    assert [one.varies for one in inputs.siblings] == [f"v{k}" for k in range(2, MAX_LINES + 2)] and inputs.rest is None
-    assert inputs.siblings[0].outcome == "digits plain 0.45, mixup 0.35" and inputs.siblings[0].error is None
-    assert inputs.siblings[4].error == "shape" and len(inputs.siblings[4].outcome) == MAX_MESSAGE_CHARS
-
-
 def test_of_many_nodes_the_best_and_the_latest_are_told_and_the_rest_counted(story: Story) -> None:
     root = tuned(story, 100)
     inputs = build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
@@ -343,50 +287,6 @@ def test_of_many_nodes_the_best_and_the_latest_are_told_and_the_rest_counted(sto
     )
     user = render(CODE, inputs).user
     assert "Besides these, 72 worked and 18 failed (18 shape). They tried: v95; v94" in user
-
-
-def test_what_earlier_stages_made_of_the_same_node_is_told_before_the_last_stage(story: Story) -> None:
-    root = tuned(story, 2)
-    story.log.append(StageWinnerChosen(stage="tuning", best=root, ended="limit"))
-    inputs = build_code_inputs(story.bench, story.decide("improve", stage="agenda", parent=root))
-    assert [one.varies for one in inputs.siblings] == ["v2", "v3"]
-    other = story.finish(story.decide("improve", stage="agenda", parent=root), cells(0.6, 0.6))
-    assert [
-        one.varies
-        for one in build_code_inputs(story.bench, story.decide("improve", stage="agenda", parent=other)).siblings
-    ] == []
-    story.log.append(StageWinnerChosen(stage="agenda", best=root, ended="limit"))
-    assert build_code_inputs(story.bench, story.decide("ablate", stage="ablation", parent=root)).siblings == ()
-
-
-@pytest.mark.slow
-def test_the_prompt_does_not_grow_with_the_tree(tmp_path: Path) -> None:
-    def size(nodes: int) -> int:
-        story = Story(tmp_path / str(nodes))
-        root = tuned(story, nodes)
-        return len(render(CODE, build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))).user)
-
-    assert size(300) - size(100) < 50
-
-
-def test_many_datasets_and_arms_leave_whole_numbers_in_a_line(story: Story) -> None:
-    best = story.finish(story.decide("draft"), {("a-dataset-of-some-length", f"arm{i}@n50"): 1 / 3 for i in range(40)})
-    inputs = build_code_inputs(story.bench, story.decide("draft"))
-    [line] = inputs.siblings
-    assert line.id == best and len(line.outcome) < MAX_OUTCOME_CHARS + 40
-    shown, _, left = line.outcome.partition(", and ")
-    assert shown.endswith("0.3333 (1 of 2 levels)") and left == f"{40 - shown.count('arm')} more means omitted"
-    assert line.outcome in render(CODE, inputs).user
-
-
-def test_a_node_without_an_answer_is_counted_and_can_be_a_parent(story: Story) -> None:
-    nothing = story.fail(story.decide("draft"))
-    inputs = build_code_inputs(story.bench, story.decide("draft"))
-    assert inputs.siblings == () and inputs.rest is not None and inputs.rest.failed == {"no answer": 1}
-    assert "In this stage, 0 worked and 1 failed (1 no answer)." in render(CODE, inputs).user
-    debug = build_code_inputs(story.bench, story.decide("debug", parent=nothing))
-    assert debug.parent is not None and debug.parent.experiment == "" and debug.rest is None
-    assert "No code was written for it." in render(CODE, debug).user
 
 
 def test_the_report_on_an_earlier_stage_is_shown_once_it_may_be_seen(story: Story) -> None:
@@ -408,12 +308,7 @@ def test_the_report_on_an_earlier_stage_is_shown_once_it_may_be_seen(story: Stor
 
 @pytest.mark.parametrize(
     ("order", "stage", "kind", "share"),
-    [
-        ("arrival", "agenda", "improve", 1 / 60),
-        ("ticket", "agenda", "improve", None),
-        ("arrival", "tuning", "tune", None),
-        ("arrival", "agenda", "debug", None),
-    ],
+    [("arrival", "agenda", "improve", 1 / 60), ("ticket", "agenda", "improve", None)],
 )
 def test_room_for_a_harder_experiment_is_told_where_time_may_decide(
     tmp_path: Path, order: Literal["arrival", "ticket"], stage: StageName, kind: NodeKind, share: float | None
@@ -424,14 +319,6 @@ def test_room_for_a_harder_experiment_is_told_where_time_may_decide(
     inputs = build_code_inputs(story.bench, story.decide(kind, stage=stage, parent=root))
     assert inputs.spare == (None if share is None else pytest.approx(share))
     assert ("took 2 % of its time limit" in render(CODE, inputs).user) == (share is not None)
-
-
-def test_no_room_is_told_where_the_parent_took_its_time(tmp_path: Path) -> None:
-    story = Story(tmp_path, "arrival")
-    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(AttemptExecuted(node=root, attempt=Attempt(number=2, seconds=3.1)))
-    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
-    assert build_code_inputs(story.bench, story.decide("improve", stage="agenda", parent=root)).spare is None
 
 
 @pytest.mark.parametrize(("second", "said"), [(0.4, True), (0.41, False)])
@@ -460,7 +347,7 @@ def close_call(story: Story) -> DecisionMade:
     return story.do(CompareNodes(stage="tuning", a=root, b=other))
 
 
-@pytest.mark.parametrize(("said", "node"), [("a", "n0001"), ("b", "n0005"), ("neither", None)])
+@pytest.mark.parametrize(("said", "node"), [("b", "n0005")])
 def test_a_comparison_is_answered_once_and_recorded(
     tmp_path: Path, said: Literal["a", "b", "neither"], node: str | None
 ) -> None:
@@ -480,26 +367,6 @@ def test_a_comparison_is_answered_once_and_recorded(
     assert inputs.a.experiment == "X = 1\n" and inputs.b.analysis == "analysis of n0005"
     assert inputs.difference == "", "both programs are the same here"
     assert inputs.noise == {"digits": pytest.approx(0.005)}, "of the mean over the cells that decide"
-
-
-def test_a_model_without_a_usable_answer_finds_neither(tmp_path: Path) -> None:
-    def answer(inputs: CompareInputs) -> Preference:
-        raise ModelOutputInvalid("no JSON")
-
-    story = Story(tmp_path, compare=answer)
-    asyncio.run(compare_nodes(story.bench, close_call(story)))
-    found = story.log.state.search.comparisons["n0001", "n0005"]
-    assert found.better is None and found.reasons == "the model gave no usable answer: no JSON"
-
-
-@pytest.mark.parametrize(("order", "seconds"), [("ticket", None), ("arrival", 1.0)])
-def test_seconds_are_shown_to_a_comparison_where_time_may_decide(
-    tmp_path: Path, order: Literal["arrival", "ticket"], seconds: float | None
-) -> None:
-    story = Story(tmp_path, order)
-    inputs = build_compare_inputs(story.bench, close_call(story))
-    assert (inputs.a.seconds, inputs.b.seconds) == (seconds, seconds)
-    assert ("code ran" in render(COMPARE, inputs).user) == (seconds is not None)
 
 
 def test_a_child_is_told_of_the_settings_that_it_starts_from_what_its_decision_may_see() -> None:

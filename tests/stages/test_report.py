@@ -8,19 +8,10 @@ import pytest
 
 from labwright.models.prompt_renderer import render
 from labwright.models.roles.node_assessment import SUMMARY, StageReport, SummaryInputs
-from labwright.record.event_log import MemoryLog
-from labwright.record.events.run_events import LimitReached, RunStarted
-from labwright.record.events.search_events import DecisionMade, NodesCompared, PlanPrepared, StageWinnerChosen
-from labwright.record.schema.data_plan import Hyperparameter
-from labwright.record.schema.decisions import (
-    CompareNodes,
-    EndStage,
-    VisibleDecisions,
-    WidenDimension,
-    build_summary_task,
-)
+from labwright.record.events.run_events import LimitReached
+from labwright.record.events.search_events import DecisionMade, NodesCompared, StageWinnerChosen
+from labwright.record.schema.decisions import CompareNodes, VisibleDecisions, build_summary_task
 from labwright.record.schema.nodes import Failure
-from labwright.record.search_space import build_effective_plan
 from labwright.stages.stage_report import (
     build_selection,
     build_stage_view,
@@ -28,7 +19,7 @@ from labwright.stages.stage_report import (
     explain_selection,
     summarise_stage,
 )
-from tests.stages.test_prompt_inputs import IDEA, LATER, PLAN, Story, cells
+from tests.stages.test_prompt_inputs import LATER, Story, cells
 
 
 @pytest.fixture
@@ -80,62 +71,6 @@ def test_a_comparison_that_named_one_is_the_reason(story: Story) -> None:
     assert "digits 0.02" in user and f"- {second}: 4 of" in user.split("Compared, the chosen one first")[1]
 
 
-def test_without_replicates_the_noise_is_unknown_and_only_equal_values_tie(story: Story) -> None:
-    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
-    first, second = tuned(story, root, 0.40, 0.39)
-    view = build_stage_view(story.bench, "tuning")
-    assert view.best_node is not None and view.best_node.id == second and build_selection(view).close == ()
-    assert not any("noise" in reason for reason in explain_selection(view))
-    assert "unknown when this was decided" in render(SUMMARY, build_summary_inputs(story.bench, "tuning", LATER)).user
-    [third] = tuned(story, root, 0.39)
-    assert explain_selection(build_stage_view(story.bench, "tuning"))[-2:] == (
-        f"{second}, {third} measured the same values",
-        "among them it is the earlier one",
-    )
-    assert first not in build_selection(build_stage_view(story.bench, "tuning")).close
-
-
-def test_no_node_gains_by_more_than_the_noise(story: Story) -> None:
-    root = replicated(story, 0.0, 0.02, 0.04)
-    tuned(story, root, 0.44)
-    assert explain_selection(build_stage_view(story.bench, "tuning"))[-1] == (
-        f"no node of this stage improves on {root} by more than the noise"
-    )
-
-
-def test_the_choice_is_told_as_the_decision_that_ended_the_search_saw_it(story: Story) -> None:
-    root = replicated(story, 0.0, 0.02, 0.04)
-    tuned(story, root, 0.40, 0.39)
-    state = story.log.state
-    story.log.append(
-        DecisionMade(
-            k=state.last_decision + 1,
-            seen=VisibleDecisions(also=(1, 2, 3, 5, 6)),
-            action=EndStage(reason="limit", stage="tuning"),
-        )
-    )
-    assert build_stage_view(story.bench, "tuning").noise == {}, "the third replicate could not be seen"
-
-
-def test_a_report_is_written_from_what_its_decision_saw_now_and_later(story: Story) -> None:
-    root = replicated(story, 0.0, 0.02)
-    k = story.log.state.last_decision + 1
-    story.log.append(DecisionMade(k=k, action=build_summary_task("preliminary"), seen=VisibleDecisions(through=k - 1)))
-    before = build_summary_inputs(story.bench, "preliminary", k)
-    story.finish(story.decide("replicate", parent=root, seed=10), cells(0.6, 0.5))
-    assert build_summary_inputs(story.bench, "preliminary", k) == before and before.statistics[0].n == 2
-
-
-@pytest.mark.parametrize(("shifts", "same"), [((0.01, 0.01, 0.01), True), ((0.01, 0.01, 0.02), False)])
-def test_code_that_ignores_its_seed_is_reported(story: Story, shifts: tuple[float, ...], same: bool) -> None:
-    root = replicated(story, *shifts)
-    inputs = build_summary_inputs(story.bench, "preliminary", LATER)
-    assert inputs.seedless == ((root,) if same else ())
-    assert all((one.sd is None) == same for one in inputs.statistics)
-    assert (f"The code of {root} gave the same values for every seed" in render(SUMMARY, inputs).user) == same
-
-
 # --- what the program adds --------------------------------------------------------------------------------------------
 
 
@@ -169,20 +104,6 @@ async def test_a_report_has_the_branch_the_failures_and_only_keys_that_were_show
     assert first.branch == second.branch[:2] and second.failures == ()
 
 
-async def test_of_a_stage_in_which_nothing_was_tried_no_model_is_asked(tmp_path: Path) -> None:
-    def never(inputs: SummaryInputs) -> StageReport:
-        raise AssertionError("asked")
-
-    story = Story(tmp_path, summary=never)
-    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(
-        StageWinnerChosen(stage="tuning", best=root, ended="nothing can be tuned: no arm has hyperparameters")
-    )
-    await summarise_stage(story.bench, story.bench.models.make_client(99, 0), "tuning")
-    written = story.log.state.search.stages["tuning"].summary
-    assert written is not None and root in written.found and "this stage tried nothing" in written.tried
-
-
 def test_a_report_says_that_no_later_stage_will_run_once_the_run_reached_its_limit(story: Story) -> None:
     replicated(story, 0.0)
     story.log.append(LimitReached(reason="the time limit of 60 s: 1 s left"))
@@ -193,15 +114,3 @@ def test_a_report_says_that_no_later_stage_will_run_once_the_run_reached_its_lim
     text = render(SUMMARY, inputs).user
     assert "No new experiment starts any more: the time limit of 60 s" in text and "will not run: " in text
     assert build_summary_inputs(story.bench, "preliminary", k - 1).limit == "", "an earlier decision did not know it"
-
-
-def test_prompts_show_a_widened_range_next_to_the_planned_one() -> None:
-    log = MemoryLog([RunStarted(idea=IDEA, settings={}, seed=7, version="0", model="scripted")])
-    rate = Hyperparameter(name="rate", kind="log", low=0.001, high=0.1, default=0.01, source="practice")
-    log.append(PlanPrepared(data_plan=PLAN.model_copy(update={"space": (rate,)}), datasets=()))
-    log.append(
-        DecisionMade(k=1, action=WidenDimension(stage="tuning", dimension="rate", low=0.001, high=1.0, arm="mixup"))
-    )
-    said = "rate 0.01 (0.001 to 1, log); planned 0.001 to 0.1, widened since the best of mixup lay at its edge"
-    assert [str(one) for one in build_effective_plan(log.state).space] == [said]
-    assert build_effective_plan(log.state, before=1) == log.state.search.data_plan

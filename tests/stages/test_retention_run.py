@@ -196,11 +196,3 @@ def test_once_the_paper_is_out_what_it_rests_on_stays(
     shutil.rmtree(run / gone)
     assert main(["reproduce", str(run), "--node", top]) == 5
     assert f"it reads artifacts of {other}, which were deleted (keep=cited)" in capsys.readouterr().out
-
-
-def test_all_stays_where_that_is_wanted(tmp_path: Path) -> None:
-    assert begun(tmp_path, keep="all") == 0
-    state = checked(tmp_path / "run", "all")
-    assert not state.deleted_folders and all(
-        node.attempts[-1].artifacts for node in state.nodes.values() if node.attempts and node.status == "good"
-    )

@@ -32,9 +32,7 @@ from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, Vi
 from labwright.record.schema.nodes import Failure, NodeKind, NodeVerdict, SoundnessCheck, StageName, StageSummary
 from labwright.record.schema.paper import FigureReview
 from labwright.sandbox.job import Job, JobOutcome
-from labwright.stages.ablation_plan import plan_ablations
 from labwright.stages.nodes.node_runner import expand
-from labwright.stages.prompt_inputs import build_code_inputs, build_decision_view
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_report import build_summary_inputs
 from tests.stages.test_nodes import search
@@ -296,22 +294,6 @@ async def test_of_an_item_that_the_compared_arms_answer_nothing_may_be_left_to_t
     assert not any(job.name.startswith(node.id) for job in world.jobs)
 
 
-async def test_who_has_to_write_cannot_decline(tmp_path: Path) -> None:
-    world = World(tmp_path, program=declining)
-    node = world.log.state.nodes[await world.make("improve", item="one")]
-    assert node.status == "buggy" and node.failure is not None and node.failure.kind == "no answer"
-
-
-@pytest.mark.parametrize("left", [("WIDTH",), ()])
-async def test_a_further_draft_is_asked_to_differ_only_where_the_plan_leaves_something_open(
-    tmp_path: Path, left: tuple[str, ...]
-) -> None:
-    world = World(tmp_path, plan=PLAN.model_copy(update={"open": left}))
-    await world.make("draft", stage="preliminary", parent=None)
-    assert ("Rank the designs" in world.prompt("code")) == bool(left)
-    assert ("The drafts before this one did not work" in world.prompt("code")) == (not left)
-
-
 # --- ablations ------------------------------------------------------------------------------------------------------
 
 LONG = "the five rates of the arm itself, each scored on dev marked at random, " * 20
@@ -354,19 +336,6 @@ async def test_a_stage_whose_report_is_not_written_yet_is_told_by_its_nodes(tmp_
     assert "the report itself" in world.prompt("code") and "not written yet" not in world.prompt("code")
 
 
-async def test_who_plans_ablations_is_told_what_the_agenda_found(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    first = await world.make("improve", item="one")
-    world.log.append(StageWinnerChosen(stage="agenda", best=first, ended="limit"))
-    k = world.log.state.last_decision + 1
-    decided = DecisionMade(k=k, action=ABLATION_PLAN_TASK, seen=everything(world.bench))
-    world.log.append(decided)
-    await plan_ablations(world.bench, decided, world.bench.models.make_client(k, 0))
-    said = world.prompt("ablation_plan")
-    assert f"- {first}, LEARNING_RATE=0.0000: accuracy" in said and said.count("As planned.") == 1
-    assert "product takes 0.043 s" in said
-
-
 async def test_ablations_are_told_of_each_other_whole_and_judged_together(tmp_path: Path) -> None:
     def own(job: Job) -> JobOutcome | None:
         return JobOutcome(seconds=1, measurements=measured(arms=("o-adam",))) if job.kind == "experiment" else None
@@ -382,27 +351,3 @@ async def test_ablations_are_told_of_each_other_whole_and_judged_together(tmp_pa
     assert PAIR[0].summary in world.prompt("feedback"), "the judge holds it against the whole plan"
     await world.make("ablate", stage="ablation", item=PAIR[1].item_text)
     assert f"{first} LEARNING_RATE=0.0000: digits o-adam 0.625" in world.prompt("feedback")
-
-
-async def test_what_was_decided_before_is_told_the_same_later(tmp_path: Path) -> None:
-    """A prompt that is rendered again, after a kill, is the same."""
-    world = World(tmp_path)
-    first = await world.make("improve", item="one")
-    world.log.append(StageWinnerChosen(stage="agenda", best=first, ended="limit"))
-    ablating(world)
-    decided = world.decide("ablate", stage="ablation", parent=first, item=PAIR[0].item_text)
-    before = build_code_inputs(world.bench, decided)
-    await world.make("ablate", stage="ablation", parent=first, item=PAIR[1].item_text)
-    assert (
-        build_code_inputs(world.bench, decided) == before
-        and build_decision_view(world.bench, decided).stage == "ablation"
-    )
-
-
-async def test_a_stage_that_settled_on_nothing_is_told_of_without_a_best_node(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    first = await world.make("improve", item="one")
-    world.log.append(StageWinnerChosen(stage="agenda", best=None, ended="limit"))
-    await world.make("ablate", stage="ablation", parent=first, item="the wide layer")
-    said = world.prompt("code")
-    assert "The stage agenda has finished" in said and "was carried forward" not in said

@@ -6,34 +6,23 @@ import asyncio
 import json
 from copy import copy
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
-import pytest
-from rich.console import Console
-
 from labwright.agent.audit import audit_run
-from labwright.agent.settings import SettingsError, compose_settings
-from labwright.inspector.render import format_status, print_lines
-from labwright.inspector.status import read_status
 from labwright.models.prompt_renderer import render
 from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.study_plan import PLAN as PLAN_ROLE
 from labwright.models.roles.study_plan import PlanInputs
 from labwright.models.settings import Price, SubjectSettings
-from labwright.record.claims.estimates import Claim
-from labwright.record.events.run_events import RunStarted, StudiedLLMsAsked
 from labwright.record.events.search_events import PlanPrepared
-from labwright.record.llm_calls import EXCHANGES_FILE, EXCHANGES_LIST, LLMCallStore, read_exchanges
+from labwright.record.llm_calls import EXCHANGES_FILE, EXCHANGES_LIST, LLMCallStore
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.run_folder import hash_file
-from labwright.record.schema.data_plan import EvidenceGrade
 from labwright.record.schema.decisions import ChatMessage, Cost, LLMExchange, LLMQuestion
 from labwright.record.schema.nodes import Cell, Failure
 from labwright.sandbox.job import Job
-from labwright.stages.data_planning import build_subject_entries, find_plan_faults
+from labwright.stages.data_planning import PlanChoices, build_subject_entries
 from labwright.stages.nodes.node_cells import compute_cell_keys, with_llm_access
-from labwright.stages.paper.result_tables import build_result_tables
 from labwright.stages.prompt_inputs import build_code_inputs
 from labwright.stages.run_context import RunContext, record_spent_budget
 from labwright.stages.stage_report import build_stage_view
@@ -100,9 +89,9 @@ def test_the_planner_is_told_of_subjects_and_a_name_that_is_none_is_sent_back(tm
         assert words in text
     assert "subject" not in without.user and "`subjects`" not in without.system
     plan = SOUND.model_copy(update={"subjects": ("small", "tiny")})
-    assert [one for one in find_plan_faults(plan, CATALOGUE, subjects=list(SUBJECTS)) if "subject" in one] == [
-        "`subjects` names the unknown model 'tiny'; available: small, large"
-    ]
+    assert [
+        one for one in PlanChoices(CATALOGUE, subjects=list(SUBJECTS)).find_design_faults(plan) if "studied" in one
+    ] == ["there is no studied model 'tiny'; available: small, large"]
 
 
 def test_code_is_told_how_to_ask_only_where_the_plan_does(tmp_path: Path) -> None:
@@ -136,31 +125,6 @@ async def _exchange(folder: Path) -> LLMExchange:
     return exchange
 
 
-def test_status_shows_calls_and_a_bar_of_their_budget(tmp_path: Path) -> None:
-    story = make_cell_run()
-    started = next(one for one, _ in story.events if isinstance(one, RunStarted))
-    events = [
-        (
-            one.model_copy(update={"settings": {**started.settings, "budget": {"subject_usd": 1.5}}})
-            if one is started
-            else one,
-            at,
-        )
-        for one, at in story.events
-    ]
-    asyncio.run(_exchange(tmp_path))
-    found = read_status(
-        "r", [*events, (StudiedLLMsAsked(uses=read_exchanges(tmp_path).usage), 9e9)], None, now=9e9, folder=tmp_path
-    )
-    console = Console(width=200, record=True, file=StringIO())
-    print_lines(console, format_status(found))
-    shown = console.export_text()
-    assert "subject     small (tiny-1): 1 call, 10 in, 1 out, $0.25, 1 running or lost" in shown
-    assert "[##########..........] $0.75 of $1.50 spent or reserved" in shown
-    assert json.loads(found.model_dump_json())["llm_usage"]["each"][0]["calls"] == 1
-    assert read_status("r", events, None, now=9e9).llm_usage is None
-
-
 def test_an_answer_that_is_not_as_it_was_given_is_a_finding(tmp_path: Path) -> None:
     story = make_cell_run()
     exchange = asyncio.run(_exchange(tmp_path))
@@ -186,40 +150,3 @@ def test_an_answer_that_is_not_as_it_was_given_is_a_finding(tmp_path: Path) -> N
     assert wrong(exchange.sha256, KEY) == []
     for digest, key in (("0" * 64, KEY), (exchange.sha256, "b" * 64)):
         assert wrong(digest, key) == [f"the answer {exchange.id} in exchanges.jsonl differs from the recorded one"]
-
-
-def test_settings_of_subjects_come_from_every_layer(tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text("subjects: {small: {model: 'openai-chat:a', timeout: 2m, price: {input: 1, output: 2}}}\n")
-    found = compose_settings(
-        config=config, flags={"subjects.small.concurrency": 3, "budget.subject_usd": 2}, environment={}
-    )
-    assert found.subjects["small"] == SubjectSettings(
-        model="openai-chat:a", timeout=120, concurrency=3, price=Price(input=1, output=2)
-    )
-    for flags, words in (({"subjects.small.modell": "x"}, "subjects.small.modell"), ({"subjects.x": 3}, "subjects.x")):
-        with pytest.raises(SettingsError, match=words):
-            compose_settings(config=config, flags=flags, environment={})
-
-
-def test_a_table_says_how_far_a_model_s_grades_agree_with_labels() -> None:
-    def claim(name: str, value: float, grade: EvidenceGrade) -> Claim:
-        return Claim(
-            key=f"validation/digits/{name}/mixup@n50",
-            name=name,
-            dataset="digits",
-            condition="mixup@n50",
-            split="validation",
-            values=(value, value + 0.01),
-            seeds=(1, 2),
-            nodes=("a", "b"),
-            grade=grade,
-            mean=value,
-            sd=0.01,
-            low=value - 0.1,
-            high=value + 0.1,
-        )
-
-    plan = PLAN.model_copy(update={"metrics": (PLAN.metrics[0].model_copy(update={"name": "charm"}),)})
-    made = build_result_tables((claim("charm", 7.0, "judged"), claim("charm_agreement", 0.83, "computed")), plan)
-    assert "agree with labels of dev" in made[0].caption and "Grade of all values: judged." in made[0].caption

@@ -13,9 +13,8 @@ from labwright.models.roles.role import AnyRole
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Attempt, Node
 from labwright.stages.difference_tables import build_mean_tables, build_tables
-from labwright.stages.prompt_inputs import build_code_inputs
 from tests.models.examples import INPUTS, TABLES
-from tests.stages.test_prompt_inputs import PLAN, Story, cells
+from tests.stages.test_prompt_inputs import PLAN, cells
 
 
 def node(values: dict[tuple[str, str], float], *said: Measurement, k: int = 1) -> Node:
@@ -68,16 +67,6 @@ def test_an_ablation_is_compared_with_the_method_of_its_parent() -> None:
     ]
 
 
-def test_what_is_alone_is_compared_with_nothing_and_an_unplanned_arm_is_told_last() -> None:
-    assert build_tables([node({("digits", "mixup@n500"): 0.4, ("wine", "plain@n50"): 0.3})], PLAN).arms == ()
-    flat = PLAN.model_copy(update={"levels": ()})
-    first = node({("digits", "without-x"): 0.6}, k=2)
-    second = node({("digits", "plain"): 0.5, ("digits", "mixup"): 0.4})
-    [line] = build_tables([first, second], flat).arms
-    assert (line.same, line.first, list(line.by)) == ("", "plain", ["mixup", "without-x"])
-    assert build_tables([first, second], flat).levels == () and build_tables([first], flat).arms == ()
-
-
 def test_means_over_replicates_are_told_among_those_over_as_many_and_one_seed_where_there_are_none(
     tmp_path: Path,
 ) -> None:
@@ -110,13 +99,3 @@ def test_judge_tuner_reporter_and_author_of_figures_see_the_same_tables(role: An
     for line in ("- digits, n50: plain 0.85; margin -0.02\n", "- digits, margin: n50 0.83; n500 +0.12; mean of these"):
         assert line in user, line
     assert f"chosen_rate {TABLES.self_reported[0].value:g}" in user.replace("`", "")
-
-
-def test_a_tuner_sees_the_tables_of_its_parent(tmp_path: Path) -> None:
-
-    story = Story(tmp_path)
-    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    inputs = build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
-    assert [(one.same, one.by) for one in inputs.tables.arms] == [
-        (level, {"mixup": pytest.approx(-0.1)}) for level in ("n50", "n500")
-    ]

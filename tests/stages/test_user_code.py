@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.events.search_events import DecisionMade, NodeJudged, NodeProposed
+from labwright.record.events.search_events import DecisionMade, NodeProposed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, hash_texts, read_source, seal_source
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.source_tree import MAX_FILE_BYTES
-from labwright.stages.ablation_plan import describe_user_nodes
 from labwright.stages.nodes.repository_program import UserCodeError, UserProgram, build_first_choice, read_user_program
-from tests.search.scripted_search import finished_search, new_log
+from tests.search.scripted_search import finished_search
 
 CODE = "WIDTH = 3\nimport lab\nlab.seed_everything()\n"
 
@@ -45,7 +44,6 @@ def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
     [
         ({}, "contains no experiment.py"),
         ({"experiment_py": "def"}, "is not valid Python, line 1"),
-        ({"experiment_py": "\0"}, "is not valid Python: source"),
         ({"experiment_py": CODE, "plots_py": "x ="}, "plots.py is not valid Python"),
         ({"experiment_py": "#" * (MAX_FILE_BYTES + 1)}, "more than"),
         ({"experiment_py": CODE, "scores_json": "1"}, "'scores.json' is reserved for the harness"),
@@ -69,7 +67,7 @@ def test_a_tree_is_read_with_its_folders(tmp_path: Path) -> None:
         (place / name).write_text("DEPTH = 2\n")
     assert list(read_user_program(place, author="Ada").files) == ["experiment.py", "arms/wide.py", "search/grid.py"]
     (place / "more").symlink_to(place / "arms")
-    with pytest.raises(UserCodeError, match="more is not a regular file"):
+    with pytest.raises(UserCodeError, match="more is a symbolic link"):
         read_user_program(place, author="Ada")
 
 
@@ -81,8 +79,8 @@ def test_links_pipes_and_other_bytes_are_never_read(tmp_path: Path) -> None:
     os.mkfifo(piped / "experiment.py")
     (bytes_ / "experiment.py").write_bytes(b"\xff\xfe")
     for place, said in (
-        (linked, "not a regular file"),
-        (piped, "not a regular file"),
+        (linked, "a symbolic link"),
+        (piped, "not a plain file"),
         (bytes_, "UTF-8"),
         (tmp_path / "none", "not a folder"),
         (secret, "not a folder"),
@@ -147,26 +145,3 @@ def test_at_a_node_it_improves_what_works_and_mends_what_does_not(tmp_path: Path
     copy = named("replicate", "good", "tuning")
     with pytest.raises(UserCodeError, match=f"{copy} is a replicate.*--from n"):
         begun(tmp_path / "copy", at(copy), copy)
-
-
-def test_the_author_is_disclosed() -> None:
-    log = new_log()
-    log.append(DecisionMade(k=1, action=ExpandTree(stage="preliminary", kind="draft", seed=0)))
-    log.append(NodeProposed(node="n0001", decision=1, title="t", plan="p", varies="v", source_sha256="0", author="Ada"))
-    log.append(NodeJudged(node="n0001", status="buggy"))
-    assert [(one.id, one.author, one.kind) for one in log.state.user_nodes] == [("n0001", "Ada", "draft")]
-
-
-def test_who_plans_the_ablations_is_told_of_those_that_a_person_wrote() -> None:
-    log = new_log()
-    assert describe_user_nodes(log.state) == ()
-    ablate = ExpandTree(stage="ablation", kind="ablate", seed=0)
-    improve = ExpandTree(stage="agenda", kind="improve", seed=0)
-    for k, action, author in ((1, improve, "Ada"), (2, ablate, "Ada"), (3, ablate, "")):
-        log.append(DecisionMade(k=k, action=action))
-        log.append(
-            NodeProposed(
-                node=f"n000{k}", decision=k, title="t", plan=f"cut {k}", varies="v", source_sha256="0", author=author
-            )
-        )
-    assert describe_user_nodes(log.state) == ("n0002: cut 2",)

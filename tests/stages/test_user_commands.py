@@ -104,20 +104,6 @@ async def test_a_node_that_runs_is_ended_and_the_search_goes_on(tmp_path: Path) 
     assert all(one.status == "good" and one.kind == "improve" and one.parent != "n0004" for one in others)
 
 
-async def test_a_node_is_ended_in_a_model_call_too(tmp_path: Path) -> None:
-    model, executor = Model(slow=0), executor_of()
-    bench = make_late_context(tmp_path, model, executor, settings())
-    task = asyncio.ensure_future(agenda(bench))
-    async with asyncio.timeout(SLOW / 2):
-        while not model.code:
-            await asyncio.sleep(0.01)
-    kill(bench, "n0004")
-    async with asyncio.timeout(SLOW / 2):
-        first, *others = await task
-    assert (first.status, first.source_sha256, len(others)) == ("cancelled", "", 2)
-    assert "n0004/1" not in executor.started
-
-
 async def test_a_node_that_was_to_be_ended_when_the_program_was_killed_does_not_run_again(tmp_path: Path) -> None:
     executor = executor_of("n0004/1")
     bench = make_late_context(tmp_path, Model(), executor, settings())

@@ -1,35 +1,27 @@
-"""A whole run on a user's own CSV with groups, in which a reviewer asks for an ablation; the model is a script."""
+"""Runs on a user's own CSV with groups; the model is a script."""
 
 from __future__ import annotations
 
 import csv
-import json
 import random
-import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from labwright.agent.audit import audit_run
 from labwright.agent.settings import Settings, compose_settings
 from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
-from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import Program
-from labwright.models.roles.paper_revision import ReflectInputs, Reflection, TextEdit
 from labwright.models.roles.study_plan import PlanInputs
 from labwright.models.settings import ModelSettings
 from labwright.record import control_files
-from labwright.record.ablation_results import collect_ablation_results
-from labwright.record.claims.estimates import compute_test_claims
-from labwright.record.event_log import read_events, read_state
+from labwright.record.event_log import read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import NodeJudged
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan, DatasetUse
-from labwright.record.schema.idea import Idea
 from labwright.sandbox.job import DatasetError
 from tests.stages.small_study import IDEA, make_small_model
 from tests.stages.test_whole_run import SMALL
@@ -40,85 +32,34 @@ LEAST = SMALL | {
     "search.preliminary.num_seeds": 0,
     "search.tuning.num_seeds": 0,
 }
-KEY = "diff/farms/log_loss/half-weight~shrunk"
-
-needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
 
 
 class OnOther(SingleModelBackend):
-    """The small study's model, its plan and code turned to a dataset of another name and shape."""
+    """The small study's model, its plan and code turned to a dataset of another name."""
 
-    def __init__(self, dataset: str, base: ScriptedModel | None = None) -> None:
+    def __init__(self, dataset: str) -> None:
         super().__init__("scripted")
         self.dataset = dataset
-        self.base = base or make_small_model()
+        self.base = make_small_model()
         self.planned: list[PlanInputs] = []
 
     async def answer(self, request: ModelRequest) -> Reply:
         reply = await self.base.answer(request)
+        output = reply.output
         if isinstance(request.inputs, PlanInputs):
             self.planned.append(request.inputs)
-        if isinstance(reply.output, DataPlan):
-            return replace(reply, output=reply.output.model_copy(update={"datasets": (DatasetUse(name=self.dataset),)}))
-        if isinstance(reply.output, Program):
-            return replace(
-                reply,
-                output=reply.output.model_copy(
-                    update={
-                        "files": tuple(
-                            one.model_copy(update={"text": self._turned(one.text)})
-                            if one.path == "experiment.py"
-                            else one
-                            for one in reply.output.files
-                        )
-                    }
-                ),
+        if isinstance(output, DataPlan):
+            return replace(reply, output=output.model_copy(update={"datasets": (DatasetUse(name=self.dataset),)}))
+        if isinstance(output, Program):
+            files = tuple(
+                one.model_copy(update={"text": one.text.replace('"iris"', repr(self.dataset))}) for one in output.files
             )
+            return replace(reply, output=output.model_copy(update={"files": files}))
         return reply
-
-    def _turned(self, source: str) -> str:
-        swaps = {
-            '"iris"': repr(self.dataset),
-            "data.train.x[rows],": "data.train.x[rows].reshape(len(rows), -1),",
-            "(points):\n": "(points):\n        points = points.reshape(len(points), -1)\n",
-        }
-        for before, after in swaps.items():
-            assert before in source
-            source = source.replace(before, after)
-        return source
-
-
-class Telling(ScriptedModel):
-    """The small study's model, whose reflector tells what was run since, by its key."""
-
-    def __init__(self) -> None:
-        super().__init__(_told)
-        self._small = make_small_model("half-weight")
-
-    async def answer(self, request: ModelRequest) -> Reply:
-        if isinstance(request.inputs, ReflectInputs) and request.inputs.news:
-            return await super().answer(request)
-        return await self._small.answer(request)
-
-
-def _told(request: ModelRequest) -> Reflection:
-    inputs = request.inputs
-    assert isinstance(inputs, ReflectInputs)
-    if inputs.tried:
-        return Reflection(done=True)
-    results = next(one for one in inputs.draft.sections if one.title == "Results")
-    first = results.body.split("\n\n")[0]
-    said = rf"{first} The paired difference that a reviewer asked for is \result{{{KEY}.mean}}."
-    return Reflection(done=False, edits=(TextEdit(section="Results", old=first, new=said),))
 
 
 def ran(
-    runs: Path,
-    model: SingleModelBackend,
-    settings: Settings,
-    *,
-    idea: Idea = IDEA,
-    until: Callable[[Event], bool] = lambda _: False,
+    runs: Path, model: SingleModelBackend, settings: Settings, *, until: Callable[[Event], bool] = lambda _: False
 ) -> RunState:
     """A run that is stopped after an event of which `until` says so."""
     from labwright.agent import run
@@ -132,15 +73,15 @@ def ran(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", opened)
-        run.start_study(idea, settings, runs=runs, name="own", listener=listen)
+        run.start_study(IDEA, settings, runs=runs, name="own", listener=listen)
     return read_state(runs / "own")
 
 
-def farms(path: Path, rows: int = 240) -> Path:
+def farms(path: Path) -> Path:
     """A table with a group column, a text column, gaps and, at its end, rows that stand there twice."""
     rng = random.Random(2)
     table: list[list[object]] = []
-    for i in range(rows):
+    for i in range(240):
         soil, rain = rng.choice(["clay", "loam", "sand"]), round(rng.gauss(50, 15), 2)
         good = "yes" if rain / 15 + 2 * (soil == "loam") + rng.gauss(0, 0.7) > 4 else "no"
         ph = "" if rng.random() < 0.08 else rng.random()
@@ -155,27 +96,10 @@ def one_works(event: Event) -> bool:
     return isinstance(event, NodeJudged) and event.status == "good"
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A run to its end, and what its model was asked."""
-
-    folder: Path
-    model: OnOther
-
-
 def own_table(folder: Path) -> Settings:
     """A run on a table in this folder, made there."""
     table = farms(folder / "farms.csv")
     return compose_settings(environment={}, flags=LEAST | {"data": [f"farms={table},target=good,group=farm,drop=week"]})
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    base = tmp_path_factory.mktemp("own")
-    model = OnOther("farms", Telling())
-    state = ran(base, model, own_table(base))
-    assert state.process_end is not None and state.process_end.exit_code == 0, state.process_end
-    return Whole(base / "own", model)
 
 
 @pytest.mark.slow
@@ -194,54 +118,6 @@ def test_a_csv_goes_from_the_flag_to_the_experiments(tmp_path: Path) -> None:
     assert first.sizes == facts.sizes
     found = [one for node in state.nodes.values() for one in node.measurements]
     assert {one.dataset for one in found} == {"farms"} and {one.split for one in found} == {"validation"}
-
-
-@needs_tex
-@pytest.mark.bench
-@pytest.mark.slow
-def test_a_csv_goes_from_the_flag_to_the_paper(whole: Whole) -> None:
-    appendix = (whole.folder / "paper" / "appendix.tex").read_text()
-    assert "whole groups" in appendix and "csv:farms.csv" in appendix
-    assert str(whole.folder.parent) not in appendix
-
-
-def _at(events: Sequence[Event], kind: str) -> int:
-    return next(n for n, event in enumerate(events) if event.type == kind)
-
-
-@needs_tex
-@pytest.mark.bench  # tests/stages/test_ablation_planning.py has this without kernels
-@pytest.mark.slow
-def test_an_ablation_that_a_reviewer_asked_for_is_run_scored_once_and_printed(whole: Whole) -> None:
-    state = read_state(whole.folder)
-    planned, late = collect_ablation_results(state)
-    assert (planned.by, late.by) == ("author", "reviewer") and late.replicates == planned.replicates >= 2
-    assert late.outcome == "measured" and late.arms == ("half-weight",)
-    conditions = {claim.condition for claim in compute_test_claims(state)}
-    assert conditions == {"plain", "shrunk", "without-shrinkage", "half-weight"}
-    events = [event for event, _ in read_events(whole.folder / "events.jsonl")]
-    asked, released = _at(events, "ablations_missed"), _at(events, "released")
-    scored = [event.node for event in events if event.type == "unsealed"]
-    assert len(scored) == len(set(scored))
-    assert {event.node for event in events[asked:released] if event.type == "unsealed"} == {
-        node.id for node in state.nodes.values() if late.node in (node.id, node.parent)
-    }
-    assert KEY in (whole.folder / "paper" / "paper.tex").read_text()
-
-
-@needs_tex
-@pytest.mark.bench
-@pytest.mark.slow
-def test_the_paper_and_the_disclosure_tell_who_asked_and_the_audit_is_clean(whole: Whole) -> None:
-    text = (whole.folder / "paper" / "paper.tex").read_text() + (whole.folder / "paper" / "appendix.tex").read_text()
-    assert "Whoever asked had read the test" in " ".join(text.split())
-    told = json.loads((whole.folder / "review" / "disclosure.json").read_text())["ablations"]
-    assert [(one["ablation"]["name"], one["by"], one["outcome"]) for one in told["trials"]] == [
-        ("without-shrinkage", "author", "measured"),
-        ("half-weight", "reviewer", "measured"),
-    ]
-    assert told["risks"] == ["Few classes (not tested: the data plan has one dataset)"]
-    assert audit_run(whole.folder).findings == []
 
 
 @pytest.mark.slow

@@ -6,16 +6,12 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from benchmarks.prompt_sharing import measure_run, read_calls
+from benchmarks.prompt_sharing import read_calls
 from labwright.agent.audit import audit_run
 from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.export.archive import pack_run
@@ -24,7 +20,7 @@ from labwright.models.offline.paper_writing import answer_respond
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.paper_revision import AddendumPlan, FoundRequest, PlannedMeasure, ReviewerRequests
 from labwright.models.settings import ModelSettings
-from labwright.record.claims.estimates import compute_test_claims, find_replicates, find_trusted_replicates, find_winner
+from labwright.record.claims.estimates import compute_test_claims, find_trusted_replicates, find_winner
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.event_log import read_rows, read_state
 from labwright.record.events import Event
@@ -33,11 +29,10 @@ from labwright.record.prompt_store import find_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import TuningPlan
-from labwright.record.schema.nodes import format_node_id
 from labwright.record.schema.paper import EstimateRequest
 from tests.execution_cache import reusing_executions_between_runs
 from tests.models.test_shared_prefixes import DRAWN, STUDY, common
-from tests.stages.small_study import IDEA, LABELLED, PLAN, make_ablation, make_small_model
+from tests.stages.small_study import IDEA, PLAN, make_ablation, make_small_model
 
 SMALL = {
     "seed": 3,
@@ -113,29 +108,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
-
-
-def test_models_are_told_the_rate_of_the_machine_and_plots_have_validation_scores(whole: Path) -> None:
-    state = read_state(whole)
-    assert state.rate is not None and state.rate.product_seconds is not None and state.rate.at_once == 2
-    answers = {one.key.role: one for one in state.calls.answers.values()}
-    for role in ("plan", "code", "ablation_plan"):
-        kept = find_prompt(whole, answers[role])
-        assert kept is not None and kept.asked is not None
-        assert "2 at once, in numpy: one 1024 x 1024 float32 matrix" in kept.asked.user
-    kept = find_prompt(whole, answers["feedback"])
-    assert kept is not None and kept.asked is not None and "dev: weight " in kept.asked.user
-    assert "Hypothesis: Shrinkage helps" in kept.asked.system
-    for node in [one for one in state.nodes.values() if one.kind in ("improve", "aggregate")]:
-        folder = whole / "nodes" / node.id / f"plots{node.plot_count}"
-        rows = json.loads((folder / "scores.json").read_text())
-        assert f"scored {len(rows)}" in (folder / "plots.stdout.txt").read_text(), "the script could read them"
-        parents = (
-            {node.id}
-            if node.kind == "improve"
-            else {one.id for one in find_replicates(state, node.parent or "") if one.status == "good"}
-        )
-        assert {row["node"] for row in rows} <= parents and len(rows) == 4 * len({row["node"] for row in rows})
 
 
 def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
@@ -244,21 +216,6 @@ def test_every_question_was_kept_as_it_was_asked(whole: Path) -> None:
     assert {one.name for one in (whole / "prompts").iterdir()} == {f"{one.request_sha256}.json.gz" for one in answers}
 
 
-def test_an_aggregate_is_drawn_after_the_script_that_was_accepted_not_the_first_one(whole: Path) -> None:
-    state = read_state(whole)
-    redrawn = {node.id for node in state.nodes.values() if len(node.plottings) > 1}
-    asked = [
-        kept.asked.user
-        for answered in state.calls.answers.values()
-        if answered.key.role == "plot"
-        and state.nodes[format_node_id(answered.key.decision)].kind == "aggregate"
-        and state.nodes[format_node_id(answered.key.decision)].parent in redrawn
-        and (kept := find_prompt(whole, answered)) is not None
-        and kept.asked is not None
-    ]
-    assert asked and all(LABELLED in text for text in asked)
-
-
 def not_kept(run: Path) -> list[str]:
     """The calls whose question is not there as the record has it."""
     found = {str(key): find_prompt(run, one) for key, one in read_state(run).calls.answers.items()}
@@ -282,15 +239,6 @@ def test_everything_that_was_tried_is_disclosed_and_listed(whole: Path) -> None:
     assert told["reported"] == find_winner(state) and "judge" not in {one["role"] for one in told["cost"]}
     assert told["machines"][0]["packages"]["numpy"] and told["isolation"] == list(state.isolations)
     assert sum(one["released"] for one in told["drafts"]) == 1
-
-
-@pytest.mark.bench  # tests/agent/test_reproduce.py: the same of a smaller record
-def test_the_winner_runs_again_to_the_same_digits(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from labwright.agent.cli import main
-
-    assert main(["reproduce", str(whole), "--limit", "1", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["counts"]["claims"].keys() == {"equal"} and told["counts"]["others"].keys() == {"equal"}
 
 
 def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) -> None:
@@ -395,44 +343,6 @@ def test_a_paper_is_revised_for_its_reviewers_across_a_stop_and_audits_clean(who
     assert traced is not None and {one.seed for one in traced.candidates[0].origins} >= set(state.search.added_seeds)
 
 
-def _executed(run: Path) -> int:
-    """How many attempts a run has recorded by now."""
-    if not (run / "events.jsonl").is_file():
-        return 0
-    return sum(len(node.attempts) for node in read_state(run).nodes.values())
-
-
-@pytest.mark.bench  # tests/faults/test_kills.py: the same at a chosen event
-def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tmp_path: Path) -> None:
-    script = (
-        "import sys; from pathlib import Path\n"
-        "from tests.stages.test_whole_run import start, resume, small_settings\n"
-        "run = Path(sys.argv[1])\n"
-        "one = small_settings(search__num_workers=1, search__ladder=True)\n"
-        "sys.exit(resume(run) if (run / 'events.jsonl').exists() else start(run.parent, run.name, one))\n"
-    )
-    run = tmp_path / "killed"
-    finished: set[tuple[str, int]] = set()
-    answered: set[str] = set()
-    for attempts_done in (2, 5, None):
-        child = subprocess.Popen([sys.executable, "-c", script, str(run)], start_new_session=True)
-        until = time.monotonic() + 300
-        while child.poll() is None:
-            if time.monotonic() > until or (attempts_done is not None and _executed(run) >= attempts_done):
-                os.killpg(child.pid, signal.SIGKILL)
-                break
-            time.sleep(0.2)
-        child.wait(10)
-        state = read_state(run)
-        attempts = [(node.id, attempt.number) for node in state.nodes.values() for attempt in node.attempts]
-        assert len(attempts) == len(set(attempts)) and finished <= set(attempts)
-        assert answered <= {str(key) for key in state.calls.answers} and not_kept(run) == []
-        finished, answered = set(attempts), {str(key) for key in state.calls.answers}
-    assert child.returncode == 0
-    assert tree(state) == tree(read_state(whole))
-    assert state.paper.drafts[-1].draft == read_state(whole).paper.drafts[-1].draft
-
-
 def test_what_the_calls_of_the_run_share_comes_first(whole: Path) -> None:
     """No two calls of a role differ in `system`, and all roles that know the study begin with it, byte for byte."""
     calls, lost = read_calls(whole)
@@ -445,11 +355,3 @@ def test_what_the_calls_of_the_run_share_comes_first(whole: Path) -> None:
     for roles, last in ((STUDY, state.search.datasets[-1].source), (DRAWN, state.search.data_plan.arms[-1].name)):
         texts = [call.sent_text for call in calls if call.asked.role in roles]
         assert len(texts) > 3 and last in common(texts) and len(common(texts)) > 900
-
-
-def test_the_measure_of_prompts_counts_what_calls_share(whole: Path) -> None:
-    found: Any = measure_run(whole)
-    code = found["roles"]["code"]
-    assert found["differing"] == [] and found["not_kept"] == 0 and found["search_nodes"] > 3
-    assert found["whole_run"]["sent_not_shared"] < found["whole_run"]["sent"]
-    assert code["sent_not_shared"] < 0.4 * code["sent"], "rules, study, `lab` and a parent's code are shared"

@@ -16,7 +16,7 @@ from labwright.models.offline.ideation import answer_ablation_plan, answer_missi
 from labwright.models.offline.table_study import BASELINE, ESTIMATORS, HALF_THE_ROWS, METHOD, STUMPS
 from labwright.models.roles.study_plan import AblationPlanInputs, CatalogueEntry, MissingAblationsInputs
 from labwright.record.schema.data_plan import Arm, DataPlan
-from labwright.stages.data_planning import find_plan_faults
+from labwright.stages.data_planning import PlanChoices
 from tests.models.examples import INPUTS
 from tests.models.offline.role_inputs import (
     IDEA,
@@ -62,7 +62,7 @@ def test_the_plan_follows_the_table_and_the_metric_of_the_idea(
     assert [one.name for one in plan.metrics] == names
     assert plan.hypotheses[0].effects[0].estimand == estimand
     assert plan.compared_arms == (BASELINE, STUMPS, METHOD)
-    assert not list(find_plan_faults(plan, {entry.name: entry}))
+    assert not list(PlanChoices({entry.name: entry}).find_design_faults(plan))
 
 
 def test_of_several_tables_each_has_a_hypothesis() -> None:
@@ -72,7 +72,7 @@ def test_of_several_tables_each_has_a_hypothesis() -> None:
         "linear_model - gradient_boosting",
         "on(linear_model - gradient_boosting, soils)",
     ]
-    assert not list(find_plan_faults(plan, {one.name: one for one in (CLASSES, other)}))
+    assert not list(PlanChoices({one.name: one for one in (CLASSES, other)}).find_design_faults(plan))
 
 
 @pytest.mark.parametrize(

@@ -19,15 +19,12 @@ from labwright.record.claims.part_effects import PartEffect, compute_unpaired_sp
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Node
-from labwright.record.schema.repository import PartResult
 from labwright.stages.repository.ablation_report import (
     NO_OPTIMIZER,
     MeasuredPart,
-    apply_floor_rule,
     build_results,
     classify_patch_run,
     compute_effect,
-    compute_rank_agreement,
     exceeds_sum,
     explain_no_floor,
     is_coarse_metric,
@@ -73,12 +70,9 @@ def part(name: str, *effects: float | None, first: int = 1001, **more: Any) -> M
     return MeasuredPart(name, effect=PartEffect(effect, a, b, compute_p_value(effect.values)), **more)
 
 
-def test_a_part_that_helps_has_a_positive_effect_whatever_the_direction() -> None:
-    assert compute_effect("max", 0.8, 0.7) == pytest.approx(0.1)
+def test_a_part_that_helps_has_a_positive_effect_and_a_failed_run_none() -> None:
+    assert compute_effect("max", 0.80, 0.60) == compute_effect("max", 0.82, 0.62) == 0.2
     assert compute_effect("min", 2.0, 2.5) == 0.5 and compute_effect("min", 2.2, 2.0) == -0.2
-
-
-def test_a_run_that_failed_is_no_pair_and_no_zero() -> None:
     assert compute_effect("max", 0.82, None) is None and compute_effect("max", None, 0.69) is None
 
 
@@ -124,6 +118,7 @@ def test_rows_have_verdicts_and_are_corrected_for_each_other() -> None:
     row, sd = rows["wide"], stdev(wide)
     assert row.detectable == pytest.approx(compute_detectable_effect(5, sd, 4)) and row.fresh
     assert (row.n, row.relative) == (5, pytest.approx(0.101 / 0.812))
+    assert row.key == "diff/d/r2/baseline~without-wide"
     assert (rows["still"].mean, rows["apart"].mean, rows["broken"].mean, rows["few"].n) == (0.0, None, None, 3)
     assert rows["search"].n == 5 and not rows["search"].fresh and rows["search"].low is None
     assert rows["same"].flag == "the same at every seed, so it cannot be tested" and rows["same"].detectable is None
@@ -151,20 +146,12 @@ def test_an_equal_value_of_a_coarse_metric_at_one_seed_shows_nothing(
     ("arms", "coarse"),
     [
         ([[59 / 72, 61 / 72, 60 / 72]], True),
-        ([[5961 / 7300, 5987 / 7300], [4400 / 7300]], True),
-        ([[81.63 * 0.01, 82.11 * 0.01]], True),
         ([[0.8712345678912, 0.8812345678913], [0.5, 0.4123456789123]], False),
         ([[0.8712345678912, 0.8812345678913], [0.5, 0.5]], True),
-        ([[17.0, 12.0]], True),
     ],
 )
 def test_a_share_of_few_rows_and_a_short_number_are_coarse(arms: list[list[float]], coarse: bool) -> None:
     assert is_coarse_metric(arms) == coarse
-
-
-def test_only_seeds_of_both_are_pairs() -> None:
-    found = build_difference(RunState(), claim("a", {1: 0.9, 2: 0.8}), claim("b", {2: 0.7, 3: 0.1}), higher=True)
-    assert found.values == pytest.approx((0.1,))
 
 
 def test_without_a_seed_means_are_compared() -> None:
@@ -183,26 +170,6 @@ def test_twins_do_together_what_none_does_alone() -> None:
     assert not exceeds_sum([-0.01] * 6, 0.0, sigma=0.01)
 
 
-def test_a_cheap_command_is_told_by_how_alike_it_ranks() -> None:
-    full = {"a": 0.4, "b": -0.3, "c": 0.2, "d": 0.1, "e": 0.0}
-    assert compute_rank_agreement({name: value / 9 for name, value in full.items()}, full) == 1.0
-    # scipy 1.17: kendalltau([4, 3, 2, 1, 1], [.4, .3, .1, .2, .0])
-    assert compute_rank_agreement({"a": 4, "b": 3, "d": 2, "c": 1, "e": 1, "x": 9}, full) == pytest.approx(0.7378648)
-    assert compute_rank_agreement({"a": 4, "b": 3, "c": 2, "d": 1}, full) is None, "four parts say nothing"
-    assert compute_rank_agreement(dict.fromkeys(full, 0.1), full) is None
-
-
-def test_a_removal_that_ends_where_nothing_works_is_tried_another_way() -> None:
-    found = apply_floor_rule("max", 0.72, 0.015, [("zero", 0.7), ("identity:p", 0.0)])
-    assert (found.ranked, found.effect, found.at_floor, found.flag) == ("identity:p", 0.0, (True, False), "")
-    found = apply_floor_rule("min", 0.535, 1.0, [("zero", 0.46), ("identity:x", 0.4525)])
-    assert (found.ranked, found.effect, found.flag) == ("identity:x", 0.4525, "at the floor")
-    assert apply_floor_rule("max", 0.5, 0.5, [("zero", 0.0)]).at_floor == (False,), (
-        "a floor that is no lower says nothing"
-    )
-    assert apply_floor_rule("max", 0.5, 0.1, []).ranked is None
-
-
 def test_a_run_without_training_is_a_floor_only_if_its_result_is_worse() -> None:
     assert not explain_no_floor("max", 0.8, 0.1) and not explain_no_floor("min", 0.8, 2.3)
     assert explain_no_floor("max", 8.1, 8.1) == NO_OPTIMIZER, "equal digits: nothing was removed"
@@ -216,22 +183,9 @@ def test_a_run_without_training_is_a_floor_only_if_its_result_is_worse() -> None
     [
         (0.7, True, True, "no effect"),
         (0.7, False, True, "not reached"),
-        (0.7, None, True, "no effect"),
-        (0.6, True, True, "moved"),
         (0.6, None, True, "moved"),
-        (0.6, False, True, "moved"),
         (0.6, False, False, "not reached"),
-        (0.6, True, False, "moved"),
     ],
 )
 def test_whether_a_patch_did_anything(ablated: float, reached: bool | None, repeatable: bool, gate: str) -> None:
     assert classify_patch_run(0.7, ablated, reached=reached, repeatable=repeatable) == gate
-
-
-def test_the_record_keeps_a_row_as_it_is() -> None:
-    (row,) = build_results(
-        [part("a", 0.1, 0.11, 0.09, 0.1, 0.105, mutation="zero", location="m.py:3", node="n0004")], is_coarse=False
-    )
-    assert PartResult.model_validate_json(row.model_dump_json()) == row
-    assert (row.mutation, row.where, row.node) == ("zero", "m.py:3", "n0004")
-    assert row.key == "diff/d/r2/baseline~without-a"

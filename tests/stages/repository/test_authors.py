@@ -8,17 +8,8 @@ import pytest
 
 from labwright.models.roles.repository import PartWay, ProposedPart, ProposedParts
 from labwright.record.schema.repository import RepositoryCommand, RepositoryEdit
-from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.trace import CalledFunction, CallTrace
-from labwright.stages.repository.authors import (
-    apply_edits,
-    build_edits,
-    build_part,
-    find_imported,
-    find_part_faults,
-    find_preparation_faults,
-)
-from labwright.stages.repository.baseline_reproduction import drop_overwritten
+from labwright.stages.repository.authors import find_part_faults, find_preparation_faults
 from labwright.stages.repository.patch_scope import index_code
 from tests.repositories import FILES
 
@@ -145,46 +136,6 @@ def test_a_place_of_data_does_not_protect_the_method_that_it_calls() -> None:
         assert found == [] if not why else len(found) == 1 and why in found[0], found
 
 
-def test_the_line_of_a_part_is_the_first_that_it_edits() -> None:
-    edit = ("def scale(x):\n    return 2 * x", "def scale(x):\n    return x")
-    edited, optional = (build_part(one.parts[0], CODE).line for one in (propose(edit), propose(words=("--no-scale",))))
-    assert MODEL.splitlines()[edited - 1] == "    return 2 * x" and MODEL.splitlines()[optional - 1] == "def scale(x):"
-
-
-@pytest.mark.parametrize(
-    ("path", "symbol", "line"),
-    [("c.yaml", "model.gate", 4), ("c.yaml", "seed", 1), ("c.yaml", "none", 1), ("p.py", "--no-skip", 2)],
-)
-def test_an_option_or_a_key_is_where_it_is_defined(path: str, symbol: str, line: int) -> None:
-    code = index_code(
-        {
-            "c.yaml": "seed: 1\ndata:\n  size: 3\nmodel: {gate: true}\n",
-            "p.py": 'p = parser()\np.add_argument("--no_skip")\n',
-        }
-    )
-    part = propose(words=("x=1",)).parts[0].model_copy(update={"path": path, "symbol": symbol})
-    assert build_part(part, code).line == line
-
-
-def test_only_what_a_repository_imports_is_listed_as_installed_or_missing() -> None:
-    texts = {
-        "a.py": "import json, numpy as np, wandb\nfrom sklearn.svm import SVC\nfrom .b import c\nfrom lib.d import e\n",
-        "b.py": "import ruamel.yaml\nfrom pytorch_lightning.callbacks import Callback\n",
-        "lib/d.py": "e = 1\n",
-    }
-    packages = {"numpy": "2.0", "scikit-learn": "1.9", "Scipy": "1.17", "torch": "2.1", "ruamel": "1"}
-    packages["pytorch-lightning"] = "2.5"
-    modules = {"sklearn": ["scikit-learn"], "torch": ["torch"]}
-    found = {"numpy": "2.0", "scikit-learn": "1.9", "ruamel": "1", "pytorch-lightning": "2.5"}
-    assert find_imported(packages, modules, index_code(texts)) == (found, ["wandb"])
-
-
-def test_two_parts_of_one_name_are_refused() -> None:
-    one = propose(("return 2 * x", "return x"))
-    twice = one.model_copy(update={"parts": (*one.parts, *one.parts)})
-    assert list(find_part_faults(twice, COMMAND, CODE, TRACE)) == ["scale: two parts have this name"]
-
-
 @pytest.mark.parametrize(
     ("argv", "changed", "why"),
     [
@@ -214,15 +165,3 @@ def test_a_metric_may_be_printed_with_more_digits() -> None:
     more = text.replace(":.2f", ":.12f").replace("%.3f", "%.9e").replace(":8.2%", ":8.9%")
     assert not list(find_preparation_faults(None, COMMAND, {"m.py": text}, {"m.py": more.replace("9e", "9f")}))
     assert list(find_preparation_faults(None, COMMAND, {"m.py": text}, {"m.py": more.replace("1.5e", "1.7e")}))
-
-
-def test_a_change_of_files_becomes_edits_that_make_it_again() -> None:
-    after = {**FILES, "train.py": FILES["train.py"].replace("1e-3", "1e-4"), "notes.txt": "new\n"}
-    edits = build_edits(FILES, after)
-    assert apply_edits(edits, FILES) == {"train.py": after["train.py"], "notes.txt": "new\n"}
-    with pytest.raises(RepositoryError, match=r"README.md was removed"):
-        build_edits(FILES, {path: text for path, text in FILES.items() if path != "README.md"})
-
-
-def test_output_is_shown_as_a_terminal_shows_it() -> None:
-    assert drop_overwritten("a\n 1%\r 2%\r100%\nend\r\nb\r") == "a\n100%\nend\r\nb\r"

@@ -6,22 +6,18 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from labwright.models.conversation import Conversation, ToolCall, ToolExchange
-from labwright.models.errors import CatalogueError
+from labwright.models.conversation import Conversation, ToolExchange
 from labwright.models.offline.repository_author import answer_coder
-from labwright.models.roles.experiment_code import CoderInputs
 from labwright.models.roles.repository import PartsInputs, ProposedParts
 from labwright.record.schema.repository import RepositoryCommand
 from labwright.sandbox.repository import trace
-from labwright.sandbox.repository.command import CommandEnvironment
-from labwright.sandbox.repository.environment import RepositoryEnvironment
+from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.scratch_tree import ToolSpec
-from labwright.stages.repository.authors import apply_edits, find_part_faults
+from labwright.stages.repository.authors import find_part_faults
 from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.repository.program_facts import find_metric_places, list_files_fact, list_functions, list_switches
 from tests.repositories import FILES
@@ -100,66 +96,6 @@ def log_scalar(name, value):
 """
 
 
-ADDED = """
-import math
-
-import torch
-from torch import nn
-
-torch.manual_seed(0)
-
-
-class Norm(nn.Module):
-    def forward(self, x):
-        return x / x.std(-1, keepdim=True)
-
-
-class Mix(nn.Module):
-    def forward(self, x):
-        return x.mean(0, keepdim=True).expand_as(x)
-
-
-class Wide(nn.Module):
-    def forward(self, x):
-        return x * 2
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.ln = Norm()
-        self.mix = Mix()
-        self.wide = Wide()
-        self.drop = nn.Dropout(0.1)
-
-    def forward(self, x):
-        x = x + self.mix(self.ln(x))
-        return x + self.drop(self.wide(self.ln(x)))
-
-
-def get_lr(it):
-    return 0.1 * 0.5 * (1.0 + math.cos(math.pi * it / 10))
-
-
-def half(lr, it):
-    return lr * 0.5
-
-
-net = nn.Sequential(nn.Linear(4, 4), Block(), nn.Linear(4, 1))
-print("first weight", float(net[0].weight[0, 0]))
-optim = torch.optim.SGD(net.parameters(), lr=0.1)
-x = torch.randn(16, 4)
-y = x[:, :1] * 2
-for it in range(10):
-    optim.param_groups[0]["lr"] = half(get_lr(it), it)
-    loss = ((net(x) - y) ** 2).mean()
-    optim.zero_grad()
-    loss.backward()
-    optim.step()
-print("first weight", float(net[0].weight[0, 0]))
-"""
-
-
 def run_traced(folder: Path, files: dict[str, str], command: RepositoryCommand) -> trace.CallTrace:
     """Run a program in a process of its own and return its trace."""
     for name, text in files.items():
@@ -225,35 +161,13 @@ def test_the_offline_model_reads_switches_alternatives_and_what_keeps_a_shape(tm
     }
     assert made.whole is not None and made.whole.what == "design returns zeros"
     for way in (*(way for one in made.parts for way in one.ways if way.edits), made.whole):
-        assert apply_edits(way.edits, FILES) != {}
+        assert all(apply_edit(FILES[one.path], one) != FILES[one.path] for one in way.edits) and way.edits
     code = index_code(FILES)
     assert list(find_part_faults(made, TINYFIT, code, run_traced(tmp_path / "again", FILES, TINYFIT))) == []
 
 
 @slow
-def test_the_offline_model_leaves_out_what_is_refused(tmp_path: Path) -> None:
-    inputs = build_inputs(tmp_path, FILES, TINYFIT)
-    first = answer_coder(inputs, Conversation((HAND_IN,)))  # no file was read, so that only switches are known
-    assert [one["name"] for one in first.arguments["parts"]] == ["bend"]
-    _, made = let_offline_model_work(inputs, FILES)
-    call = ToolCall(tool="hand_in", arguments=made.model_dump(mode="json"))
-    for why, names, count in (
-        ("bend, way 2: no\ntilt, way 1: no", {"bend", "centre", "twist", "shift", "wobble"}, 6),
-        ("whole: no", {one.name for one in made.parts}, 8),
-        ("train.py: no such place", set[str](), 0),
-    ):
-        again = answer_coder(inputs, Conversation((HAND_IN,), (ToolExchange(call, why),)))
-        parts = ProposedParts.model_validate(again.arguments).parts
-        assert {one.name for one in parts} == names and sum(len(one.ways) for one in parts) == count
-
-
-def test_the_offline_model_has_no_other_task() -> None:
-    with pytest.raises(CatalogueError, match="name a model with --model"):
-        answer_coder(CoderInputs(task="prepare"), Conversation((READ, HAND_IN)))
-
-
-@slow
-def test_a_torch_model_and_what_is_added_to_its_input(tmp_path: Path) -> None:
+def test_a_torch_model(tmp_path: Path) -> None:
     files = {"train.py": TORCH.lstrip(), "parts.py": PARTS.lstrip()}
     command = RepositoryCommand(argv=("python", "train.py", "{seed}"), metric="m.json:acc")
     _, made = let_offline_model_work(build_inputs(tmp_path / "a", files, command), files)
@@ -261,36 +175,6 @@ def test_a_torch_model_and_what_is_added_to_its_input(tmp_path: Path) -> None:
     assert ways["Gate"] == ["returns its argument x unchanged", "Gate.forward returns zeros"] and "augment" in ways
     assert not {"log_scalar", "main_loss", "warm"} & ways.keys(), "they return no array"
     assert made.whole is not None and made.whole.what == "Net.forward returns zeros"
-    command = RepositoryCommand(argv=("python", "train.py"), metric="stdout:(.*)")
-    files = {"train.py": ADDED.lstrip()}
-    _, made = let_offline_model_work(build_inputs(tmp_path / "b", files, command), files)
-    first = {one.name: one.ways[0].what for one in made.parts}
-    assert first["Norm"] == "returns its argument x unchanged"
-    assert first["Mix"] == "Mix.forward returns zeros", "its argument would be added twice"
-
-
-@slow
-def test_where_nothing_is_learnt_the_weights_are_those_of_the_beginning(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(ADDED.lstrip())
-
-    def count_weights(env: dict[str, str]) -> int:
-        ran = subprocess.run(
-            [sys.executable, "train.py"],
-            cwd=tmp_path,
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            env=trace.add_hook({**os.environ, **env}),
-        )
-        return len(set(ran.stdout.splitlines()))
-
-    assert (count_weights(trace.build_no_training_variables()), count_weights({})) == (1, 2)
-    assert trace.add_hook({"PYTHONPATH": "src"}) == {"PYTHONPATH": "src"}
-    assert (
-        trace.add_hook({"PYTHONPATH": "src", **trace.build_trace_variables()})["PYTHONPATH"]
-        == f"{trace.HOOK_FOLDER}:src"
-    )
 
 
 def test_what_a_trace_says_may_be_anything(tmp_path: Path) -> None:
@@ -322,13 +206,6 @@ def test_keys_that_are_true_are_switches_where_they_can_be_set() -> None:
     code = index_code(files)
     by_file = list_switches(code, RepositoryCommand(argv=("python", "run.py"), metric="m.json:a"))
     assert [(one.name, one.way.words) for one in by_file] == [("gate", ())], "twice occurs twice"
-    assert apply_edits(by_file[0].way.edits, files)["conf.json"].startswith('{\n "gate": false,')
+    assert apply_edit(files["conf.json"], by_file[0].way.edits[0]).startswith('{\n "gate": false,')
     by_word = list_switches(code, RepositoryCommand(argv=("python", "run.py", "seed=1"), metric="m.json:a"))
     assert {one.way.words for one in by_word} == {("gate=false",), ("mix.twice=false",), ("twice=false",)}
-
-
-def test_the_environment_of_a_repository_lists_what_was_installed_for_it() -> None:
-    command = CommandEnvironment(sys.executable)
-    plain = RepositoryEnvironment(command, "interpreter", "3.11", {}, (), {})
-    lines = replace(plain, packages={"tiny": "1.0"}).text.splitlines()
-    assert lines[-2:] == ["installed for the run:", "tiny==1.0"] and lines[:-2] == plain.text.splitlines()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labwright.models.roles.questions import ConclusionAnswer
-from labwright.record.claims.question_results import QuestionResults, plan_fresh_seeds, repeats_values
+from labwright.record.claims.question_results import QuestionResults, plan_fresh_seeds
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.idea import (
@@ -60,28 +60,14 @@ def faults(conclusion: str, *directions: dict[str, str], asked: str = "Is a wide
 @pytest.mark.parametrize(
     "conclusion",
     [
-        f"The wide net reaches {{{WIDE}.mean}} over five seeds.",
         rf"wide_net2 gains \result{{{GAIN}.mean}}, 95 % interval {{{GAIN}.ci}}, or {{{GAIN}.percent}} %.",
         "With widths of {setting/width}, wide_net2 wins.",
-        "Both arms agree in two metrics.",
     ],
 )
 def test_listed_values_are_printed(conclusion: str) -> None:
     assert faults(conclusion, {"metric": "accuracy", "arm": "wide_net2", "against": "plain", "is": "higher"}) == []
     printed = results().print_text(conclusion)
     assert "{" not in printed and "\\result" not in printed
-
-
-def test_a_printed_difference_has_a_direction() -> None:
-    assert faults(f"It gains {{{GAIN}.mean}}.") == [
-        "`directions` lacks the difference that it prints: accuracy: wide_net2 against plain: higher"
-    ]
-
-
-def test_a_conclusion_lists_what_it_says_about_the_arms() -> None:
-    assert faults("The wide net is worse.") == [
-        "`directions` is empty: list what the conclusion says about the arms that the question compares"
-    ]
 
 
 def test_the_program_prints_what_it_measured() -> None:
@@ -98,13 +84,8 @@ def test_the_program_prints_what_it_measured() -> None:
     ("conclusion", "words"),
     [
         ("The wide net is roughly 30 % better than the published 0.91 of Smith et al.", "30 % is typed"),
-        ("The wide net is roughly {x} better than the published 0.91 of Smith et al.", "0.91 is typed"),
-        ("The wide net is 95 % better.", "95 % is typed"),
-        ("The wide net has 0.87.", "0.87 is typed"),
-        ("The widths are 64 and 512.", "64 is typed"),
         ("The gain is {diff/lib/accuracy/wide_net2~plain.sum}.", "sum} is not a listed key"),
         ("The wide net is twice as good.", "'twice' is a number in words"),
-        ("The wide net is thirty percent better.", "'thirty' is a number in words"),
         ("Over seven seeds the wide net is better.", "'seven' is a number in words"),
     ],
 )
@@ -133,15 +114,7 @@ def test_a_direction_is_that_of_the_interval(metric: str, stated: str, right: bo
     ]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "shows"),
-    [
-        ([0.5], [0.7], "higher"),
-        ([0.5], [0.5], "the same"),
-        ([0.5, 0.6], [0.5, 0.6], "the same"),
-        ([0.1, 0.4], [0.3, 0.2], "open"),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "shows"), [([0.5], [0.7], "higher"), ([0.1, 0.4], [0.3, 0.2], "open")])
 def test_what_few_runs_show(first: list[float], second: list[float], shows: str) -> None:
     found = results({"score": {"a": first, "b": second}}).pairs[0]
     assert found.shows == shows
@@ -150,14 +123,7 @@ def test_what_few_runs_show(first: list[float], second: list[float], shows: str)
 
 @pytest.mark.parametrize(
     ("gains", "shows"),
-    [
-        ([0.01, 0.02, 0.0, 0.01], "the same"),
-        ([0.01, 0.01, 0.01, 0.01], "the same"),
-        ([0.5, 0.52, 0.48, 0.5], "higher"),
-        ([-0.5, -0.52, -0.48, -0.5], "lower"),
-        ([0.1, 0.14, 0.12, 0.13], "higher"),
-        ([0.3, -0.2, 0.1, 0.0], "open"),
-    ],
+    [([0.01, 0.02, 0.0, 0.01], "the same"), ([-0.5, -0.52, -0.48, -0.5], "lower"), ([0.3, -0.2, 0.1, 0.0], "open")],
 )
 def test_no_difference_is_shown_by_an_interval_within_the_margin(gains: list[float], shows: str) -> None:
     found = results({"score": {"a": [0.0] * 4, "b": gains}}, margin=0.1).pairs[0]
@@ -171,11 +137,8 @@ def test_no_difference_is_shown_by_an_interval_within_the_margin(gains: list[flo
         ([0.5, 0.6, 0.4], 0.3, 4.9, 4),
         ([0.5, 0.6, 0.4], 0.3, 2.9, 0),
         ([0.5, 0.6, 0.4], 0.05, 1000.0, 200),
-        ([0.5, 0.6, 0.4], 0.001, 1000.0, 200),
         ([0.5, 0.6, 0.4], None, 40.0, 10),
         ([0.5, 0.5, 0.5], 0.3, 1000.0, 30),
-        ([0.5, 0.5, 0.5], 0.3, 40.0, 10),
-        ([0.5], 0.3, 1000.0, 30),
         ([0.5], 0.3, 20.0, 20),
         ([0.5], 0.3, 0.5, 0),
     ],
@@ -185,14 +148,3 @@ def test_fresh_seeds_follow_from_the_spread_the_margin_and_the_time(
 ) -> None:
     first = results({"score": {"a": [0.0] * len(gains), "b": gains}}, margin=margin)
     assert plan_fresh_seeds(first, 1.0, seconds_left) == planned
-
-
-@pytest.mark.parametrize(
-    ("first", "fresh", "repeated"),
-    [([0.1, 0.2], [0.1, 0.2, 0.3], True), ([0.1, 0.2], [0.3, 0.4, 0.5], False), ([0.1, 0.1], [0.1, 0.1, 0.1], False)],
-)
-def test_fresh_values_that_are_those_of_before_are_recognized(
-    first: list[float], fresh: list[float], repeated: bool
-) -> None:
-    nodes = [build_node({"score": {"a": values}}) for values in (first, fresh)]
-    assert repeats_values(*nodes) == repeated

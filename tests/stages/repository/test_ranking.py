@@ -5,7 +5,7 @@ from __future__ import annotations
 from labwright.sandbox.repository.trace import CalledFunction, CallTrace, RecordedCall
 
 
-def scored(function: str, *digests: str, shapes: tuple[int, ...] = (8, 8), returned: str = "number") -> CalledFunction:
+def scored(function: str, *digests: str, shapes: tuple[int, ...] = (8, 8)) -> CalledFunction:
     names = ("p", "y", "z")
     return CalledFunction(
         "train.py",
@@ -16,7 +16,7 @@ def scored(function: str, *digests: str, shapes: tuple[int, ...] = (8, 8), retur
         (
             RecordedCall(
                 {name: ["array", [shape]] for name, shape in zip(names, shapes, strict=False)},
-                [returned],
+                ["number"],
                 dict(zip(names, digests, strict=False)),
             ),
         ),
