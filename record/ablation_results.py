@@ -30,19 +30,14 @@ class AblationResult(FrozenModel):
     ablation: Ablation
     by: AblationOrigin
     outcome: Literal["measured", "failed", "not run"]
-    node: str = Field(
-        default="", description="node that measured it, or the last node that failed; empty if it was not started"
-    )
-    arms: tuple[str, ...] = Field(
-        default=(), description="arms that the node measured in addition to those of the plan"
-    )
+    node: str = ""
+    """Node that measured it, or the last node that failed; empty if it was not started."""
+    arms: tuple[str, ...] = ()
+    """Arms that the node measured in addition to those of the plan."""
     replicates: int = Field(default=0, description="number of successful replicates")
     why: str = Field(default="", description="reason why it failed or was not run")
-    surprise: Surprise | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
-        description="the surprise that it is the exploratory control for",
-    )
+    surprise: Surprise | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The surprise that it is the exploratory control for."""
 
 
 def collect_ablation_results(state: RunState) -> tuple[AblationResult, ...]:

@@ -36,21 +36,16 @@ SpendingCaps = dict[str, float]
 class CampaignTerms(FrozenModel):
     """Settings and limits shared by all runs of a campaign."""
 
-    entry_kind: Literal["ideas", "tasks"] = Field(
-        default="ideas", description="tasks: the entries are tasks of a benchmark"
-    )
+    entry_kind: Literal["ideas", "tasks"] = "ideas"
+    """Tasks: the entries are tasks of a benchmark."""
     parallel: int = Field(ge=1, description="number of runs in parallel")
     slots: int = Field(ge=1, description="number of experiments in parallel, over all runs")
     caps: SpendingCaps = Field(default_factory=dict, description="caps for all runs together")
-    seconds: float | None = Field(
-        default=None, description="wall-clock limit of the campaign, counted while a process is working on it"
-    )
-    keep: int | None = Field(
-        default=None,
-        ge=1,
-        description="in a portfolio, the maximum number of runs that continue after their pilot; None: every run is "
-        "carried out without a pilot",
-    )
+    seconds: float | None = None
+    """Wall-clock limit of the campaign, counted while a process is working on it."""
+    keep: int | None = Field(default=None, ge=1)
+    """In a portfolio, the maximum number of runs that continue after their pilot; None: every run is carried out
+    without a pilot."""
     pilot_seconds: float | None = Field(default=None, gt=0, description="time limit of a pilot; None: none")
 
 
@@ -66,23 +61,18 @@ class DecisionForecast(FrozenModel):
     """An estimate of how soon a study could decide its claims, based only on the spread and run times of its pilot."""
 
     name: str
-    wanted: dict[str, int] = Field(
-        default_factory=dict, description="confirmatory hypothesis -> number of seeds needed to decide it"
-    )
+    wanted: dict[str, int] = Field(default_factory=dict)
+    """Confirmatory hypothesis -> number of seeds needed to decide it."""
     hypotheses: int = Field(default=0, description="number of confirmatory hypotheses in the plan")
     seeds: int = Field(default=0, description="maximum number of seeds")
     seconds: float = Field(default=0.0, description="compute time of one seed: all cells of the program")
-    half_widths: dict[str, float] = Field(
-        default_factory=dict,
-        description="confirmatory hypothesis -> expected half-width of its interval after one compute hour of fresh "
-        "seeds, in smallest effects; left out if fewer than two seeds take an hour",
-    )
-    matters: tuple[str, ...] = Field(
-        default=(), description="what a colleague would learn from each claim, as the plan registers it"
-    )
-    surprises: tuple[str, ...] = Field(
-        default=(), description="what the pilot's values showed against the plan; no part of the choice"
-    )
+    half_widths: dict[str, float] = Field(default_factory=dict)
+    """Confirmatory hypothesis -> expected half-width of its interval after one compute hour of fresh seeds, in smallest
+    effects; left out if fewer than two seeds take an hour."""
+    matters: tuple[str, ...] = ()
+    """What a colleague would learn from each claim, as the plan registers it."""
+    surprises: tuple[str, ...] = ()
+    """What the pilot's values showed against the plan; no part of the choice."""
     why: str = Field(default="", description="reason why there is no forecast")
 
     @property

@@ -54,10 +54,8 @@ class CellCounts(FrozenModel):
     failed: int
     left_out: int
     waiting: int
-    seconds_left: float | None = Field(
-        default=None,
-        description="estimated compute time of the waiting cells; None: no cell is waiting, or no cell was measured",
-    )
+    seconds_left: float | None = None
+    """Estimated compute time of the waiting cells; None: no cell is waiting, or no cell was measured."""
 
     @property
     def done_count(self) -> int:
@@ -76,9 +74,8 @@ class CellTotals(CellCounts):
     seconds: float = Field(description="compute time of all executions")
     seconds_saved: float = Field(description="compute time saved by reusing results")
     repeated: int = Field(description="executions of a cell that repeat an earlier measurement under the same key")
-    differing: tuple[tuple[str, str], ...] = Field(
-        default=(), description="executions with one key that measured different values"
-    )
+    differing: tuple[tuple[str, str], ...] = ()
+    """Executions with one key that measured different values."""
 
 
 def compute_node_cells(state: RunState, node: str) -> tuple[CellStatus, ...]:

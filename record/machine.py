@@ -47,13 +47,8 @@ class ComputeRate(FrozenModel):
     epoch_seconds: float | None = Field(
         default=None, description=f"time of one epoch of a small network: {BENCHMARK_NETWORK}"
     )
-    moved: bool = Field(
-        default=False,
-        description=(
-            "whether the run started with other resources, so that the speed was measured again when it was "
-            "resumed here"
-        ),
-    )
+    moved: bool = False
+    """Whether the run started with other resources, so that the speed was measured again when it was resumed here."""
 
     @property
     def without_times(self) -> ComputeRate:

@@ -44,10 +44,8 @@ class PromptRecord(FrozenModel):
     images: tuple[str, ...] = Field(description="sha256 of each attached image")
     answer: dict[str, Any] = Field(alias="schema", description="JSON schema of the answer")
 
-    step: dict[str, Any] = Field(
-        default_factory=dict,
-        description="in a conversation: its tools; after the first step the last call, while `user` is its result",
-    )
+    step: dict[str, Any] = Field(default_factory=dict)
+    """In a conversation: its tools; after the first step the last call, while `user` is its result."""
 
     @property
     def answer_name(self) -> str:

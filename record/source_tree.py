@@ -319,12 +319,10 @@ No kernel runs this file: the program checks the tree out, runs the command and 
 class ArmCode(FrozenModel):
     """The changes that define an arm of the repository."""
 
-    words: tuple[str, ...] = Field(
-        default=(), description="words added to the command: options, or overrides key=value"
-    )
-    patch: str = Field(
-        default="", exclude=True, description="diff from the common base tree; stored in a separate file"
-    )
+    words: tuple[str, ...] = ()
+    """Words added to the command: options, or overrides key=value."""
+    patch: str = Field(default="", exclude=True)
+    """Diff from the common base tree; stored in a separate file."""
 
 
 class ScriptResults(FrozenModel):
@@ -344,25 +342,17 @@ class RepositoryProgram(FrozenModel):
     tree: str = Field(description="git id of the base tree")
     command: RepositoryCommand
     name: str = Field(description="name of its metric in the plan")
-    predictions: str = Field(
-        default="", description="file of predictions that the host scores, instead of both metrics"
-    )
+    predictions: str = ""
+    """File of predictions that the host scores, instead of both metrics."""
     test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search ends")
     environment: str = Field(default="", description="sha256 of interpreter, packages and mounted data")
-    results: ScriptResults | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
-        description="what the command measures, instead of metrics",
-    )
-    traced: bool = Field(
-        default=False,
-        exclude_if=lambda value: not value,
-        description="whether runs record the functions that are called (`sandbox.repository.trace`)",
-    )
+    results: ScriptResults | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What the command measures, instead of metrics."""
+    traced: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Whether runs record the functions that are called (`sandbox.repository.trace`)."""
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")
-    dimensions: dict[str, str] = Field(
-        default_factory=dict, description="hyperparameter -> the word that sets it, containing {value}"
-    )
+    dimensions: dict[str, str] = Field(default_factory=dict)
+    """Hyperparameter -> the word that sets it, containing {value}."""
 
     def build_words(self, arm: ArmCode, cell: Cell, setting: Mapping[str, Scalar]) -> tuple[str, ...]:
         """Return the words of a cell's arm, level and setting, in that order."""

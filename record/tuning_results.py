@@ -50,13 +50,10 @@ class ChosenSetting(FrozenModel):
     setting: HyperparameterSetting
     code: str
     study: int = Field(description="settings fully measured on this code")
-    stale: bool = Field(
-        description="whether there are fewer trials than planned, and an earlier code version with enough trials gave "
-        "other values"
-    )
-    gaining: bool = Field(
-        description="whether it was found so late in its study that more trials may find a better setting"
-    )
+    stale: bool
+    """Whether there are fewer trials than planned, and an earlier code version with enough trials gave other values."""
+    gaining: bool
+    """Whether it was found so late in its study that more trials may find a better setting."""
     edges: tuple[str, ...] = Field(description="dimensions whose chosen value is at an edge of their range")
 
 

@@ -164,15 +164,12 @@ class ArmTuningReport(FrozenModel):
     """The effort spent on one arm, its chosen setting, and the expected best value."""
 
     effort: TuningEffort
-    in_trials: float | None = Field(
-        description="trials and code versions, as a multiple of the count of the arm with the fewest; None if that "
-        "count is 0"
-    )
+    in_trials: float | None
+    """Trials and code versions, as a multiple of the count of the arm with the fewest; None if that count is 0."""
     in_seconds: float | None
     space: tuple[Hyperparameter, ...] = Field(description="final ranges, possibly widened")
-    chosen: ChosenSetting | None = Field(
-        description="setting in the node that the paper reports; None before the paper has a node"
-    )
+    chosen: ChosenSetting | None
+    """Setting in the node that the paper reports; None before the paper has a node."""
     best: float | None = Field(description="best value of `curve`'s trials, in the metric's own unit")
     curve: tuple[float, ...] = Field(description="expected best of k trials, for k from 1, in the metric's own unit")
 

@@ -509,15 +509,10 @@ class DatasetFacts(FrozenModel):
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the source file, folder or examples")
     warnings: tuple[str, ...] = Field(default=(), description="notes for readers of its results")
-    meta: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict,
-        description=("column for grouping by metrics, not a feature -> its values, empty if there are many"),
-    )
-    meta_in_test: dict[str, int] = Field(
-        default={},
-        exclude_if=lambda found: not found,
-        description=("column for grouping -> number of its values in the test examples"),
-    )
+    meta: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Column for grouping by metrics, not a feature -> its values, empty if there are many."""
+    meta_in_test: dict[str, int] = Field(default={}, exclude_if=lambda found: not found)
+    """Column for grouping -> number of its values in the test examples."""
     meta_shown: tuple[str, ...] = Field(default=(), description="columns among these that code sees in train and dev")
     scorer: str = Field(default="", description="description of what the user's frozen scorer computes, and from what")
     command: str = Field(default="", description="for a user's repository: the command that each cell runs")
@@ -617,31 +612,19 @@ class ResampledInterval(FrozenModel):
     key: str = Field(description="key of the difference or effect")
     nodes: tuple[str, ...] = Field(description="nodes whose predictions were resampled")
     others: tuple[str, ...] = Field(default=(), description="nodes of a difference's other arm, in the same order")
-    sd: float | None = Field(
-        default=None,
-        description=(
-            "standard deviation of the mean over test examples, or over clusters of them; in records without "
-            "`worth`, over the resamples"
-        ),
-    )
-    shared: tuple[float, ...] = Field(
-        default=(),
-        description=(
-            "estimated variance over test examples, or clusters of them, that all seeds share, so that no number of "
-            "seeds reduces it (below zero where there is none); for a quotient: of its numerator, of its divisor, and "
-            "their covariance"
-        ),
-    )
+    sd: float | None = None
+    """Standard deviation of the mean over test examples, or over clusters of them; in records without `worth`, over the
+    resamples."""
+    shared: tuple[float, ...] = ()
+    """Estimated variance over test examples, or clusters of them, that all seeds share, so that no number of seeds
+    reduces it (below zero where there is none); for a quotient: of its numerator, of its divisor, and their covariance.
+    """
     low: float | None = None
     high: float | None = None
     examples: int = Field(default=0, description="size of the test set")
-    clusters: int = Field(
-        default=0,
-        description="for an effect over clusters: number of clusters in the test set, the smallest over its datasets",
-    )
-    worth: float = Field(
-        default=0.0,
-        description=("for an effect: effective number of examples, or of equal-sized clusters, behind `sd`"),
-    )
+    clusters: int = 0
+    """For an effect over clusters: number of clusters in the test set, the smallest over its datasets."""
+    worth: float = 0.0
+    """For an effect: effective number of examples, or of equal-sized clusters, behind `sd`."""
     draws: int = Field(default=0, description="number of resamples of the whole test set")
     reason: str = ""

@@ -166,38 +166,26 @@ class EffectDecision(FrozenModel):
     low: float | None = Field(default=None, description="lower end of the interval at `level`")
     high: float | None = None
     sd: float | None = Field(default=None, description="standard deviation of the values")
-    examples: bool = Field(
-        default=False, description="whether the interval includes the spread over test examples, or clusters of them"
-    )
-    floor: float = Field(
-        default=0.0, description="half-width due to the test examples, which more seeds cannot reduce; 0 without them"
-    )
-    diverged: dict[str, int] = Field(
-        default={}, description=("arm that it reads -> number of diverged seeds; empty if no seed ran")
-    )
-    ran: int = Field(
-        default=0, description="number of seeds (per dataset, if datasets are the unit) that have a value or diverged"
-    )
-    left_out: tuple[str, ...] = Field(
-        default=(), description=("seeds without a value for reasons other than divergence, each with the missing cells")
-    )
-    direction: EffectDirection = Field(
-        default="open", description="where the interval lies; equivalent: within plus and minus the smallest effect"
-    )
+    examples: bool = False
+    """Whether the interval includes the spread over test examples, or clusters of them."""
+    floor: float = 0.0
+    """Half-width due to the test examples, which more seeds cannot reduce; 0 without them."""
+    diverged: dict[str, int] = Field(default={})
+    """Arm that it reads -> number of diverged seeds; empty if no seed ran."""
+    ran: int = 0
+    """Number of seeds (per dataset, if datasets are the unit) that have a value or diverged."""
+    left_out: tuple[str, ...] = ()
+    """Seeds without a value for reasons other than divergence, each with the missing cells."""
+    direction: EffectDirection = "open"
+    """Where the interval lies; equivalent: within plus and minus the smallest effect."""
     verdict: HypothesisVerdict = Field(default="open", description="whether the claim about the effect holds")
-    why: str = Field(
-        default="",
-        description="why it is open, if not because of the width of the interval; or that it was decided earlier",
-    )
-    needed: int | None = Field(
-        default=None,
-        description="if the verdict is open, the number of units at which half the interval's width is a third of "
-        "the smallest effect",
-    )
-    optimistic: bool = Field(
-        default=False,
-        description="whether sampling ended early because this was decided, so that the estimate is likely too large",
-    )
+    why: str = ""
+    """Why it is open, if not because of the width of the interval; or that it was decided earlier."""
+    needed: int | None = None
+    """If the verdict is open, the number of units at which half the interval's width is a third of the smallest effect.
+    """
+    optimistic: bool = False
+    """Whether sampling ended early because this was decided, so that the estimate is likely too large."""
 
     @property
     def half_width(self) -> float | None:
@@ -216,29 +204,20 @@ class HypothesisDecision(FrozenModel):
     hypothesis: Hypothesis
     parts: tuple[EffectDecision, ...]
     verdict: HypothesisVerdict
-    p: float | None = Field(
-        default=None,
-        description="two-sided p of the claim: the largest over its parts; with several looks, the smallest p "
-        "divided by weight",
-    )
-    level: float = Field(
-        description="1 minus the confidence of its intervals: after Holm's correction, times the weight of the look"
-    )
+    p: float | None = None
+    """Two-sided p of the claim: the largest over its parts; with several looks, the smallest p divided by weight."""
+    level: float
+    """1 minus the confidence of its intervals: after Holm's correction, times the weight of the look."""
     family: int = Field(ge=1, description="number of confirmatory hypotheses, or chains of them, in the correction")
     confirmed: bool = Field(description="on test data and fresh seeds, after a lock; otherwise a preview")
     look: int | None = Field(default=None, description="index of the last look; None in a study without looks")
-    after: str = Field(
-        default="", description="id of a hypothesis that it presupposes and that is not supported, so that it is open"
-    )
+    after: str = ""
+    """Id of a hypothesis that it presupposes and that is not supported, so that it is open."""
     holds: int = Field(default=0, description="number of declared alternatives that are supported")
     others: tuple[EffectDecision, ...] = Field(default=(), exclude=True, description="decisions on these alternatives")
-    rival: EffectDecision | None = Field(
-        default=None,
-        description=(
-            "decision on the measurement on which the rival explanation disagrees; near zero: the interval contains "
-            "zero and lies within plus and minus the smallest effect of the first part"
-        ),
-    )
+    rival: EffectDecision | None = None
+    """Decision on the measurement on which the rival explanation disagrees; near zero: the interval contains zero and
+    lies within plus and minus the smallest effect of the first part."""
 
     @property
     def rival_sign(self) -> EffectSign | None:
