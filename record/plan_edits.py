@@ -29,10 +29,8 @@ class PlanEdit(FrozenModel):
     path: str = Field(
         min_length=1,
         max_length=200,
-        description=(
-            "the field, or for 'add' the list: 'notes', 'untested', 'arms[plain].description', "
-            "'hypotheses[0].effects[0].smallest'; items by position from 0, or by name or id"
-        ),
+        description="the field, or for 'add' the list: 'notes', 'untested', 'arms[plain].description', "
+        "'hypotheses[0].effects[0].smallest'; items by position from 0, or by name or id",
     )
     value: str = Field(
         default="",

@@ -134,10 +134,8 @@ class MetricSpec(FrozenModel):
     name: str = Field(description="snake_case; a metric known to the scorer if predictions are submitted")
     formula: str = Field(
         default="",
-        description=(
-            "how it is computed from predictions: 'worst(f1_score(average=macro), by=hospital)'; empty: as defined "
-            "by its name"
-        ),
+        description="how it is computed from predictions: 'worst(f1_score(average=macro), by=hospital)'; empty: as "
+        "defined by its name",
     )
     title: str = Field(default="", description="column heading in tables, e.g. 'log loss'")
     unit: str = Field(default="", description="empty for a pure number")
@@ -270,10 +268,8 @@ class SubmittedColumn(FrozenModel):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="its name in formulas and in `lab.submit`")
     holds: Literal["classes", "groups"] = Field(
-        description=(
-            "classes: a class number per row, or -1 for none (what a planted hint says, what is predicted for another "
-            "version of the input); groups: the number of the row's group, from 0"
-        )
+        description="classes: a class number per row, or -1 for none (what a planted hint says, what is predicted for "
+        "another version of the input); groups: the number of the row's group, from 0"
     )
     description: str = Field(min_length=1, description="its exact content, as created by the code")
 
@@ -334,9 +330,8 @@ class DataPlan(FrozenModel):
     )
     packages: tuple[str, ...] = Field(
         default=(),
-        description=(
-            "packages that its code imports in addition to the preinstalled ones, from the list of available packages"
-        ),
+        description="packages that its code imports in addition to the preinstalled ones, from the list of available "
+        "packages",
     )
     pretrained: tuple[str, ...] = Field(
         default=(),
@@ -348,9 +343,8 @@ class DataPlan(FrozenModel):
     )
     objective: Literal["improve", "measure"] = Field(
         default="measure",
-        description=(
-            "how experiments are ranked: by the method's metric, or by every arm at its best, regardless of the effect"
-        ),
+        description="how experiments are ranked: by the method's metric, or by every arm at its best, regardless of "
+        "the effect",
     )
     objective_reason: str = Field(default="", description="reason, in one sentence that the paper prints")
     notes: str = ""

@@ -22,25 +22,20 @@ class Effect(FrozenModel):
 
     estimand: str = Field(
         min_length=1,
-        description=(
-            "an expression over cells, with its sign chosen so that the hypothesis says it is above zero: "
-            "'mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])'"
-        ),
+        description="an expression over cells, with its sign chosen so that the hypothesis says it is above zero: "
+        "'mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])'",
     )
     metric: str = Field(
         default="", description="metric of the plan in which the effect is measured; empty: the primary metric"
     )
     smallest: float = Field(
-        gt=0,
-        description=("smallest effect of interest, in the unit of the estimand: 0.03 for three points of accuracy"),
+        gt=0, description="smallest effect of interest, in the unit of the estimand: 0.03 for three points of accuracy"
     )
     claim: ClaimForm = Field(
         default="at least",
         exclude_if=lambda value: value == "at least",
-        description=(
-            "what the hypothesis says of the estimand: positive (above zero), at least or at most a bound, or within "
-            "plus and minus the smallest effect"
-        ),
+        description="what the hypothesis says of the estimand: positive (above zero), at least or at most a bound, or "
+        "within plus and minus the smallest effect",
     )
     bound: float | None = Field(
         default=None,
@@ -50,10 +45,8 @@ class Effect(FrozenModel):
     design: float | None = Field(
         default=None,
         exclude_if=lambda value: value is None,
-        description=(
-            "true value at which the study should support the claim with a probability of 80 %; null: one smallest "
-            "effect beyond the bound, and zero for 'within'"
-        ),
+        description="true value at which the study should support the claim with a probability of 80 %; null: one "
+        "smallest effect beyond the bound, and zero for 'within'",
     )
 
     @property
@@ -118,18 +111,15 @@ class Hypothesis(FrozenModel):
     )
     cluster: str = Field(
         default="",
-        description=(
-            "for unit 'seeds and clusters': the column that groups examples; it needs at least five values in test"
-        ),
+        description="for unit 'seeds and clusters': the column that groups examples; it needs at least five values in "
+        "test",
     )
     diverged: Literal["left out", "worst value"] = Field(
         default="left out",
         exclude_if=lambda value: value == "left out",
-        description=(
-            "how a seed counts if training of an arm that is read diverged: left out, with the rate of each arm "
-            "reported; or as the metric's worst value, which takes about a hundred seeds to support anything, since "
-            "fewer do not show that divergence is rare"
-        ),
+        description="how a seed counts if training of an arm that is read diverged: left out, with the rate of each "
+        "arm reported; or as the metric's worst value, which takes about a hundred seeds to support anything, since "
+        "fewer do not show that divergence is rare",
     )
     rival: RivalExplanation | None = Field(default=None, description="required for every confirmatory hypothesis")
     confirmatory: bool = Field(default=True, description="whether it is confirmatory rather than exploratory")
@@ -264,10 +254,8 @@ class ProtocolFinding(FrozenModel):
 
     kind: Literal["question", "baseline", "leakage", "confound", "control", "metric", "power", "scope", "estimand"]
     severity: Literal["blocks", "should", "could"] = Field(
-        description=(
-            "blocks: the claim cannot be decided as planned; should: a reader would doubt the result; could: an "
-            "improvement"
-        )
+        description="blocks: the claim cannot be decided as planned; should: a reader would doubt the result; could: "
+        "an improvement"
     )
     what: str = Field(
         min_length=1, max_length=1200, description="the problem, and the results that it would invalidate"

@@ -20,10 +20,8 @@ class PriorUse(FrozenModel):
     name: str = Field(
         min_length=1,
         max_length=200,
-        description=(
-            "one thing, as the paper names it: 'CIFAR-10'; for a value also what it measures: 'ERM on CIFAR-10: "
-            "accuracy 93'"
-        ),
+        description="one thing, as the paper names it: 'CIFAR-10'; for a value also what it measures: 'ERM on "
+        "CIFAR-10: accuracy 93'",
     )
     quote: str = Field(
         min_length=1,
