@@ -102,4 +102,4 @@ def test_executions_are_found_by_node_and_by_key_as_in_the_whole_list() -> None:
         assert state.cells.list_node_runs(node) == tuple(run for by, run in every if by == node)
     for _, run in every:
         assert state.cells.list_key_runs(run.key) == tuple(one for one in every if one[1].key == run.key)
-    assert not state.cells.repeated and not state.cells.runs_with_leftovers
+    assert not state.cells.repeated
