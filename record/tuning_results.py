@@ -16,7 +16,7 @@ from pydantic import Field
 
 from labwright.record.cell_status import CellStatus, compute_node_cells
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.data_plan import DataPlan, HyperparameterSetting, MetricSpec
+from labwright.record.schema.data_plan import DataPlan, HyperparameterSetting, MetricSpec, TuningPlan
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import PRECISE_SHARE
@@ -40,6 +40,10 @@ class TuningEffort(FrozenModel):
     def evaluation_count(self) -> int:
         """Number of trials and code versions."""
         return self.trials + self.versions
+
+    def count_spent(self, tuning: TuningPlan) -> float:
+        """Return the effort in the plan's currency."""
+        return self.seconds if tuning.currency == "seconds" else float(self.evaluation_count)
 
 
 class ChosenSetting(FrozenModel):
@@ -329,9 +333,7 @@ def find_decisive_gain(plan: DataPlan) -> float | None:
     metric = find_tuning_metric(plan).name
     margins = [
         effect.smallest
-        for one in plan.hypotheses
-        if one.confirmatory
-        for effect in one.effects
+        for _, effect in plan.confirmatory_effects
         if (effect.metric or plan.primary_metric.name) == metric
         and not any(sign in effect.estimand for sign in ("/", "change(", "slope("))
     ]

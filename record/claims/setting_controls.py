@@ -192,13 +192,8 @@ class TuningReport(FrozenModel):
     @property
     def underfunded_arms(self) -> tuple[str, ...]:
         """Arms whose effort is below the maximum by more than `MAX_EQUAL_RATIO`, in the plan's currency."""
-        given = {one.arm: compute_spent(one.effort, self.tuning) for one in self.arms}
+        given = {one.arm: one.effort.count_spent(self.tuning) for one in self.arms}
         return tuple(arm for arm, amount in given.items() if amount * MAX_EQUAL_RATIO < max(given.values()))
-
-
-def compute_spent(effort: TuningEffort, tuning: TuningPlan) -> float:
-    """Return the effort spent on an arm in the plan's currency."""
-    return effort.seconds if tuning.currency == "seconds" else effort.evaluation_count
 
 
 def build_tuning_report(state: RunState) -> TuningReport | None:

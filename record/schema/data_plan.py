@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from labwright.record.schema.frozen_model import FrozenModel, Scalar
-from labwright.record.schema.hypotheses import Hypothesis
+from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.prior_work import OmittedPriorWork
 
 # Tuning of arms: hyperparameters, budget and trials; and published anchors.
@@ -393,6 +393,11 @@ class DataPlan(FrozenModel):
     def compared_arms(self) -> tuple[str, ...]:
         """The arms that are compared: baselines and methods."""
         return tuple(arm.name for arm in self.arms if arm.role != "ablation")
+
+    @property
+    def confirmatory_effects(self) -> tuple[tuple[Hypothesis, Effect], ...]:
+        """The effects of confirmatory hypotheses, each with its hypothesis."""
+        return tuple((one, effect) for one in self.hypotheses if one.confirmatory for effect in one.effects)
 
     @property
     def tuned_arms(self) -> tuple[str, ...]:

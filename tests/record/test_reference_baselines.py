@@ -60,7 +60,6 @@ def view(budget: float = 8, *, tuned: bool = True) -> StageSnapshot:
         stage="tuning",
         plan=plan,
         nodes={},
-        root=None,
         reference_space=build_reference_space(RunState(search=SearchState(data_plan=plan, datasets=(pictures,)))),
     )
 

@@ -334,15 +334,18 @@ def test_the_same_trials_with_one_two_and_four_workers_in_ticket_order() -> None
 def test_a_baseline_that_lags_in_versions_of_its_code_is_bettered_next() -> None:
     log, _ = run_whole_search(buggy=0.0)
     view = at(log, "agenda")
-    lagging = replace(
-        view, spent_by_arm={"baseline": 12.0, "method": 15.0}, version_count_by_arm={"baseline": 1, "method": 4}
-    )
+    spent = {"baseline": (12, 1), "method": (15, 4)}
+    efforts = {
+        arm: view.efforts[arm].model_copy(update={"trials": total - versions, "versions": versions})
+        for arm, (total, versions) in spent.items()
+    }
+    lagging = replace(view, efforts=efforts)
     assert tuning.undertuned_baseline(lagging) == "baseline" and tuning.undertuned_baseline(view) == ""
     last = next(reversed(view.nodes.values()))
     on_its_way = view.nodes | {last.id: last.model_copy(update={"status": "running"})}
-    assert (
-        tuning.undertuned_baseline(replace(lagging, nodes=on_its_way, improved_arm_by_node={last.id: "baseline"})) == ""
-    )
+    improving = ExpandTree(stage="agenda", kind="improve", arm="baseline", seed=0)
+    waiting = replace(lagging, nodes=on_its_way, actions={last.decision: improving})
+    assert tuning.undertuned_baseline(waiting) == ""
 
 
 def test_expected_best_of_k() -> None:
