@@ -20,11 +20,14 @@ HyperparameterSetting = dict[str, Scalar]
 """Hyperparameter -> value, for one arm."""
 
 
+HyperparameterKind = Literal["log", "linear", "integer", "choice"]
+
+
 class Hyperparameter(FrozenModel):
     """One dimension of the search spaces. All arms that have it share one range."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="name in the code: cell.setting['learning_rate']")
-    kind: Literal["log", "linear", "integer", "choice"] = Field(
+    kind: HyperparameterKind = Field(
         description="log: a positive number on a log scale; linear: a number; integer; choice: one of `options`"
     )
     low: float | None = Field(default=None, description="lower end of the range, inclusive; null for a choice")
