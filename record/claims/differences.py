@@ -79,9 +79,8 @@ class Spread(NamedTuple):
         if not self.examples:
             return sqrt(total * of_units)
         of_examples = compute_t_quantile(1 - level / 2, min(self.examples_freedom, MAX_FREEDOM)) ** 2
-        exponent = (
-            compute_exponent(self.units_freedom, level) if self.examples_freedom >= MIN_CALIBRATED_FREEDOM else 1.0
-        )
+        calibrated = self.examples_freedom >= MIN_CALIBRATED_FREEDOM
+        exponent = compute_exponent(self.units_freedom, level) if calibrated else 1.0
         return sqrt(total * (of_examples + (of_units - of_examples) * (self.units / total) ** exponent))
 
     def compute_floor(self, level: float) -> float:
@@ -344,11 +343,9 @@ def build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Cl
     over = state.search.resampled_intervals.get(key) if a.split == "test" else None
     if over is not None and (over.nodes, over.others) != (nodes, others):
         over = None
-    shared = over.shared[0] if over is not None and over.shared else 0.0
-    if over is not None and shared > 0 and len(values) > 1:
-        low, high = estimate_mean(values, shared, over.worth - 1 if over.worth else inf).compute_interval(
-            SIGNIFICANCE_LEVEL
-        )
+    if over is not None and over.shared and over.shared[0] > 0 and len(values) > 1:
+        found = estimate_mean(values, over.shared[0], over.worth - 1 if over.worth else inf)
+        low, high = found.compute_interval(SIGNIFICANCE_LEVEL)
     return ClaimDifference(
         key=key,
         name=a.name,

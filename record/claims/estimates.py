@@ -99,11 +99,9 @@ def compute_upper_rate(successes: int, trials: int, share: float) -> float:
 
     Source: Clopper and Pearson 1934.
     """
-    return (
-        1.0
-        if successes >= trials
-        else float(_import_special().betaincinv(successes + 1, trials - successes, 1 - share))
-    )
+    if successes >= trials:
+        return 1.0
+    return float(_import_special().betaincinv(successes + 1, trials - successes, 1 - share))
 
 
 def _import_special() -> Any:
@@ -123,18 +121,13 @@ def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
     search has used the others. Of these, only seeds up to the last one read by a look count, so that verdicts
     and tables rest on the same runs. The seeds of an addendum never count (`find_added_replicates`).
     """
+    search, lock = state.search, state.search.current_lock
     if node in state.nodes and state.nodes[node].suspect:
         return []
-    found = [
-        one for one in find_replicates(state, node) if not one.suspect and one.seed not in state.search.added_seeds
-    ]
-    fresh = [
-        one
-        for one in found
-        if state.search.current_lock is not None and state.search.current_lock.is_fresh_seed(one.seed)
-    ]
-    if state.search.looks and state.search.looks[-1].seeds:
-        fresh = [one for one in fresh if one.seed <= state.search.looks[-1].seeds[-1]]
+    found = [one for one in find_replicates(state, node) if not one.suspect and one.seed not in search.added_seeds]
+    fresh = [one for one in found if lock is not None and lock.is_fresh_seed(one.seed)]
+    if search.looks and search.looks[-1].seeds:
+        fresh = [one for one in fresh if one.seed <= search.looks[-1].seeds[-1]]
     return fresh if any(one.status == "good" for one in fresh) else found
 
 
@@ -240,13 +233,12 @@ def compute_validation_claims(state: RunState, node: str) -> list[Claim]:
 
 def compute_test_claims(state: RunState) -> list[Claim]:
     """Return the claims of the paper, on test data: the winner's conditions, and those measured only by ablations."""
-    return _add_ablation_claims(
-        state,
-        lambda node: compute_claims(
-            "test",
-            [(one, state.search.test_measurements.get(one.id, ())) for one in find_trusted_replicates(state, node)],
-        ),
-    )
+    tests = state.search.test_measurements
+
+    def claims_of(node: str) -> list[Claim]:
+        return compute_claims("test", [(one, tests.get(one.id, ())) for one in find_trusted_replicates(state, node)])
+
+    return _add_ablation_claims(state, claims_of)
 
 
 def compute_ablation_claims(state: RunState) -> list[Claim]:
@@ -276,11 +268,8 @@ def find_ablation_conditions(state: RunState) -> tuple[str, ...]:
     of the winner at the setting of another."""
 
     def conditions_of(node: str) -> dict[str, None]:
-        return {
-            m.condition: None
-            for one in find_replicates(state, node)
-            for m in state.search.test_measurements.get(one.id, ())
-        }
+        tests = (state.search.test_measurements.get(one.id, ()) for one in find_replicates(state, node))
+        return {one.condition: None for measurements in tests for one in measurements}
 
     main = conditions_of(find_winner(state) or "")
     found = dict.fromkeys(condition for node in find_ablation_nodes(state) for condition in conditions_of(node.id))

@@ -51,10 +51,8 @@ def format_claims(claims: Iterable[Claim], plan: DataPlan | None = None) -> dict
     shares = {one.name for one in plan.metrics if is_share(one)} if plan is not None else set[str]()
     for claim in claims:
         digits = count_claim_decimals(claim)
-        values |= {
-            f"{claim.key}.{form}": print_value(value, digits)
-            for form, value in (("mean", claim.mean), ("sd", claim.sd), ("low", claim.low), ("high", claim.high))
-        }
+        numbers = {"mean": claim.mean, "sd": claim.sd, "low": claim.low, "high": claim.high}
+        values |= {f"{claim.key}.{form}": print_value(value, digits) for form, value in numbers.items()}
         values |= {
             f"{claim.key}.n": print_count(claim.n),
             f"{claim.key}.pm": print_spread(claim.mean, claim.sd, digits),
