@@ -47,7 +47,6 @@ class LogPrefix:
     events: int
     state: RunState
     later_branchings: tuple[RunBranched, ...] = ()
-    """Branchings recorded in the log after this prefix."""
 
 
 def cut_log(events: Sequence[tuple[Event, float]], point: str) -> LogPrefix:
@@ -118,7 +117,6 @@ def find_false_ancestry(rows: Sequence[LogRow], state: RunState) -> tuple[RunBra
 
 
 HARD_LINKED_FOLDERS = frozenset({"arrays", "sealed", "artifacts", "checkpoints"})
-"""Folders of a sealed attempt whose files are hard-linked."""
 COPIED_WHOLE = (
     "idea.json",
     "data_plan.json",
@@ -129,7 +127,6 @@ COPIED_WHOLE = (
     "templates",
     "data",
 )
-"""Files and folders that every run copies if the parent has them."""
 
 
 def copy_run(parent: RunFolder, target: RunFolder, state: RunState) -> None:

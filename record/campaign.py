@@ -27,7 +27,6 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 CAMPAIGN_LOG_FILE, IDEAS_FOLDER, RUNS_FOLDER, SLOTS_FOLDER = "campaign.jsonl", "ideas", "runs", "slots"
 MAX_RUN_RETRIES = 2
-"""Automatic retries of a run that died or whose model was unavailable."""
 
 SpendingCaps = dict[str, float]
 """Limited resource (usd, tokens, gpu_hours, subject_usd, subject_tokens) -> its cap."""

@@ -30,20 +30,15 @@ from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
 from labwright.record.untrusted_files import open_plain_file
 
 MAX_COMMAND_TEXT_LENGTH = 1000
-"""Maximum characters of a reason or a note."""
 MAX_COMMAND_FILE_BYTES = 262_144
-"""Maximum size of a command file."""
 MAX_COMMANDS_READ = 100
-"""Maximum number of commands read at once."""
 MAX_ENTRIES_SCANNED = 10_000
-"""Maximum number of folder entries scanned at once."""
 MAX_FILE_NAME_LENGTH = 64
 """Maximum characters of a user name."""
 REFUSAL_ADVICE = {
     "note": "; to continue from an earlier point with this note: scientist branch RUN --from NODE|STAGE --note TEXT",
     "mark": "; to continue without the node: scientist branch RUN --from NODE|STAGE",
 }
-"""Hints for commands to a run that has finished."""
 PERSISTENT_VERBS = ("note", "mark", "amend", "approve")
 """Commands that are kept for the next resume if no process is working on the run."""
 

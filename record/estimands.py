@@ -539,7 +539,6 @@ def list_main_arms(plan: DataPlan) -> tuple[str, ...]:
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 SIMULATED_STUDIES = 400
-"""Number of random studies simulated to check an effect."""
 MAX_ESTIMAND_LENGTH = 1000
 
 

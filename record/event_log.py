@@ -174,9 +174,8 @@ class EventLogTail:
 
 EventListener = Callable[[Event, RunState], None]
 MIN_CLOCK_JUMP_SECONDS = 30.0
-"""Clock jumps up to this size between two events are ignored: they come from time synchronisation and affect no
-time limit.
-"""
+"""Clock jumps up to this size between two events are ignored: they come from time synchronisation and affect no time
+limit."""
 
 
 class RecordClock:

@@ -28,7 +28,6 @@ from labwright.record.schema.decisions import Cost, LLMExchange, LLMQuestion, St
 from labwright.record.schema.frozen_model import FrozenModel, replace_unencodable
 
 EXCHANGES_FILE = "exchanges.jsonl"
-"""The exchanges of a run, in its folder."""
 EXCHANGES_LIST = "exchanges.jsonl"
 """File in the folder of an execution: the ids of its exchanges, with the sha256 of the answers."""
 
@@ -76,7 +75,6 @@ class CallBatch(FrozenModel):
 
 
 MAX_FILES_KEPT = 8
-"""Number of files whose index is kept for further reads."""
 _BATCH = TypeAdapter(CallBatch)
 CallId = tuple[str, str]
 """(key of the cell, id of the exchange)."""

@@ -36,7 +36,6 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 LOCK_FILE = "lock"
 HEARTBEAT_SECONDS = 15.0
-"""Interval between heartbeats."""
 MAX_SILENT_SECONDS = 90.0
 """Maximum time without a heartbeat; then the owner counts as dead."""
 MAX_LOCK_WAIT_SECONDS = 1.0

@@ -30,7 +30,6 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.untrusted_files import open_plain_file
 
 MAX_PROMPT_BYTES = 16 * 2**20
-"""Maximum bytes of a stored question, packed or unpacked."""
 _HASH_PATTERN = re.compile(r"[0-9a-f]{64}")
 
 

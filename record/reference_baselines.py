@@ -32,7 +32,6 @@ TRIVIAL_ARM, OFF_THE_SHELF_ARM = "trivial", "off-the-shelf"
 REFERENCE_ARM_TITLES: Mapping[str, str] = MappingProxyType(
     {TRIVIAL_ARM: "trivial reference", OFF_THE_SHELF_ARM: "off-the-shelf reference"}
 )
-"""Titles of the reference arms in tables."""
 OFF_THE_SHELF_MODELS = ("boosted trees", "linear")
 
 

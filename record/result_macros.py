@@ -220,8 +220,7 @@ MacroName = Literal["result", "setup", "verdict"]
 
 MACRO_USE_PATTERN = re.compile(r"\\(?P<macro>result|setup|verdict)\s*\{(?P<key>[^{}]*)\}")
 """Matches a macro that prints a value, for code that needs its position; other code uses `find_macro_uses` and
-`fill_macros`.
-"""
+`fill_macros`."""
 _RESULT_LINE_PATTERN = re.compile(r"^\\(result|setup|verdict)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
 _KEY_PATTERN = re.compile(r"[^\\{}%#^\x00-\x1f\x7f]+")
 _KEY_PART_PATTERN = re.compile(r"[\w .@:+,*-]+", re.ASCII)

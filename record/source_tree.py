@@ -48,8 +48,7 @@ RESERVED_NAMES = frozenset(
     }
 )
 """Top-level names reserved by the harness: the names of files that it writes, or of modules that can already be
-imported.
-"""
+imported."""
 
 
 class SourceTreeError(ValueError):
@@ -174,7 +173,6 @@ def format_arm_path(arm: str, ending: str = ".py") -> str:
 # Derive a node's source from its parent's: whole files, edits that must match exactly once, deletions.
 
 MAX_LINES_SHOWN = 12
-"""Number of lines of a file shown for a failed match."""
 MAX_LINES_COMPARED, MAX_LINES_SEARCHED = 400, 2000
 """Characters of a searched string that are compared, and lines of a file searched for the nearest match."""
 RETRY_INSTRUCTION = "nothing was changed: give the whole answer again with these errors fixed"
@@ -349,7 +347,6 @@ class RepositoryProgram(FrozenModel):
     results: ScriptResults | None = Field(default=None, exclude_if=lambda value: value is None)
     """What the command measures, instead of metrics."""
     traced: bool = Field(default=False, exclude_if=lambda value: not value)
-    """Whether runs record the functions that are called (`sandbox.repository.trace`)."""
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")
     dimensions: dict[str, str] = Field(default_factory=dict)
     """Hyperparameter -> the word that sets it, containing {value}."""

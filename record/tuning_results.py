@@ -297,7 +297,6 @@ def has_enough_trials(study: Sequence[TrialResult], plan: DataPlan) -> bool:
 LATE_SHARE = 1 / 3
 """Share of trials at the end of a study; if the best trial is among them, the study is still gaining."""
 MIN_TRIALS_FOR_TREND = 8
-"""Minimum number of trials for judging whether a study is still gaining."""
 
 
 def is_still_gaining(study: Sequence[TrialResult], plan: DataPlan) -> bool:

@@ -25,8 +25,7 @@ NEAR_ZERO_STANDARD_ERRORS = 3.0
 """Number of standard errors within which the effect of one run is not distinguishable from zero."""
 NEGLIGIBLE_EFFECT_SHARE = 0.05
 """An effect below this share of the largest also counts as near zero, since two redundant parts have little effect
-each.
-"""
+each."""
 CONFIRM_SEEDS = 5
 """Number of fresh seeds behind every reported effect."""
 

@@ -92,8 +92,7 @@ NODE_KIND_BY_STAGE: dict[StageName, NodeKind] = {
     "ablation": "ablate",
 }
 """The kind of node that adds code in each stage; in tuning only the user does so, since its search is
-`search.tuning`.
-"""
+`search.tuning`."""
 
 
 class Policy(Protocol):
@@ -255,7 +254,6 @@ class FollowUpPolicy:
 
 
 MAX_LATE_DEBUGS = 1
-"""Number of debug attempts for a failed ablation that was requested after the draft."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ CurveKey = tuple[str, str, str, str]
 CurveSample = tuple[CurveKey, int, float]
 """(curve, step, value)"""
 MIN_PEERS = 3
-"""Minimum number of peers for comparing with their median."""
 MIN_STEP_SHARE = 0.3
 """Share of the peers' median last step; before it, no curve is judged."""
 MAX_DEVIATIONS_BEHIND = 3.0

@@ -90,8 +90,7 @@ MIN_FRESH_SEEDS = 3
 """Minimum number of pilot replicates for estimating their spread."""
 MAX_REPLACED_SHARE = 1 / 4
 """Share of the locked seeds (at least one seed) that may be replaced after failures; if more fail, the code is at
-fault.
-"""
+fault."""
 
 
 def pending_follow_up(view: StageSnapshot, settings: SearchSettings) -> ExpandTree | RunTask | None:

@@ -27,18 +27,15 @@ from labwright.search.stage_snapshot import StageSnapshot
 
 BATCH_SIZE = 4
 """Number of settings of one arm per node: few enough for later settings to learn from them, and enough to share a
-kernel.
-"""
+kernel."""
 STARTUP_TRIALS = 5
 """Number of trials of an arm, including the defaults, that cover its space before a sampler uses their results."""
 REDUCTION_FACTOR = 3
 """One in this many trials at a rung continues."""
 MAX_GAP_BELOW_MEDIAN = 3
-"""Scores are clipped if their distance below the median exceeds this many times the distance of the best score
-above it.
-"""
+"""Scores are clipped if their distance below the median exceeds this many times the distance of the best score above
+it."""
 MAX_SAMPLING_TRIES = 10
-"""Maximum attempts to sample a setting that was not tried before."""
 
 
 def sample_setting(

@@ -141,9 +141,8 @@ It returns only events; the last one finishes the decision.
 OVERLAPPING_TASKS = (ABLATION_PLAN_TASK, *(build_summary_task(name) for name in STAGES), *LOOK_TASKS)
 """Tasks that the scheduler starts in parallel with nodes and comparisons; other tasks run between stages."""
 MAX_LOOKAHEAD = 8
-"""Maximum number of nodes written in advance, if writing takes longer than running: further nodes would be chosen
-from too few results.
-"""
+"""Maximum number of nodes written in advance, if writing takes longer than running: further nodes would be chosen from
+too few results."""
 
 
 class SearchError(Exception):

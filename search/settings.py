@@ -19,8 +19,7 @@ NUM_PLANNING_SEEDS = 3
 spread. A wrong guess costs a look at the results, not the study."""
 STAGE_TIME_SHARE = 0.4
 """Share of the run's time limit for a stage without its own limit; so one slow stage leaves more than half of the time
-for the others.
-"""
+for the others."""
 
 
 class StageLimits(FrozenModel):

@@ -21,7 +21,6 @@ NodeGroup = tuple[Node, ...]
 UNSHARED_ERROR_CLASSES: frozenset[ErrorClass] = frozenset({"no answer", "suspect", "figure"})
 """Failures unrelated to the parent: no program was written, typed-in numbers, a poor figure."""
 MIN_GROUP_SIZE = 2
-"""Minimum number of children with the same failure."""
 
 _QUOTES = re.compile(r"[\"`‘’“”]")
 _PATHS = re.compile(r"(?:[A-Za-z]:)?(?:[\w.~+-]*[/\\])+[\w.~+-]*")
@@ -50,8 +49,7 @@ class SharedFailures:
     """The stage's search nodes, in decision order."""
     working_nodes: frozenset[str] = frozenset()
     """The working nodes of any stage on which others may build; failures shared by their children can be fixed in
-    them.
-    """
+    them."""
     item_by_node: Mapping[str, str] = field(default_factory=dict[str, str])
     """Node -> the agenda item on which it works, if any."""
 

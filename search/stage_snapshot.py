@@ -57,7 +57,6 @@ from labwright.search.shared_failures import SharedFailures, has_same_failure
 # replicates does not count; before there are replicates, the noise is unknown.
 
 MIN_REPLICATES_FOR_NOISE = 3
-"""Minimum number of replicates for estimating the noise."""
 CLOSE_CALL_STANDARD_ERRORS = 1.0
 """Two nodes are a close call if they differ by less than this many standard errors of the difference.
 
@@ -72,7 +71,6 @@ class ComparisonPanel:
     metric: MetricSpec
     entries: frozenset[PanelEntry]
     deciding_arms: frozenset[str]
-    """Arms whose entries decide among nodes with equal coverage."""
 
     @cached_property
     def deciding_entries(self) -> dict[str, list[PanelEntry]]:
@@ -283,8 +281,7 @@ AblationPlanStatus = Literal["no", "due", "asked", "done"]
 
 MAX_COMPARISONS = 2
 """Maximum number of close calls per stage that a model may decide; differences within noise are of little
-importance.
-"""
+importance."""
 
 
 @dataclass(frozen=True)
@@ -296,7 +293,6 @@ class StageSnapshot:
     nodes: dict[str, Node]
     """Every node of the run by id, in decision order."""
     actions: Mapping[int, SearchAction] = field(default_factory=dict[int, SearchAction])
-    """The earlier decisions."""
     winner_by_stage: dict[StageName, Node | None] = field(default_factory=dict[StageName, Node | None])
     """The best node of every earlier stage; None if all nodes of the stage are suspect."""
     report_written_by_stage: dict[StageName, bool] = field(default_factory=dict[StageName, bool])
@@ -309,8 +305,7 @@ class StageSnapshot:
     """Comparisons whose answer may not be known yet."""
     agenda_items: tuple[str, ...] = ()
     """The agenda: the idea's experiments; in the ablation stage the planned ablations, otherwise the idea's risk
-    factors.
-    """
+    factors."""
     ablation_plan_status: AblationPlanStatus = "no"
     """Whether the ablations have been planned: `asked` until the plan is visible, `no` if the idea's risks are used."""
     requested_ablations: dict[str, tuple[Node, ...]] = field(default_factory=dict[str, tuple[Node, ...]])
@@ -330,15 +325,11 @@ class StageSnapshot:
     run_limit_reason: str | None = None
     """The limit of the whole run that was reached."""
     limited_stages: frozenset[StageName] = frozenset()
-    """Stages that reached a limit of their own."""
     skipped_kinds: frozenset[NodeKind] = frozenset()
-    """Kinds of follow-up nodes that the budget has no room for."""
     reference_space: tuple[Hyperparameter, ...] = ()
     """The search space of the off-the-shelf model (`record.reference_baselines`); empty without reference models."""
     lock: ConfirmationLocked | None = None
-    """What is confirmed with which seeds, once that is fixed."""
     looks: tuple[LookTaken, ...] = ()
-    """The visible looks at the fresh seeds of the lock."""
     has_pending_look: bool = False
     """Whether a further look was decided on whose result is not visible."""
     prefers_cheaper: bool = False

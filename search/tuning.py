@@ -100,9 +100,8 @@ def build_conclusion(view: StageSnapshot, node: Node) -> ExpandTree | None:
 
 
 MAX_FINALISTS, FINALIST_SEEDS = 3, 2
-"""Number of settings of an arm that are repeated, and the number of seeds, since a result with one seed may be due
-to chance.
-"""
+"""Number of settings of an arm that are repeated, and the number of seeds, since a result with one seed may be due to
+chance."""
 FINALIST_SEED_OFFSET = 1000
 """Offset of the final seeds from the run's seed; the replicates that claims rest on thus have other seeds."""
 

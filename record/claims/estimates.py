@@ -185,7 +185,6 @@ def find_ablation_nodes(state: RunState) -> list[Node]:
 
 
 GRADES_BEST_FIRST: tuple[EvidenceGrade, ...] = ("scored", "evaluated", "computed", "judged", "unattributed", "logged")
-"""Grades in order, from the strongest evidence to the weakest."""
 
 
 class Claim(FrozenModel):

@@ -39,7 +39,6 @@ from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.tuning_results import compute_efforts
 
 MAX_DECIMALS = 6
-"""Maximum number of decimal places."""
 
 
 def format_claims(claims: Iterable[Claim], plan: DataPlan | None = None) -> dict[str, PrintedValue]:

@@ -118,11 +118,8 @@ def _format_estimate(part: EffectDecision) -> str:
 
 MAX_RECORD_BYTES = 200_000
 MAX_RECORDS = 5000
-"""Maximum number of files read of a memory."""
 MAX_RECALLED = 6
-"""Maximum number of records that the prompts of a study show."""
 MAX_CODE_CHARS = 16_000
-"""Maximum characters of the code that a record keeps."""
 MAX_FAILURES = 5
 MAX_MESSAGE_CHARS = 300
 

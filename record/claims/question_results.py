@@ -36,7 +36,6 @@ FORMS = {
     "percent": "in per cent of the other arm's mean",
 }
 MAX_FRESH_SEEDS = 200
-"""Maximum number of fresh seeds."""
 UNKNOWN_SPREAD_SEEDS = 10
 """Number of fresh seeds if the first run had one seed, so that it shows no spread."""
 SPREAD_CONFIDENCE = 0.8

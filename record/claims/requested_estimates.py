@@ -99,7 +99,6 @@ def list_registered_sides(
 
 
 MAX_ESTIMATES = 8
-"""Maximum number of estimates that an outline may ask for."""
 
 
 class RequestedEstimate(NamedTuple):

@@ -152,7 +152,6 @@ class LimitReached(FrozenModel):
     reason: str
     stage: StageName | None = Field(default=None, description="None: the whole run")
     skipped_kinds: tuple[NodeKind, ...] = ()
-    """Kinds of follow-up nodes (replicate, aggregate) that are not started either."""
 
 
 class ProviderOutage(FrozenModel):

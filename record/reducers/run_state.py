@@ -122,7 +122,6 @@ class RoleUsage:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    """Input tokens read from the providers' caches."""
     cache_write_tokens: int = 0
     cached_usd: float = 0.0
     """Part of `usd` for cached tokens."""
@@ -243,7 +242,6 @@ class AblationState:
 
     parts: PartsFound | None = None
     tried_mutations: dict[tuple[str, int], MutationTried] = field(default_factory=dict[tuple[str, int], MutationTried])
-    """Outcome of each mutation by part and index."""
     results: AblationsConcluded | None = None
     fresh_seeds: dict[str, int] = field(default_factory=dict[str, int])
     """Number of fresh seeds of each part or set, in the order in which they were given."""
@@ -293,7 +291,6 @@ class PaperState:
     """Comparisons of sentences on the set-up with the facts, likewise."""
     released: PaperReleased | None = None
     judged: PaperJudged | None = None
-    """Judgement of the current version."""
     current: CurrentPaper | None = None
     version: int = 1
     """Paper version to which the current drafts, release and judgement belong."""
@@ -302,11 +299,8 @@ class PaperState:
     reviews: tuple[ReviewFile, ...] = ()
     """The reviews that the current version answers; empty for another version."""
     requests: RequestsRead | None = None
-    """What these reviews ask for."""
     reviewed_draft: PaperDraft | None = None
-    """The text that was reviewed."""
     answered: ReviewersAnswered | None = None
-    """The response of the current version to its reviews."""
 
     def add_claims(self, event: ClaimsRead) -> None:
         """Fold the reading of a draft into the state."""
@@ -397,9 +391,7 @@ class SearchState:
     datasets: tuple[DatasetFacts, ...] = ()
     scorers: tuple[FrozenScorer, ...] = ()
     installed_packages: InstalledPackages | None = None
-    """Packages installed for the run."""
     hub_items: tuple[HubItem, ...] = ()
-    """Models and datasets that the plan uses from the hub."""
     stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})
     comparisons: dict[tuple[str, str], NodesCompared] = field(default_factory=dict[tuple[str, str], NodesCompared])
     """Comparisons by pair of nodes, the one that was decided on earlier first."""
@@ -411,22 +403,17 @@ class SearchState:
     """Arm -> compute seconds of executions used for selection (`record.schema.nodes.SELECTION_KINDS`), before
     ablation."""
     widened_dimensions: dict[str, WidenDimension] = field(default_factory=dict[str, WidenDimension])
-    """Widened dimensions of the search space, by name."""
     probes: list[NodeProbed] = field(default_factory=list[NodeProbed])
     planned_ablations: AblationsPlanned | None = None
-    """The ablations of the ablation stage; None before planning, or without planning."""
     missing_ablations: MissingAblationsNamed | None = None
     """Ablations that a reviewer of the draft would request; None if they were not determined."""
     addenda: list[AddendumRegistered] = field(default_factory=list[AddendumRegistered])
     """What was registered for reviewers of the paper, by version of the paper."""
     code_readings: list[CodeRead] = field(default_factory=list[CodeRead])
-    """Readings of the code behind the paper by a second role."""
     hours: HoursSetAside | None = None
-    """The latest plan of the run's computing time."""
     locks: list[tuple[int, ConfirmationLocked]] = field(default_factory=list[tuple[int, ConfirmationLocked]])
     """The locks of what is confirmed, each with the last decision before it."""
     looks: list[LookTaken] = field(default_factory=list[LookTaken])
-    """The looks at the fresh seeds of the current lock, in order."""
     scored_at: float | None = None
     """Active seconds of the run when the test data were scored, after which the paper is written."""
     test_measurements: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
@@ -594,7 +581,6 @@ class RunState:
     step_since: dict[str, float] = field(default_factory=dict[str, float])
     """The time at which each node entered its current step, in seconds since the epoch."""
     required_cells: dict[str, CellsRequired] = field(default_factory=dict[str, CellsRequired])
-    """The cells that each node has to run."""
     cells: CellRunIndex = field(default_factory=CellRunIndex)
     finished_decisions: set[int] = field(default_factory=set[int])
     """Decisions whose work is done: nodes judged, comparisons made, waits, stage ends, and finished tasks."""
@@ -603,8 +589,7 @@ class RunState:
     """Internal error (`Failure.ours`) -> affected nodes; reset when the error ended the run."""
     ancestry: list[AncestorRun] = field(default_factory=list[AncestorRun])
     """The points where this run and its ancestors branched off, the first ancestor first. Costs and times of the state
-    belong to this run only.
-    """
+    belong to this run only."""
     overrides: dict[str, Any] = field(default_factory=dict[str, Any])
     """Settings overridden on resume, by dotted key; later ones win."""
     models: tuple[str, ...] = ()
@@ -625,12 +610,10 @@ class RunState:
     recalled_studies: StudiesRecalled | None = None
     """Records of earlier studies that prompts show; None: no memory is used."""
     kept_study: StudyKept | None = None
-    """The record of this study in the memory."""
     ignored_command_count: int = 0
     deleted_folders: dict[str, str] = field(default_factory=dict[str, str])
     """Deleted folder of checkpoints or artifacts -> the `keep` setting that applied."""
     freed_bytes: int = 0
-    """Bytes freed by deletions in this run."""
     campaign: CampaignMembership | None = None
     limit_reason: str | None = None
     earlier_limits: tuple[str, ...] = ()

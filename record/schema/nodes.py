@@ -74,7 +74,6 @@ class Cell(FrozenModel):
     setting_of: str = Field(default="", exclude_if=lambda value: not value)
     """Arm whose setting replaces the hyperparameters that both have; empty: its own setting."""
     setting_trial: int = Field(default=0, ge=0, exclude_if=lambda value: not value)
-    """Number of that arm's setting."""
 
     if TYPE_CHECKING:
 
@@ -199,7 +198,6 @@ PHASES: Mapping[StudyKind, tuple[Phase, ...]] = {
     "ablation": ("prepare", "reproduce", "ablate", "report", "done"),
     "question": ("prepare", "answer", "report", "done"),
 }
-"""The phases of each kind of study, in order."""
 REVISION_PHASES: tuple[Phase, ...] = ("addendum", "respond")
 """Phases of a version of the paper that answers reviewers."""
 STUDY_STAGES: Mapping[StudyKind, tuple[StageName, ...]] = {
@@ -207,7 +205,6 @@ STUDY_STAGES: Mapping[StudyKind, tuple[StageName, ...]] = {
     "ablation": ("preliminary", "ablation"),
     "question": ("preliminary",),
 }
-"""The stages of the nodes of each kind of study."""
 NodeKind = Literal["draft", "debug", "improve", "trial", "tune", "ablate", "replicate", "aggregate", "rung"]
 """`trial`: the parent's program with settings of one arm to try; `tune`: with the chosen setting of each arm;
 `replicate`: with another seed; `rung`: reference models (`record.reference_baselines`). No model writes code for these
@@ -254,8 +251,7 @@ NodeStatus = Literal["proposed", "running", "buggy", "good", "pruned", "cancelle
 NodeStep = Literal["proposed", "writing", "waiting", "running", "plotting", "reviewing", "judging", "done"]
 """Current work on a node. `proposed`: no work yet, or none since a kill; `writing`: a model writes its code or a
 plotting script; `waiting`: it needs a free slot; `running`, `plotting`: its code or that script is running;
-`reviewing`: a model reviews its figures; `judging`: a model judges it.
-"""
+`reviewing`: a model reviews its figures; `judging`: a model judges it."""
 
 ErrorClass = Literal[
     "syntax",

@@ -112,7 +112,6 @@ class FigureReview(FrozenModel):
 
 
 FigurePlacement = Literal["main", "appendix"]
-"""The place of a figure in the paper."""
 
 
 class FinalFigure(FrozenModel):
@@ -331,9 +330,7 @@ class CheckResult(FrozenModel):
 
 
 ResultsOriginAnswer = Literal["measured", "invented", "cannot tell"]
-"""Origin of the numbers behind a paper's claims."""
 JudgeView = Literal["all", "paper"]
-"""The material for a judge: everything available, or only the paper."""
 
 
 class TextOnlyScore(FrozenModel):
@@ -376,7 +373,6 @@ class Judgement(FrozenModel):
     left_out: tuple[str, ...] = Field(default=(), description="parts of the paper that the judge was not shown")
     checks: tuple[CheckResult, ...] = ()
     removed: tuple[RemovedPassage, ...] = ()
-    """Passages that the guards removed before judging."""
     coverage: str = Field(default="", description="how much of the paper was shown, read in parts, or neither")
     pages: tuple[int, ...] = Field(default=(), description="pages shown as images")
     exhibits: tuple[str, ...] = Field(default=(), description="additional material for the judge")
@@ -439,7 +435,6 @@ class JudgePanel(FrozenModel):
 
 
 TEXT_ONLY_DIMENSION = "text alone"
-"""Name of the text-only score among the dimensions."""
 
 
 def _list_scores(judgement: Judgement) -> tuple[DimensionScore, ...]:

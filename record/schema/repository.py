@@ -171,9 +171,8 @@ PartClassification = Literal[
     "changes what is scored",
     "unknown",
 ]
-"""`breaks the program`: nothing of the model is left; `changes what is scored`: the part creates the targets
-against which predictions are scored. Neither measures importance, so neither is ranked.
-"""
+"""`breaks the program`: nothing of the model is left; `changes what is scored`: the part creates the targets against
+which predictions are scored. Neither measures importance, so neither is ranked."""
 
 
 def split_folder(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
