@@ -14,7 +14,7 @@ import gc
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -25,15 +25,11 @@ from labwright.record.events.paper_events import PaperReleased, RewriteStarted
 from labwright.record.events.run_events import CallAnswered, ClockMoved
 from labwright.record.line_store import (
     EVENTS_FILE,
-    FORMAT_VERSION,
-    FORMER_LOG_FILE,
     LineStore,
     LogRow,
     RecordError,
     RecordKind,
-    RecordVersionError,
     StoredRow,
-    describe_version,
     read_kind,
     read_stored_rows,
 )
@@ -48,7 +44,7 @@ from labwright.record.schema.frozen_model import replace_unencodable
 def is_run(folder: Path) -> bool:
     """Return whether a folder contains the log of a run, including a damaged one or one of another version."""
     try:
-        return is_study(folder, "run") or (folder / FORMER_LOG_FILE).is_file()
+        return is_study(folder, "run")
     except RecordError:
         return True
 
@@ -92,8 +88,6 @@ def read_rows(path: Path) -> list[LogRow]:
 
 def _read_stored(path: Path, *, start: int = 0, number: int = 1) -> Iterator[StoredRow]:
     if not path.is_file():
-        if path.with_name(FORMER_LOG_FILE).is_file():
-            raise RecordVersionError(describe_version(path, f"before {FORMAT_VERSION}"))
         raise RecordError(f"{path.parent} is not the folder of a run (it has no {path.name})")
     return read_stored_rows(path, start=start, number=number)
 
@@ -129,11 +123,8 @@ LogStamp = tuple[int, int, int]
 
 def read_log_stamp(run: Path) -> LogStamp | None:
     """Return a value that changes whenever the log of a run folder changes; None if there is no log."""
-    for name in (EVENTS_FILE, FORMER_LOG_FILE):
-        try:
-            about = (run / name).stat()
-        except OSError:
-            continue
+    with suppress(OSError):
+        about = (run / EVENTS_FILE).stat()
         return about.st_ino, about.st_size, about.st_mtime_ns
     return None
 

@@ -34,8 +34,6 @@ FORMAT_VERSION = 5
 """Version of the record format that this program reads and writes. Increment it when the stored form changes."""
 EVENTS_FILE = "events.jsonl"
 """The log of a study or of a search for ideas."""
-FORMER_LOG_FILE = "run.db"
-"""The log of a run in formats 1 to 4."""
 RecordKind = Literal["run", "ideation", "campaign", "exchanges", "answers"]
 LogRow = tuple[float, str]
 """(commit time in seconds since the epoch, JSON of the event)."""
@@ -182,8 +180,6 @@ class LineStore:
         """Open or create a store. Raises `RecordError`, `RecordVersionError`, and what `fold` raises."""
         self.path = path
         if not path.exists():
-            if path.name == EVENTS_FILE and path.with_name(FORMER_LOG_FILE).exists():
-                raise RecordVersionError(describe_version(path, f"before {FORMAT_VERSION}"))
             write_rows(path, kind, [])
         found = read_kind(path)
         if found != kind:

@@ -280,6 +280,7 @@ class ConfirmationLocked(FrozenModel):
     seeds: tuple[int, ...]
     """Planned fresh seeds in the order in which they run; a later look takes the seeds after them."""
     looks: tuple[int, ...] = ()
+    """Complete fresh seeds of each look (`record.schema.decisions`); empty: one look at all of them."""
     swapped: bool = False
     """Whether fresh seeds also measure compared arms at each other's tuned setting."""
     why: str = Field(default="", description="why there are fewer seeds than needed, or no controls")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import zlib
@@ -14,7 +13,6 @@ from random import Random
 
 import pytest
 
-from labwright.agent.cli import main
 from labwright.record import line_store
 from labwright.record.event_log import EventLog, EventLogTail, is_run, read_state
 from labwright.record.events.run_events import CommandReceived
@@ -219,20 +217,6 @@ def test_a_follower_starts_again_when_a_line_that_was_not_acknowledged_is_replac
 
 
 # --- records of other versions ----------------------------------------------------------------------------------------
-
-
-def test_a_folder_with_a_database_is_of_another_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with closing(sqlite3.connect(tmp_path / "run.db")) as db, db:
-        db.execute("CREATE TABLE events (seq INTEGER PRIMARY KEY, at REAL, type TEXT, body TEXT)")
-    assert is_run(tmp_path)
-    for read in (lambda: read_state(tmp_path), EventLogTail(tmp_path).read, lambda: EventLog(tmp_path / EVENTS_FILE)):
-        with pytest.raises(RecordVersionError, match=r"recorded by another version of scientist \(format before 5"):
-            read()
-    for command in ("status", "resume", "audit", "export --events -"):
-        verb, *rest = command.split()
-        assert main([verb, str(tmp_path), *rest]) == 2
-        out, error = capsys.readouterr()
-        assert not out and len(error.splitlines()) == 1 and "recorded by another version" in error
 
 
 def test_lines_without_a_header_are_of_another_version(tmp_path: Path) -> None:
