@@ -10,6 +10,7 @@ outcome.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from math import inf
@@ -262,10 +263,8 @@ class CampaignState:
         self.apply(_EVENT.validate_json(row.body), row.at)
 
     def apply(self, event: CampaignEvent, at: float) -> None:
-        if (
-            isinstance(event, RunLaunched | PilotTimedOut | RunEnded | IdeasFound | StudiesSelected | CampaignEnded)
-            and self._last is not None
-        ):
+        worked = RunLaunched | PilotTimedOut | RunEnded | IdeasFound | StudiesSelected | CampaignEnded
+        if isinstance(event, worked) and self._last is not None:
             self.active_seconds += max(0.0, at - self._last)
         # these three events may be written while no process is working on the campaign
         if not isinstance(event, CampaignStarted | EntryQueued | EntryRefused):
@@ -286,14 +285,15 @@ class CampaignState:
                 self._update_entry(event.name, pilot_over=True)
             case RunEnded():
                 failed = event.code in (None, 1, 130) and not event.asked and event.prospect is None
+                entry = self.entries[event.name]
                 self._update_entry(
                     event.name,
                     share=None,
                     end=event,
                     spent=self._raise_spent(event.name, event.spent),
-                    seconds=max(self.entries[event.name].seconds, event.seconds),
-                    prospect=event.prospect or self.entries[event.name].prospect,
-                    tries=self.entries[event.name].tries + failed,
+                    seconds=max(entry.seconds, event.seconds),
+                    prospect=event.prospect or entry.prospect,
+                    tries=entry.tries + failed,
                 )
             case IdeasFound():
                 self._update_entry(event.name, share=None, over=True, spent=self._raise_spent(event.name, event.spent))
@@ -348,10 +348,9 @@ class CampaignState:
 
     def count_committed(self, kind: str) -> float:
         """Return the amount of a resource that is spent or reserved for runs in progress."""
-        return sum(
-            max(one.spent.get(kind, 0.0), one.share.caps.get(kind, 0.0) if one.share is not None else 0.0)
-            for one in self.entries.values()
-        )
+        caps = (one.share.caps if one.share is not None else {} for one in self.entries.values())
+        pairs = zip(self.entries.values(), caps, strict=True)
+        return sum(max(one.spent.get(kind, 0.0), own.get(kind, 0.0)) for one, own in pairs)
 
     def compute_seconds_left(self, now: float) -> float | None:
         """Return the wall-clock seconds left at time `now`; None without a limit."""
@@ -432,17 +431,14 @@ def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
         return None
     campaign, own = read_campaign(folder), read_state(run)
     prints = {one.fingerprint: one.name for one in own.search.datasets}
-    tests: dict[str, int] = {}
-    for name in campaign.entries:
-        other = folder / RUNS_FOLDER / name
-        if other.resolve() == run.resolve() or not is_run(other):
-            continue
+    tests = Counter[str]()
+    folders = (folder / RUNS_FOLDER / name for name in campaign.entries)
+    for other in (one for one in folders if one.resolve() != run.resolve() and is_run(one)):
         with suppress(RecordError):
-            found = read_state(other)
-            for one in found.search.datasets if found.search.test_measurements else ():
-                if one.fingerprint in prints:
-                    tests[prints[one.fingerprint]] = tests.get(prints[one.fingerprint], 0) + 1
-    return CampaignMembership(ideas=sum(not one.refused for one in campaign.study_entries), tests=tests)
+            found = read_state(other).search
+            shared = [one.fingerprint for one in found.datasets if one.fingerprint in prints]
+            tests.update(prints[one] for one in shared if found.test_measurements)
+    return CampaignMembership(ideas=sum(not one.refused for one in campaign.study_entries), tests=dict(tests))
 
 
 # --- selection ------------------------------------------------------------------------------------------------------
@@ -465,13 +461,11 @@ def select_studies(prospects: Iterable[DecisionForecast], keep: int, *, hours: f
         if not one.decided_count:
             reasons[one.name] = one.undecided_reason
         elif len(names) >= keep:
-            reasons[one.name] = (
-                f"rank {number} of {len(order)} by expected decided claims per hour; {keep} may continue"
-            )
+            rank = f"rank {number} of {len(order)} by expected decided claims per hour"
+            reasons[one.name] = f"{rank}; {keep} may continue"
         elif one.hours > left:
-            reasons[one.name] = (
-                f"its claims need {one.hours:.3g} compute hours, and {left:.3g} are left for fresh seeds"
-            )
+            need = f"its claims need {one.hours:.3g} compute hours"
+            reasons[one.name] = f"{need}, and {left:.3g} are left for fresh seeds"
         else:
             names.append(one.name)
             left -= one.hours

@@ -228,10 +228,6 @@ class LLMCallStore:
         self.spent = self.index.spent
         """As in the index, with the reservations that are being committed."""
 
-    def find_exchange(self, cell: str, exchange: str) -> LLMExchange | None:
-        """Return the committed exchange of a cell with this id, or None."""
-        return self.index.find_exchange(cell, exchange)
-
     async def reserve(self, cell: str, exchange: str, question: LLMQuestion, max_cost: Cost) -> int:
         """Commit the fact that a question is about to be asked, with its maximum cost. Returns the number of the
         call.
@@ -239,20 +235,16 @@ class LLMCallStore:
         number, self._next = self._next, self._next + 1
         self.spent += max_cost
         plain = LLMQuestion.model_validate(replace_unencodable(question.model_dump()))
-        await self._commit(
-            AskedCall(id=number, cell=cell, exchange=exchange, question=plain, tokens=max_cost.tokens, usd=max_cost.usd)
-        )
+        tokens, usd = max_cost.tokens, max_cost.usd
+        await self._commit(AskedCall(id=number, cell=cell, exchange=exchange, question=plain, tokens=tokens, usd=usd))
         return number
 
     async def settle(
         self, number: int, max_cost: Cost, exchange: LLMExchange, *, tokens: tuple[int, int], usd: float, seconds: float
     ) -> None:
         """Commit the answer to a call for which `max_cost` was reserved."""
-        await self._commit(
-            AnsweredCall(
-                id=number, answer=exchange, input_tokens=tokens[0], output_tokens=tokens[1], usd=usd, seconds=seconds
-            )
-        )
+        end = AnsweredCall(id=number, answer=exchange, input_tokens=tokens[0], output_tokens=tokens[1])
+        await self._commit(end.model_copy(update={"usd": usd, "seconds": seconds}))
         self._release(max_cost, Cost(usd=usd, tokens=sum(tokens)))
 
     async def release(self, number: int, max_cost: Cost, why: str) -> None:

@@ -68,9 +68,8 @@ def store_prompt(run: Path, text: str) -> None:
     try:
         write_file(path, gzip.compress(data, mtime=0))
     except OSError as error:
-        raise RecordError(
-            f"cannot write to {path.parent}: {error.strerror}; free disk space (or fix its permissions), then resume"
-        ) from error
+        fix = "free disk space (or fix its permissions), then resume"
+        raise RecordError(f"cannot write to {path.parent}: {error.strerror}; {fix}") from error
 
 
 def find_prompt(run: Path, event: CallAnswered | PromptChanged) -> PromptLookup | None:

@@ -247,11 +247,8 @@ def list_result_folders(
 
     Empty for a node that was not executed, and for one that tries settings, whose cells have values for other nodes.
     """
-    if attempt is None:
-        if not node.attempts:
-            return []
-        attempt = node.attempts[-1]
-    if node.is_trial:
+    attempt = attempt or (node.attempts[-1] if node.attempts else None)
+    if attempt is None or node.is_trial:
         return []
     if not attempt.cells:
         return [ResultFolder(folder.get_attempt_path(node.id, attempt.number), attempt)]

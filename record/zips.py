@@ -21,7 +21,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 
@@ -84,15 +84,17 @@ def _unpack(path: Path) -> Path:
     root = Path(tempfile.mkdtemp(prefix="scientist-run-")).resolve()
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     try:
-        with zipfile.ZipFile(path) as packed:
-            if packed.namelist() != [INNER]:
-                return _unpack_members(path, packed, root)
-            with tempfile.TemporaryFile(dir=root) as whole:
+        with zipfile.ZipFile(path) as packed, ExitStack() as failed, tempfile.TemporaryFile() as whole:
+            failed.callback(shutil.rmtree, root, ignore_errors=True)
+            opened = packed
+            if packed.namelist() == [INNER]:
                 _check_room(path, root, packed.infolist())
                 with packed.open(INNER) as source:
                     shutil.copyfileobj(source, whole, BLOCK)
-                with zipfile.ZipFile(whole) as inner:
-                    return _unpack_members(path, inner, root)
+                opened = zipfile.ZipFile(whole)
+            folder = _unpack_members(path, opened, root)
+            failed.pop_all()
+            return folder
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         fix = "free disk space, or set TMPDIR to a folder with more" if full else "give a readable file"
