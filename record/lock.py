@@ -122,15 +122,13 @@ class FolderLock:
         try:
             if not self._try_acquire():
                 self._guard.release()
-                raise RunLockedError(
-                    f"{self.folder} is in use by {describe_owner(self.path)}; "
-                    f"stop it first: scientist stop {self.folder}"
-                )
+                owner = describe_owner(self.path)
+                fix = f"stop it first: scientist stop {self.folder}"
+                raise RunLockedError(f"{self.folder} is in use by {owner}; {fix}")
         except OSError as error:
             self._guard.release()
-            raise RecordError(
-                f"{self.folder} is not writable ({error.strerror}): fix its permissions or mount, then resume"
-            ) from None
+            fix = "fix its permissions or mount, then resume"
+            raise RecordError(f"{self.folder} is not writable ({error.strerror}): {fix}") from None
         self._heartbeat.start()
 
     def release(self) -> None:

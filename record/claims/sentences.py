@@ -148,13 +148,8 @@ class CaveatFinder:
         self._state = state
         self._unanchored = {one.anchor.arm for one in compare_anchors(plan, claims) if one.is_missed}
         # settings are only expected to be tuned once the tuning stage is over
-        tunes = (
-            claims
-            and plan is not None
-            and plan.tuned_arms
-            and state.required_cells
-            and state.search.stages["tuning"].is_settled
-        )
+        has_tuning = claims and plan is not None and plan.tuned_arms and state.required_cells
+        tunes = has_tuning and state.search.stages["tuning"].is_settled
         self._found = collect_trial_results(state) if tunes else None
         self._chosen: dict[str, dict[str, ChosenSetting]] = {}
 

@@ -351,12 +351,11 @@ class ProtocolReviewed(FrozenModel):
         """The outcome in one line."""
         if self.why:
             return f"the plan was not reviewed: {self.why}"
-        found, number = "finding" if len(self.findings) == 1 else "findings", len(self.findings) or "no"
-        return f"{number} {found} on the plan by {self.reviewer}" + (
-            f", {len(self.open_findings) or 'none'} open; the plan was {'amended' if self.amendment else 'not changed'}"
-            if self.findings
-            else ""
-        )
+        count, noun = len(self.findings) or "no", "finding" if len(self.findings) == 1 else "findings"
+        found = f"{count} {noun} on the plan by {self.reviewer}"
+        changed = "amended" if self.amendment else "not changed"
+        rest = f", {len(self.open_findings) or 'none'} open; the plan was {changed}"
+        return found + rest if self.findings else found
 
     @property
     def open_findings(self) -> tuple[ReviewedFinding, ...]:

@@ -50,8 +50,8 @@ class Hyperparameter(FrozenModel):
     def _parse_number(cls, value: Any) -> Any:
         """Convert numbers such as 1e-3, which YAML reads as strings."""
         given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        if given.get("kind") in ("log", "linear", "integer") and isinstance(given.get("default"), str):
-            with suppress(ValueError):
+        with suppress(ValueError):
+            if given.get("kind") in ("log", "linear", "integer") and isinstance(given.get("default"), str):
                 return given | {"default": float(given["default"])}
         return cast("Any", value)
 
@@ -92,11 +92,12 @@ class TuningPlan(FrozenModel):
 
     def __str__(self) -> str:
         rungs = f", first at {', '.join(map('{:g}'.format, self.rungs))} of the {self.rungs_by}" if self.rungs else ""
-        return (
-            f"{self.budget:g} {self.currency} per arm, by {self.metric or 'the primary metric'} on "
-            f"{', '.join(self.datasets) or 'the main dataset'}"
-            f"{' at ' + ', '.join(self.levels) if self.levels else ''}{rungs}"
+        data, levels = (
+            ", ".join(self.datasets) or "the main dataset",
+            f" at {', '.join(self.levels)}" * bool(self.levels),
         )
+        budget = f"{self.budget:g} {self.currency} per arm"
+        return f"{budget}, by {self.metric or 'the primary metric'} on {data}{levels}{rungs}"
 
 
 class Trial(FrozenModel):
@@ -177,11 +178,7 @@ class ResourceNeeds(FrozenModel):
         )
 
     def __str__(self) -> str:
-        return ", ".join(
-            f"{value:.3g} {_RESOURCE_UNITS[name]}"
-            for name in ResourceNeeds.model_fields
-            if (value := getattr(self, name)) is not None
-        )
+        return ", ".join(f"{value:.3g} {_RESOURCE_UNITS[name]}" for name, value in self if value is not None)
 
 
 _RESOURCE_UNITS = {"gpus": "GPUs", "memory_gb": "GB of memory", "hours": "h of wall clock"}
@@ -234,16 +231,12 @@ class Factor(FrozenModel):
 
 def cross_factors(factors: tuple[Factor, ...]) -> tuple[Level, ...]:
     """Return every combination of one level per factor, `a0.1_r2`; the last factor varies fastest."""
-    return tuple(
-        Level(
-            name="_".join(one.name for one in each),
-            parts=tuple(one.name for one in each),
-            title=", ".join(
-                one.title or f"{factor.name} {one.name}" for factor, one in zip(factors, each, strict=True)
-            ),
-        )
-        for each in product(*(factor.levels for factor in factors))
-    )
+    crossed: list[Level] = []
+    for each in product(*(factor.levels for factor in factors)):
+        names = tuple(one.name for one in each)
+        titles = (one.title or f"{factor.name} {one.name}" for factor, one in zip(factors, each, strict=True))
+        crossed.append(Level(name="_".join(names), parts=names, title=", ".join(titles)))
+    return tuple(crossed)
 
 
 def _dump_levels(levels: tuple[Level, ...]) -> list[dict[str, Any]]:
@@ -383,9 +376,8 @@ class DataPlan(FrozenModel):
     def has_cell(self, dataset: str, arm: str, level: str) -> bool:
         """Return whether the study has this cell; arms that are not in the plan belong to ablations."""
         lacking = {one.level for one in self.left_out if one.dataset in ("", dataset) and one.arm in ("", arm)}
-        return not lacking or lacking.isdisjoint(
-            ("", level, *next((one.parts for one in self.levels if one.name == level), ()))
-        )
+        parts = next((one.parts for one in self.levels if one.name == level), ())
+        return lacking.isdisjoint(("", level, *parts))
 
     @property
     def all_levels(self) -> tuple[Level, ...]:
@@ -542,10 +534,8 @@ class HubItem(FrozenModel):
 
     def __str__(self) -> str:
         size = f"{self.bytes / 1e6:.1f} MB" if self.bytes else "size unknown"
-        return (
-            f"{self.name}: {self.id} at {self.revision[:12]}, {size}, "
-            f"{f'licence {self.licence}' if self.licence else 'licence unknown'}"
-        )
+        licence = f"licence {self.licence}" if self.licence else "licence unknown"
+        return f"{self.name}: {self.id} at {self.revision[:12]}, {size}, {licence}"
 
 
 class FrozenScorer(FrozenModel):
@@ -593,9 +583,8 @@ class Measurement(FrozenModel):
     @classmethod
     def _check_finite(cls, value: float) -> float:
         if not abs(value) <= MAX_ABSOLUTE_VALUE:
-            raise ValueError(
-                f"a measurement must be finite and at most {MAX_ABSOLUTE_VALUE:g} in magnitude, not {value!r}"
-            )
+            limit = f"{MAX_ABSOLUTE_VALUE:g} in magnitude"
+            raise ValueError(f"a measurement must be finite and at most {limit}, not {value!r}")
         return value
 
     @field_validator("name", "condition", "dataset")

@@ -295,6 +295,5 @@ class ReviewedFinding(ProtocolFinding):
     def summary_line(self) -> str:
         """The finding in one or two sentences, and the reason why it is open, as printed in papers and listings."""
         answer = f" The plan {'was changed' if self.changed else 'stays'}: {self.answer}" if self.answer else ""
-        return f"{self.kind} ({self.severity}), at {self.where}: {self.what}{answer}" + (
-            f" Open: {self.open}" if self.open else ""
-        )
+        still_open = f" Open: {self.open}" if self.open else ""
+        return f"{self.kind} ({self.severity}), at {self.where}: {self.what}{answer}{still_open}"

@@ -109,14 +109,10 @@ class Cell(FrozenModel):
             return "script"
         if not self.trial and self.share == 1:
             return self.place_name
-        return "__".join(
-            (
-                self.place_name,
-                *([] if self.level else [""]),
-                *([f"t{self.trial}"] if self.trial else []),
-                *([f"r{self.share!r}".replace(".", "_")] if self.share < 1 else []),
-            )
-        )
+        parts = [self.place_name] if self.level else [self.place_name, ""]
+        parts += [f"t{self.trial}"] if self.trial else []
+        parts += [f"r{self.share!r}".replace(".", "_")] if self.share < 1 else []
+        return "__".join(parts)
 
     def __str__(self) -> str:
         trial = f", trial {self.trial}" if self.trial else ""

@@ -440,14 +440,10 @@ TEXT_ONLY_DIMENSION = "text alone"
 def _list_scores(judgement: Judgement) -> tuple[DimensionScore, ...]:
     """Return the scores of a judgement, including the text-only score."""
     one = judgement.text_alone
-    return (
-        judgement.scores
-        if one is None
-        else (
-            *judgement.scores,
-            DimensionScore(dimension=TEXT_ONLY_DIMENSION, quote="", quoted=False, **one.model_dump()),
-        )
-    )
+    if one is None:
+        return judgement.scores
+    alone = DimensionScore(dimension=TEXT_ONLY_DIMENSION, quote="", quoted=False, **one.model_dump())
+    return (*judgement.scores, alone)
 
 
 def compute_spreads(judgements: Sequence[Judgement]) -> tuple[ScoreSpread, ...]:
