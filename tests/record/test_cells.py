@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from labwright.record.branching import copy_run
 from labwright.record.cell_status import compute_all_cells, compute_cell_totals, compute_node_cells, count_cells
 from labwright.record.event_log import RecordError
-from labwright.record.events.search_events import AttemptExecuted, CellExecuted, DecisionMade, NodeJudged
+from labwright.record.events.search_events import AttemptExecuted, CellExecuted, DecisionMade
 from labwright.record.manifest import build_manifest
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import Attempt, Cell, CellOutcomeLine, format_place_name
+from labwright.record.schema.nodes import Attempt, Cell
 from tests.inspector.cell_run import make_cell, make_cell_line, make_cell_run, make_execution, require_cells
-from tests.inspector.sample_run import EventStory, make_sample
+from tests.inspector.sample_run import EventStory
 
 _PART = st.text("at1_", min_size=1, max_size=6)
 _CELLS = st.builds(
@@ -37,13 +37,6 @@ def test_no_two_cells_have_one_name(cells: list[Cell]) -> None:
     by_name = {cell.name: cell for cell in cells}
     assert len(by_name) == len(cells)
     assert len({cell.place_name for cell in cells}) == len({(cell.dataset, cell.arm, cell.level) for cell in cells})
-
-
-def test_places_of_plain_names_are_as_they_always_were() -> None:
-    assert Cell(dataset="digits", arm="adam", level="wd_1").place_name == "digits__adam__wd_1"
-    assert Cell(dataset="digits", arm="adam_").name == format_place_name("digits", "adam_") == "digits__adam_"
-    one, other = Cell(dataset="d", arm="adam", level="wd__1"), Cell(dataset="d", arm="adam__wd", level="1")
-    assert one.place_name != other.place_name and one.place_name.startswith("d__adam__wd__1__")
 
 
 def test_each_cell_in_the_order_owed_with_what_became_of_it() -> None:
@@ -118,42 +111,6 @@ def test_a_cell_that_failed_and_ran_again_is_as_it_ended() -> None:
         CellExecuted(node=node, run=make_execution(one, 0.3, n=1)),
     )
     assert [found.outcome for found in compute_node_cells(story.state, node)] == ["measured"]
-
-
-def test_a_cell_that_failed_and_had_no_second_chance_is_left_out() -> None:
-    story = EventStory()
-    story.add_start()
-    node, one = story.add_node("preliminary", "draft"), make_cell("plain")
-    require_cells(story, node, [one])
-    late = make_execution(one, None)
-    first, second = (
-        Attempt(number=n, seconds=1.0, failure=late.failure, cells=(found,))
-        for n, found in ((1, make_cell_line(late)), (2, CellOutcomeLine(cell=one, outcome="left out", why="no time")))
-    )
-    story.add(CellExecuted(node=node, run=late), AttemptExecuted(node=node, attempt=first))
-    assert compute_node_cells(story.state, node)[0].outcome == "failed"
-    story.add(AttemptExecuted(node=node, attempt=second))
-    assert [(found.outcome, found.why) for found in compute_node_cells(story.state, node)] == [("left out", "no time")]
-
-
-def test_what_a_finished_node_never_ran_is_left_out() -> None:
-    story = EventStory()
-    story.add_start()
-    node = story.add_node("preliminary", "draft")
-    require_cells(story, node, [make_cell("plain")])
-    assert compute_node_cells(story.state, node)[0].outcome == "waiting"
-    story.add(NodeJudged(node=node, status="cancelled"))
-    found = compute_node_cells(story.state, node)[0]
-    assert found.outcome == "left out" and "ended" in found.why
-
-
-def test_a_program_that_does_all_at_once_has_no_cells() -> None:
-    state = make_sample().state
-    assert (
-        compute_node_cells(state, "n0001") == ()
-        and count_cells(()) is None
-        and compute_cell_totals(state, compute_all_cells(state)) is None
-    )
 
 
 def test_a_branch_has_the_folders_of_the_cells_which_the_record_vouches_for(tmp_path: Path) -> None:

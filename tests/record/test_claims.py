@@ -12,7 +12,6 @@ from scipy import stats
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import (
     Claim,
-    compute_paper_claims,
     compute_t_interval,
     compute_test_claims,
     compute_validation_claims,
@@ -99,11 +98,6 @@ def test_the_interval_is_student_t(values: list[float]) -> None:
     assert low <= sum(values) / len(values) + 1e-6
 
 
-@pytest.mark.parametrize("values", [[1.0], [0.3, 0.3], [0.1] * 5])
-def test_without_two_values_that_differ_there_is_no_interval(values: list[float]) -> None:
-    assert compute_t_interval(values) == (None, None, None)
-
-
 # --- code that ignores its seed -------------------------------------------------------------------------------------
 
 
@@ -117,22 +111,6 @@ def test_the_same_values_for_every_seed_are_no_noise_of_zero() -> None:
     texts = {key: value.tex for key, value in format_claims([*claims, difference]).items()}
     assert texts["test/digits/log_loss/method.pm"] == "0.300" and texts["test/digits/log_loss/method.n"] == "5"
     assert {text for key, text in texts.items() if key.endswith((".sd", ".ci", ".low", ".high"))} == {"n/a"}
-
-
-def test_a_method_that_varies_beside_a_deterministic_baseline_does_not_ignore_its_seed() -> None:
-    log = recorded([0.3, 0.31, 0.32, 0.3, 0.29], [0.5] * 5)
-    assert not is_seed_ignored(log.state, "n0001")
-    claims = {claim.condition: claim for claim in compute_test_claims(log.state)}
-    assert claims["baseline"].is_constant and not claims["method"].is_constant
-    [difference] = compute_differences(log.state, list(claims.values()))
-    assert difference.sd is not None and difference.excludes_zero
-
-
-def test_one_good_replicate_or_none_shows_nothing_about_the_seed() -> None:
-    log = recorded([0.3], [0.5])
-    add(log, 9, ExpandTree(stage="agenda", kind="replicate", parent="n0001", seed=3), None)
-    assert not is_seed_ignored(log.state, "n0001") and not is_seed_ignored(log.state, "n0002")
-    assert not is_seed_ignored(log.state, "nowhere")
 
 
 def test_test_values_that_differ_clear_code_whose_validation_values_agreed_by_chance() -> None:
@@ -168,12 +146,6 @@ def test_differences_are_paired_by_seed_when_a_replicate_failed() -> None:
     assert [claim.n for claim in claims] == [2, 2]
     assert len(find_replicates(log.state, "n0001")) == 3
     assert compute_differences(log.state, claims)[0].values == pytest.approx((-0.4, -0.5))
-
-
-def test_without_test_predictions_the_paper_has_validation_claims() -> None:
-    log = recorded([0.1, 0.2], [0.5, 0.7])
-    log.state.search.test_measurements.clear()
-    assert {claim.split for claim in compute_paper_claims(log.state)} == {"validation"}
 
 
 def claim(*values: float) -> Claim:

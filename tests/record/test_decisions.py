@@ -26,7 +26,7 @@ from labwright.record.claims.hypothesis_tests import (
 )
 from labwright.record.claims.planned_seeds import compute_planned_seeds, predict_seeds
 from labwright.record.estimands import CellRef, is_contrast
-from labwright.record.schema.data_plan import DataPlan, Measurement, ResampledInterval
+from labwright.record.schema.data_plan import Measurement, ResampledInterval
 from labwright.record.schema.hypotheses import (
     ClaimForm,
     Effect,
@@ -154,17 +154,6 @@ def test_only_where_zero_means_no_effect_is_it_called_equivalent(estimand: str, 
     assert classify_direction(-0.01, 0.01, effect) == ("equivalent" if contrast else "open")
 
 
-def test_both_parts_are_needed() -> None:
-    pairs = [(0.90, 0.80), (0.91, 0.80), (0.90, 0.81), (0.92, 0.81), (0.91, 0.82)]
-    both = hypothesis(
-        effects=(Effect(estimand=DIFFERENCE, smallest=0.03), Effect(estimand="sgd@a0 - adam@a0", smallest=0.03))
-    )
-    found = only(decide_from_runs(plan(both), runs_of(pairs), confirmed=True))
-    assert [part.verdict for part in found.parts] == ["supported", "refuted"]
-    assert [part.direction for part in found.parts] == ["positive", "negative"]
-    assert found.verdict == "refuted"
-
-
 def test_one_refuted_part_refutes_the_whole_though_another_was_not_measured() -> None:
     pairs = [(0.80, 0.90), (0.81, 0.90), (0.80, 0.91)]
     both = hypothesis(
@@ -255,13 +244,6 @@ def test_more_seeds_do_not_help_where_the_test_examples_leave_too_wide_an_interv
 
 def _study(rng: np.random.Generator, effect: float, n: int) -> list[ReplicateValues]:
     return runs_of([(0.8 + effect + e, 0.8) for e in rng.normal(0, 0.03, n)])
-
-
-def test_a_plan_without_hypotheses_decides_nothing() -> None:
-    empty: DataPlan = plan()
-    assert decide_from_runs(empty, [], confirmed=False) == ()
-    nothing = only(decide_from_runs(plan(hypothesis(DIFFERENCE)), [], confirmed=False))
-    assert (nothing.verdict, nothing.parts[0].why) == ("open", "nothing was measured")
 
 
 def test_verdicts_of_several_studies_are_corrected_for_one_another() -> None:
@@ -384,17 +366,6 @@ def test_a_seed_that_diverged_is_left_out_and_the_rate_of_each_arm_told(arm: str
     assert (every.verdict, every.why) == ("open", "training diverged with every seed")
 
 
-def test_a_study_of_one_level_with_a_replicate_that_failed_is_decided_from_the_others() -> None:
-    """The other arm was not measured in that replicate, either."""
-    runs = runs_of([*CLEAR, (0.9, 0.8)])
-    part = only(
-        decide_from_runs(
-            plan(hypothesis(DIFFERENCE)), [*runs[:5], without(runs[5], "adam")._replace(values={})], confirmed=True
-        )
-    ).parts[0]
-    assert part.verdict == "supported" and part.diverged["adam"] == 1 and not part.left_out
-
-
 def test_worst_values_support_only_what_holds_at_the_upper_bound_of_every_rate() -> None:
     asked = plan(hypothesis(DIFFERENCE, diverged="worst value"))
     rng = np.random.default_rng(2)
@@ -449,19 +420,6 @@ def test_dev_values_are_what_the_code_said() -> None:
         attempts=(Attempt(number=1, seconds=1, self_reported=(said,)),),
     )
     assert read_replicate_values(node).values_by_split["dev"] == {("fashion", "adam@a0", "accuracy"): 0.8}
-
-
-def test_what_was_not_measured_is_said_and_the_rest_decides() -> None:
-    runs = runs_of([*CLEAR, (0.9, 0.8)])
-    part = only(
-        decide_from_runs(
-            plan(hypothesis(DIFFERENCE)), [*runs[:5], without(runs[5], "adam", diverged=False)], confirmed=True
-        )
-    ).parts[0]
-    assert part.verdict == "supported" and part.seeds == (0, 1, 2, 3, 4) and part.ran == 5
-    assert part.left_out == (
-        "adam@a0 on fashion with seed 5 was not measured by the node that decides (not run: the time is up)",
-    )
 
 
 # --- ratios, crossed intervals, chains --------------------------------------------------------------------------------

@@ -105,23 +105,3 @@ def test_a_quote_must_name_what_it_stands_for(one: PriorUse, *, holds: bool) -> 
 )
 def test_a_path_names_a_field(path: str, value: Any) -> None:
     assert read_field_path(PLAN, path) == value
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "",
-        "arm",
-        "arms[3]",
-        "arms[wide]",
-        "arms.name",
-        "task[0]",
-        "arms[1].nobody",
-        "metrics.0",
-        "arms[1]; drop",
-        "tuning[x]",
-    ],
-)
-def test_another_path_names_none(path: str) -> None:
-    with pytest.raises(LookupError):
-        read_field_path(PLAN, path)

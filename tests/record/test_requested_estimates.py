@@ -7,7 +7,7 @@ import pytest
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.requested_estimates import MAX_ESTIMATES, compute_requested_estimates, find_registered_key
+from labwright.record.claims.requested_estimates import compute_requested_estimates, find_registered_key
 from labwright.record.estimands import classify_scale
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import strip_form, to_plain_text
@@ -110,15 +110,6 @@ def test_a_request_for_what_is_registered_gets_its_key() -> None:
     assert find_registered_key(ask("a", "baseline@noise40 - method@noise40"), plan) == "hypothesis/gain/rival"
     assert find_registered_key(ask("a", "method@noise40 - baseline@noise40"), plan) == ""
     assert find_registered_key(ask("a", "baseline@noise40 -"), plan) == ""
-
-
-def test_at_most_eight_are_computed_each_name_once() -> None:
-    found, faults = compute_requested_estimates(
-        make_run(), [ask(f"cost-{k}", "baseline@noise40 - method@noise00") for k in range(MAX_ESTIMATES + 2)]
-    )
-    assert len(found) == MAX_ESTIMATES and len(faults) == 2 and "keep the most useful ones" in faults[0]
-    found, faults = compute_requested_estimates(make_run(), [ask("x", "baseline@noise40 - method@noise00")] * 2)
-    assert found == () and "2 estimates have this name" in faults[0]
 
 
 def test_effects_and_shares_print_in_every_form() -> None:

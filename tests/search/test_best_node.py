@@ -27,33 +27,10 @@ from labwright.search.stage_snapshot import (
     StageSnapshot,
     build_snapshot,
     collect_values,
-    compute_gain,
     compute_ranked_values,
     get_panel,
 )
-from tests.search.scripted_search import PLAN, SearchWorld, make_settings, new_log, run_whole_search
-
-
-@pytest.mark.parametrize(("higher", "expected"), [(True, "n0002"), (False, "n0001")])
-def test_the_best_follows_the_direction_of_the_metric(higher: bool, expected: str) -> None:
-    log = new_log()
-    metric = MetricSpec(name="log_loss", higher_is_better=higher)
-    log.append(PlanPrepared(data_plan=PLAN.model_copy(update={"metrics": (metric,)}), datasets=()))
-    for k, value in ((1, 0.2), (2, 0.4)):
-        log.append(DecisionMade(k=k, action=ExpandTree(stage="preliminary", kind="draft", seed=0)))
-        one = Measurement(
-            name="log_loss",
-            value=value,
-            condition="method",
-            dataset="digits",
-            split="validation",
-            seed=0,
-            grade="computed",
-        )
-        log.append(AttemptExecuted(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=(one,))))
-        log.append(NodeJudged(node=f"n000{k}", status="good"))
-    best = build_snapshot(log.state, "preliminary", VisibleDecisions(through=2)).best_node
-    assert best is not None and best.id == expected
+from tests.search.scripted_search import PLAN, make_settings, new_log
 
 
 def test_tuning_chooses_a_setting_for_all_arms_alike() -> None:
@@ -134,15 +111,6 @@ def test_nodes_are_compared_over_the_panel_of_their_stage_alone() -> None:
     assert [len(get_panel(stage, TWO).entries) for stage in STAGES] == [2, 4, 4, 4]
 
 
-def test_nodes_that_lack_different_cells_are_compared_over_what_all_of_them_have() -> None:
-    names = "digits", "wine", "iris"
-    plan = PLAN.model_copy(update={"datasets": tuple(DatasetUse(name=name) for name in names)})
-    view = compared(
-        "agenda", {"digits": 0.3, "wine": 0.3}, {"digits": 0.2, "iris": 0.9}, {"wine": 0.0, "digits": 0.25}, plan=plan
-    )
-    assert {entry.dataset for entry in view.shared_panel.entries} == {"digits"} and best_of(view) == "n0002"
-
-
 @pytest.mark.parametrize("worst", [16.0, None])
 def test_training_that_diverged_is_the_worst_value_where_there_is_one_else_missing(worst: float | None) -> None:
     metric = MetricSpec(name="log_loss", higher_is_better=False, worst=worst)
@@ -161,19 +129,6 @@ def test_training_that_diverged_is_the_worst_value_where_there_is_one_else_missi
     assert collect_values(lost, view.plan) == {PanelEntry("digits", "method", ""): 0.1}, (
         "nothing is measured where it diverged"
     )
-
-
-def test_a_dataset_on_which_the_first_node_scored_nothing_does_not_decide_alone() -> None:
-    metric = MetricSpec(name="log_loss", higher_is_better=True, worst=0.0)
-    view = compared(
-        "agenda",
-        {"digits": 0.90, "wine": 0.0},
-        {"digits": 0.20, "wine": 0.801},
-        {"digits": 0.95, "wine": 0.800},
-        plan=TWO.model_copy(update={"metrics": (metric,)}),
-    )
-    gains = [compute_gain(one, view.widest_nodes[0], view.panel) for one in view.widest_nodes]
-    assert gains == pytest.approx([0.0, (-0.7 / 0.9 + 1) / 2, (0.05 / 0.9 + 1) / 2]) and best_of(view) == "n0003"
 
 
 def node(log: MemoryLog, k: int, action: ExpandTree, *, method: float, seconds: float = 1.0) -> None:
@@ -274,15 +229,3 @@ def test_comparisons_are_asked_at_most_twice_and_not_after_a_limit(monkeypatch: 
         build_snapshot(log.state, "agenda", VisibleDecisions(through=100), settings=given), Random(0)
     )
     assert not isinstance(action, CompareNodes)
-
-
-def test_a_search_in_noise_compares_within_its_bound() -> None:
-    class Noisy(SearchWorld):
-        def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
-            found = super().draw_measurements(action, rng)
-            return tuple(one.model_copy(update={"value": 0.5 + one.value / 100}) for one in found)
-
-    log, _ = run_whole_search(buggy=0.0, world=Noisy, num_seeds=4, max_seeds=4, order="arrival", seed=2)
-    asked = [one.action for one in log.state.decisions.values() if isinstance(one.action, CompareNodes)]
-    assert asked and len({(one.a, one.b) for one in asked}) == len(asked)
-    assert all(sum(one.stage == stage for one in asked) <= 2 for stage in ("tuning", "agenda"))

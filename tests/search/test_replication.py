@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
 from random import Random
 
@@ -12,7 +11,7 @@ import pytest
 from labwright.record.claims.estimates import find_trusted_replicates
 from labwright.record.claims.hypothesis_tests import decide_from_runs, find_deciding_nodes, read_replicate_values
 from labwright.record.event_log import MemoryLog
-from labwright.record.events.search_events import AttemptExecuted, DecisionMade, LookTaken, NodeJudged
+from labwright.record.events.search_events import DecisionMade, LookTaken, NodeJudged
 from labwright.record.schema.data_plan import Measurement, parse_arm
 from labwright.record.schema.decisions import CompareNodes, ExpandTree, VisibleDecisions, build_summary_task
 from labwright.record.schema.hypotheses import Effect as Sought
@@ -20,23 +19,10 @@ from labwright.record.schema.hypotheses import Hypothesis, RivalExplanation
 from labwright.record.schema.nodes import SEARCH_KINDS, Failure, StageName, format_node_id
 from labwright.search.replication import FRESH_SEED_OFFSET, build_lock, find_lacking_seeds
 from labwright.search.scheduler import ReleaseSlot
-from labwright.search.settings import NUM_PLANNING_SEEDS, StageLimits
+from labwright.search.settings import StageLimits
 from labwright.search.stage_snapshot import build_snapshot
-from labwright.search.tuning import FINALIST_SEED_OFFSET
 from tests.search import virtual_time
 from tests.search.scripted_search import PLAN, SearchWorld, comparable_tree, make_settings, run_search, run_whole_search
-
-
-def test_ablated_variants_that_worked_are_all_replicated() -> None:
-    log, _ = run_whole_search(
-        buggy=0.0, agenda=StageLimits(nodes=4, num_seeds=3), ablation=StageLimits(nodes=2, num_seeds=3)
-    )
-    state = log.state
-    best = state.search.stages["ablation"].best
-    targets = [node.id for node in state.list_stage_nodes("ablation") if node.kind == "ablate"] + [best]
-    for target in targets:
-        replicates = [n for n in state.nodes.values() if n.kind == "replicate" and n.parent == target]
-        assert sum(one.seed >= FRESH_SEED_OFFSET for one in replicates) == 3
 
 
 class Effect(SearchWorld):
@@ -112,32 +98,6 @@ def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(
         )
 
 
-def test_no_slot_waits_for_a_look_but_at_most_one_look_runs_ahead() -> None:
-    log, world = run_whole_search(
-        buggy=0.0,
-        world=Loud,
-        plan=DECIDED,
-        max_seeds=30,
-        order="arrival",
-        num_workers=4,
-        lookahead=0,
-        num_seeds=3,
-        tuning=StageLimits(nodes=4, num_seeds=5),
-        agenda=StageLimits(nodes=3, num_seeds=5),
-    )
-    lock = log.state.search.current_lock
-    assert lock is not None and lock.n == 30 and lock.looks[:3] == (15, 22, 30) and world.places_used == 4
-    started = list[int]()
-    before_look = list[int]()
-    for event in log.events:
-        if isinstance(event, LookTaken):
-            before_look.append(len(started))
-        elif isinstance(event, DecisionMade) and isinstance(event.action, ExpandTree):
-            started += [event.action.seed] if event.action.parent == lock.winner and event.action.seed >= 10_000 else []
-    assert started == [*lock.seeds], "in their order, and none that no look reads"
-    assert 15 < before_look[0] <= 22 and 22 < before_look[1] <= 30
-
-
 class Early(Quiet):
     conclusive_look = 1
 
@@ -196,15 +156,6 @@ def test_looks_give_one_tree_in_ticket_order_and_survive_a_kill(objective: str) 
             one.model_dump() for one in whole.state.search.looks
         ]
         assert comparable_tree(log) == comparable_tree(whole)
-
-
-def test_few_seeds_are_read_by_one_look() -> None:
-    log, _ = run_whole_search(buggy=0.0, world=Quiet, plan=DECIDED, num_seeds=3, max_seeds=6)
-    state = log.state
-    assert state.search.current_lock is not None and state.search.current_lock.looks == (6,)
-    assert [len(one.seeds) for one in state.search.looks] == [6] and state.search.looks[
-        0
-    ].ends == "the table of looks ends"
 
 
 @pytest.mark.parametrize(("objective", "stage"), [("improve", "agenda"), ("measure", "tuning")])
@@ -328,20 +279,6 @@ def test_a_fresh_seed_that_was_cut_short_is_owed_again_and_one_that_failed_is_re
     assert ["NameError" in why or "ended by a person" in why for why in one.parts[0].left_out] == [True, True]
 
 
-def test_what_divergence_may_cost_asks_for_many_seeds_where_worst_values_count() -> None:
-    [hypothesis] = DECIDED.hypotheses
-    worst = DECIDED.model_copy(
-        update={
-            "hypotheses": (hypothesis.model_copy(update={"diverged": "worst value"}),),
-            "metrics": (DECIDED.primary_metric.model_copy(update={"worst": 1.5}),),
-        }
-    )
-    log, _ = run_whole_search(buggy=0.0, world=Quiet, plan=worst, max_seeds=20, tuning=StageLimits(num_seeds=5))
-    assert log.state.search.current_lock is not None and log.state.search.current_lock.n == 20
-    rate = 0.05 / 2 / 1.1  # half of the smallest effect, of the 1.1 that it costs
-    assert log.state.search.current_lock.wanted["gain"] == pytest.approx(math.log(0.025) / math.log(1 - rate), rel=0.02)
-
-
 def test_ablations_have_the_seeds_of_what_they_are_compared_with() -> None:
     log, _ = run_whole_search(buggy=0.0, world=Loud, plan=DECIDED, num_seeds=3, max_seeds=10)
     state = log.state
@@ -369,48 +306,6 @@ def test_replicates_and_summaries_overlap_the_search_of_the_next_stage(order: st
     assert all(log.state.is_task_done(build_summary_task(stage).task) for stage in ("preliminary", "tuning", "agenda"))
 
 
-def test_a_summary_comes_after_all_replicates_and_their_aggregate() -> None:
-    log, _ = run_whole_search(order="arrival")
-    state = log.state
-    for k, decided in state.decisions.items():
-        for stage in ("preliminary", "tuning", "agenda"):
-            if decided.action == build_summary_task(stage):
-                best = state.search.stages[stage].best
-                due = [
-                    one
-                    for one in state.nodes.values()
-                    if one.parent == best and one.stage == stage and one.kind in ("replicate", "aggregate")
-                ]
-                assert all(one.decision in decided.seen for one in due)
-                assert k in state.finished_decisions
-
-
-def test_nothing_is_cancelled_when_a_stage_ends() -> None:
-    log, world = run_whole_search(order="arrival", buggy=0.0, num_workers=4)
-    assert len(world.started) == len(set(world.started)), "work was begun twice"
-    executed = [event.node for event in log.events if isinstance(event, AttemptExecuted)]
-    assert len(executed) == len(set(executed))
-
-
-def test_the_best_draft_is_not_replicated_and_only_the_confirmation_is_drawn_together() -> None:
-    log, _ = run_whole_search(buggy=0.0, num_seeds=5, tuning=StageLimits(nodes=4))
-    state = log.state
-    replicates = [one for one in state.nodes.values() if one.kind == "replicate" and one.seed < FRESH_SEED_OFFSET]
-    tuned, first = state.search.stages["tuning"].best, FINALIST_SEED_OFFSET
-    assert [(one.parent, one.seed) for one in replicates if one.stage == "tuning"] == [
-        (tuned, seed) for seed in range(first, first + NUM_PLANNING_SEEDS)
-    ], "with the seeds of the finalists, whose measurements they reuse"
-    assert not any(one.stage == "preliminary" for one in replicates)
-    assert [one.stage for one in state.nodes.values() if one.kind == "aggregate"] == ["agenda"]
-    assert all(state.is_task_done(build_summary_task(stage).task) for stage in ("preliminary", "tuning", "agenda"))
-
-
-@pytest.mark.parametrize(("open_choices", "count"), [((), 1), (("the model",), 3)])
-def test_a_plan_that_leaves_nothing_open_gets_one_draft(open_choices: tuple[str, ...], count: int) -> None:
-    log, _ = run_whole_search(buggy=0.0, num_drafts=3, plan=PLAN.model_copy(update={"open": open_choices}))
-    assert sum(one.kind == "draft" for one in log.state.nodes.values()) == count
-
-
 class Shared(SearchWorld):
     """All runs with one seed draw the same data, so that seeds differ widely and versions of the method little."""
 
@@ -436,10 +331,6 @@ class Shared(SearchWorld):
         )
 
 
-class Noisy(Shared):
-    gains = False
-
-
 UNTUNED = PLAN.model_copy(update={"space": ()})
 
 
@@ -463,16 +354,3 @@ def test_a_gain_that_seeds_hide_is_found_by_pairs_of_runs_with_one_seed(order: s
     assert all(one.seed >= FRESH_SEED_OFFSET for one in find_trusted_replicates(state, best.id)), (
         "no claim rests on them"
     )
-
-
-def test_what_pairs_leave_open_too_goes_to_the_earlier_node_and_few_are_run_again() -> None:
-    log, _ = run_whole_search(
-        buggy=0.0, world=Noisy, plan=UNTUNED, num_seeds=3, agenda=StageLimits(nodes=8, num_seeds=5)
-    )
-    state = log.state
-    reruns = [
-        one
-        for one in state.nodes.values()
-        if one.kind == "replicate" and one.stage == "agenda" and one.seed < FRESH_SEED_OFFSET
-    ]
-    assert len({one.parent for one in reruns}) <= 3 and state.search.stages["agenda"].best is not None

@@ -31,17 +31,6 @@ from tests.search.scripted_search import (
 )
 
 
-def test_every_node_kind_and_different_replicate_seeds() -> None:
-    log = finished_search()
-    kinds = {node.kind for node in log.state.nodes.values()}
-    assert kinds == {"draft", "debug", "improve", "trial", "tune", "ablate", "replicate", "aggregate"}
-    by_parent: dict[str | None, list[int]] = {}
-    for node in log.state.nodes.values():
-        if node.kind == "replicate":
-            by_parent.setdefault(node.parent, []).append(node.seed)
-    assert by_parent and all(len(set(seeds)) == len(seeds) and 0 not in seeds for seeds in by_parent.values())
-
-
 @pytest.mark.parametrize("order", ["arrival", "ticket"])
 def test_limits_hold_and_places_are_respected(order: str) -> None:
     log, world = run_whole_search(order=order, num_workers=3, lookahead=1)
@@ -65,14 +54,6 @@ def test_ticket_order_gives_one_tree_whatever_the_timing_and_places(given: list[
     for timing, places in given:
         assert comparable_tree(run_whole_search(timing=timing, num_workers=places)[0]) == reference
     assert {kind for _, _, _, kind, *_ in reference} >= {"debug", "replicate", "aggregate"}
-
-
-def test_arrival_order_follows_the_timing() -> None:
-    assert len({str(comparable_tree(finished_search(order="arrival", timing=timing))) for timing in range(3)}) > 1
-
-
-def test_another_seed_gives_another_tree() -> None:
-    assert comparable_tree(run_whole_search(seed=1)[0]) != comparable_tree(finished_search())
 
 
 def test_a_kill_between_the_end_of_a_stage_and_its_settling_decides_nothing_twice() -> None:
@@ -155,29 +136,6 @@ def test_a_request_to_stop_drops_nothing_that_finished() -> None:
     finished = set(log.state.finished_decisions)
     virtual_time.run(run_search(log, again, make_settings(order="arrival")))
     assert not finished & set(again.started)
-
-
-def test_a_pause_holds_decisions_back() -> None:
-    async def paused() -> int:
-        log = new_log()
-        signals = RunControl()
-        signals.pause()
-        given = make_settings(order="arrival")
-        scheduler = Scheduler(
-            recorder=log,
-            policy=BestFirstPolicy(given),
-            perform=SearchWorld(log).perform,
-            settings=given,
-            run_control=signals,
-        )
-        task = asyncio.ensure_future(scheduler.run("preliminary"))
-        await asyncio.sleep(0.02)
-        held = len(log.state.decisions)
-        signals.resume()
-        await task
-        return held
-
-    assert virtual_time.run(paused()) == 0
 
 
 def test_a_broken_model_ends_the_search_with_its_error() -> None:

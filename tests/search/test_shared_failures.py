@@ -13,12 +13,11 @@ from labwright.record.events.search_events import (
     DecisionMade,
     NodeJudged,
     NodeProposed,
-    NodeSuspected,
     StageWinnerChosen,
 )
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import ExpandTree, SearchAction, VisibleDecisions
-from labwright.record.schema.nodes import Attempt, ErrorClass, Failure, HonestyFinding, StageName, format_node_id
+from labwright.record.schema.nodes import Attempt, ErrorClass, Failure, StageName, format_node_id
 from labwright.search.policy import BestFirstPolicy, ChainPolicy
 from labwright.search.settings import SearchSettings
 from labwright.search.shared_failures import compute_signature
@@ -43,19 +42,6 @@ def failure(message: str, kind: ErrorClass = "other") -> Failure:
 )
 def test_a_signature_is_the_same_for_what_differs_from_run_to_run(a: str, b: str) -> None:
     assert compute_signature(failure(a)) == compute_signature(failure(b))
-
-
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        (failure("KeyError: 'wine'"), failure("KeyError: 'iris'")),
-        (failure("x"), failure("x", "shape")),
-        (failure("NameError: name 'a' is not defined"), failure("ValueError: name 'a' is not defined")),
-        (failure("the same\nend"), failure("the same\nother")),
-    ],
-)
-def test_a_signature_tells_apart_what_is_another_mistake(a: Failure, b: Failure) -> None:
-    assert compute_signature(a) != compute_signature(b)
 
 
 class Told:
@@ -158,13 +144,6 @@ def test_other_failures_and_other_parents_are_debugged_by_themselves() -> None:
     assert told.view.shared_failures.groups == () and len(told.view.list_debuggable(SearchSettings())) == 5
 
 
-def test_the_last_stage_keeps_what_it_ablates() -> None:
-    told = Told("ablation")
-    told.child("KeyError: 'x'")
-    told.child("KeyError: 'x'")
-    assert told.view.shared_failures.groups == () and len(told.view.list_debuggable(SearchSettings())) == 2
-
-
 def test_a_repair_that_fails_is_debugged_and_what_came_of_it_stands_for_the_parent() -> None:
     told = Told()
     told.child("KeyError: 'x'")
@@ -189,16 +168,6 @@ def test_a_repair_that_fails_like_the_children_is_given_up_after_an_author_had_i
     told.end(told.decide(action), "KeyError: 'x'")
     assert told.view.list_debuggable(SearchSettings()) == ()
     assert told.pick().kind == "improve" and told.pick().parent == "n0001"
-
-
-def test_the_parent_is_built_on_again_where_its_repair_is_suspect() -> None:
-    told = Told()
-    told.child("KeyError: 'x'")
-    told.child("KeyError: 'x'")
-    repair = told.mend(0.3)
-    assert told.pick().parent == repair
-    told.log.append(NodeSuspected(node=repair, findings=(HonestyFinding(kind="constant", why="typed"),)))
-    assert told.pick().parent == "n0001" and told.view.superseded_nodes == set()
 
 
 def test_items_that_were_lost_are_taken_up_again_from_the_repair_and_no_other_twice() -> None:

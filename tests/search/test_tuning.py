@@ -31,7 +31,7 @@ from labwright.search import tuning
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 from tests.hypotheses import make_hypotheses
 from tests.search import scripted_search
-from tests.search.scripted_search import PLAN, SearchWorld, comparable_tree, make_settings, new_log, run_whole_search
+from tests.search.scripted_search import PLAN, SearchWorld, make_settings, new_log, run_whole_search
 
 RATE, DEPTH = PLAN.space
 
@@ -127,34 +127,6 @@ def test_samplers_learn_of_what_they_were_told(monkeypatch: pytest.MonkeyPatch, 
     assert sum(far[-budget // 4 :]) < 0.6 * sum(far[: budget // 4])
 
 
-def test_the_first_trials_lie_in_all_parts_of_a_range_and_have_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = Hyperparameter(name="rule", kind="choice", options=("a", "b", "c"), default="a", source="s")
-    plan = dims(budget=5, sampler="gp", space=(RATE, rule))
-    first = [one.setting for one in trials_of(tuned(monkeypatch, plan)[1])]
-    assert first[:4] == first[4:8], "both arms have both dimensions"
-    for of in (first[:4], first[4:8]):
-        assert sorted(int(math.log10(float(one["rate"])) + 4) for one in of) == [0, 1, 2, 3]
-        assert {one["rule"] for one in of} == {"a", "b", "c"}
-
-
-@pytest.mark.parametrize("sampler", ["sobol", "gp"])
-def test_settings_lie_in_range_also_where_its_ends_have_more_digits(
-    monkeypatch: pytest.MonkeyPatch, sampler: str
-) -> None:
-    space = (
-        Hyperparameter(name="rate", kind="log", low=1.23444, high=1.23449, default=1.23445, source="s", closed=True),
-        Hyperparameter(
-            name="share", kind="linear", low=2.34561, high=2.34564, default=2.34562, source="s", closed=True
-        ),
-        Hyperparameter(name="shift", kind="integer", low=-5, high=-2, default=-3, source="s", closed=True),
-    )
-    tried = [one.setting for one in trials_of(tuned(monkeypatch, dims(budget=5, sampler=sampler, space=space))[1])]
-    assert tried and all(1.23444 <= float(one["rate"]) <= 1.23449 for one in tried)
-    assert all(2.34561 <= float(one["share"]) <= 2.34564 for one in tried)
-    whole = {one["shift"] for one in tried}
-    assert whole <= {-5, -4, -3, -2} if sampler == "sobol" else whole == {-5, -4, -3, -2}, "spread over all"
-
-
 @pytest.mark.parametrize(("margin", "trials", "gaining"), [(0.02, 24, True), (0.5, 12, False), (None, 12, True)])
 def test_arms_get_more_while_a_late_best_promises_a_third_of_a_margin(
     monkeypatch: pytest.MonkeyPatch, margin: float | None, trials: int, gaining: bool
@@ -202,12 +174,6 @@ def test_the_best_are_tried_again_with_other_seeds_before_one_is_chosen(monkeypa
     lucky, steady = known["method"][0], known["method"][1]
     pair = (lucky.model_copy(update={"values": {"digits": 0.0}, "seeds": 1}), steady.model_copy(update={"seeds": 3}))
     assert find_best(pair, log.state.search.data_plan or PLAN) == pair[1], "what was tried with more seeds goes first"
-
-
-def test_a_later_stage_tries_nothing_again_where_no_code_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    log, actions = tuned(monkeypatch, dims(budget=8, sampler="random"))
-    best = log.state.nodes[f"n{len(actions) + 1:04d}"]
-    assert best.kind == "tune" and tuning.next_tuning_action(at(log, "agenda"), best) is None
 
 
 def test_a_chosen_edge_widens_a_dimension_once_for_every_arm_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,16 +285,6 @@ def test_seconds_are_given_equally_where_they_are_the_currency(monkeypatch: pyte
     spent = {one.arm: one.seconds for one in compute_efforts(log.state)}
     trials = {one.arm: one.trials for one in compute_efforts(log.state)}
     assert is_equal_effort(spent) and trials["baseline"] > 3 * trials["method"], (spent, trials)
-
-
-def test_the_same_trials_with_one_two_and_four_workers_in_ticket_order() -> None:
-    logs = [run_whole_search(timing=n, num_workers=n, buggy=0.2, window=6)[0] for n in (1, 2, 4)]
-    decided = [[one.action for one in log.state.decisions.values()] for log in logs]
-    assert (
-        comparable_tree(logs[0]) == comparable_tree(logs[1]) == comparable_tree(logs[2])
-        and decided[0] == decided[1] == decided[2]
-    )
-    assert any(isinstance(one, ExpandTree) and one.kind == "trial" for one in decided[0])
 
 
 def test_a_baseline_that_lags_in_versions_of_its_code_is_bettered_next() -> None:
