@@ -26,7 +26,6 @@ from labwright.record.schema.data_plan import ResampledInterval
 from tests.record.test_claims import recorded
 
 stats: Any = scipy_stats
-P = st.floats(0.0, 1.0)
 METHOD, BASELINE = [0.1, 0.2, 0.1, 0.2, 0.15], [0.5, 0.6, 0.55, 0.6, 0.5]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import multiprocessing
 import os
 import signal
@@ -15,14 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record import control_files
 from labwright.record.event_log import EventLog, MemoryLog, RecordError, read_events, read_state
 from labwright.record.events.run_events import CommandReceived, ProcessEnded
 from labwright.record.events.search_events import NodeProposed
 from labwright.record.lock import RunLockedError, acquire_lock, find_owner
 from labwright.record.python_syntax import collect_constants
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.run_folder import RunFolder, create_draft_folder, seal_folder, write_file
+from labwright.record.run_folder import create_draft_folder, seal_folder
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.idea import Idea
@@ -121,20 +119,6 @@ def test_sealing_is_a_rename_and_leftovers_are_replaced(tmp_path: Path) -> None:
     (again / "c").write_text("after a kill between sealing and recording")
     seal_folder(again, final)
     assert [path.name for path in final.iterdir()] == ["c"]
-
-
-def test_commands_arrive_in_order_and_rubbish_is_reported(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    folder.create_folders()
-    control_files.send_command(tmp_path, CommandReceived(verb="note", text="first"))
-    control_files.send_command(tmp_path, CommandReceived(verb="stop"))
-    write_file(folder.control / "99999999999999999999-x.json", json.dumps({"verb": "explode"}))
-    taken = [command for _, command in control_files.read_pending_commands(tmp_path).commands]
-    assert [(one.verb, one.text) for one in taken[:2] if isinstance(one, CommandReceived)] == [
-        ("note", "first"),
-        ("stop", ""),
-    ]
-    assert isinstance(taken[2], str) and "is not a command" in taken[2]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

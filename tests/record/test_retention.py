@@ -1,4 +1,4 @@
-"""What may be deleted: over random small states, nothing that anything can still want; and how it is done."""
+"""What may be deleted, and how it is done."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from labwright.record.events.search_events import (
 )
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
-from labwright.record.retention import delete_unreferenced, find_deletions
+from labwright.record.retention import collectable, delete_unreferenced, find_deletions
 from labwright.record.run_folder import RunFolder, seal_source
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.idea import Idea
@@ -77,6 +77,19 @@ def test_it_is_recorded_deleted_once_and_carried_over_to_a_branch(tmp_path: Path
     assert list(find_deletions([event], log.state)) == [], "it knows that already"
     log.close()
     parent.close()
+
+
+def test_what_can_still_be_read_stays(tmp_path: Path) -> None:
+    """The best of a stage, what a source names, and what a node under way builds on."""
+    _, log = small_run(tmp_path / "run")
+    assert [*collectable(log.state, lambda node: ())] == ["nodes/n0001/attempt1/artifacts"]
+    assert [*collectable(log.state, lambda node: ("n0001",) if node.id == "n0002" else ())] == []
+    log.append(DecisionMade(k=3, action=ExpandTree(stage="tuning", kind="tune", parent="n0001", seed=0)))
+    assert [*collectable(log.state, lambda node: ())] == []
+    log.append(NodeJudged(node="n0003", status="buggy"))
+    log.append(StageWinnerChosen(stage="tuning", best="n0002", ended="limit"))
+    assert [*collectable(log.state, lambda node: ())] == ["nodes/n0001/attempt1/artifacts"]
+    log.close()
 
 
 def test_what_a_kill_left_after_the_event_is_deleted_by_the_next_process(

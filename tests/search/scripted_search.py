@@ -100,6 +100,13 @@ def _clock() -> float:
         return 0.0
 
 
+def measure(value: float, arm: str = "method", *, dataset: str = "digits", seed: int = 0) -> Measurement:
+    """A loss on validation data."""
+    return Measurement(
+        name="log_loss", value=value, condition=arm, dataset=dataset, split="validation", seed=seed, grade="computed"
+    )
+
+
 class SearchWorld:
     """Expands nodes: each is good or buggy, and measures, by chance drawn from its action alone."""
 
@@ -139,18 +146,7 @@ class SearchWorld:
 
     def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
         """What a node that works measures."""
-        return tuple(
-            Measurement(
-                name="log_loss",
-                value=rng.random(),
-                condition=arm.name,
-                dataset="digits",
-                split="validation",
-                seed=action.seed,
-                grade="computed",
-            )
-            for arm in PLAN.arms
-        )
+        return tuple(measure(rng.random(), arm.name, seed=action.seed) for arm in PLAN.arms)
 
     def _answer(self, decided: DecisionMade) -> None:
         if isinstance(decided.action, CompareNodes):
@@ -236,28 +232,14 @@ class SearchWorld:
             value = (
                 self.compute_value(cell.arm, setting) if self.by_setting or action.kind == "trial" else values[cell.arm]
             )
-            self.log.append(
-                CellExecuted(
-                    node=node,
-                    run=CellRun(
-                        id=f"{key[:24]}-0",
-                        cell=cell,
-                        key=key,
-                        seconds=self.compute_seconds(cell.arm),
-                        measurements=(
-                            Measurement(
-                                name="log_loss",
-                                value=value,
-                                condition=cell.arm,
-                                dataset="digits",
-                                split="validation",
-                                seed=action.seed,
-                                grade="computed",
-                            ),
-                        ),
-                    ),
-                )
+            run = CellRun(
+                id=f"{key[:24]}-0",
+                cell=cell,
+                key=key,
+                seconds=self.compute_seconds(cell.arm),
+                measurements=(measure(value, cell.arm, seed=action.seed),),
             )
+            self.log.append(CellExecuted(node=node, run=run))
 
 
 async def run_search(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -18,9 +17,9 @@ from labwright.record.events.search_events import (
     PlanPrepared,
     StageWinnerChosen,
 )
-from labwright.record.schema.data_plan import DataPlan, DatasetUse, Measurement, MetricSpec
+from labwright.record.schema.data_plan import DataPlan, DatasetUse, MetricSpec
 from labwright.record.schema.decisions import CompareNodes, EndStage, ExpandTree, VisibleDecisions, WaitForResult
-from labwright.record.schema.nodes import STAGES, Attempt, Cell, CellOutcomeLine, NodeKind, PanelEntry, StageName
+from labwright.record.schema.nodes import STAGES, Attempt, Cell, CellOutcomeLine, PanelEntry, StageName
 from labwright.search import stage_snapshot
 from labwright.search.policy import BestFirstPolicy
 from labwright.search.stage_snapshot import (
@@ -30,39 +29,7 @@ from labwright.search.stage_snapshot import (
     compute_ranked_values,
     get_panel,
 )
-from tests.search.scripted_search import PLAN, make_settings, new_log
-
-
-def test_tuning_chooses_a_setting_for_all_arms_alike() -> None:
-    log = new_log(plan=PLAN.model_copy(update={"objective": "measure"}))
-    first = {"baseline": 0.5, "method": 0.5}
-    suits_method, suits_both = {"baseline": 0.9, "method": 0.3}, {"baseline": 0.4, "method": 0.4}
-    for k, values in enumerate((first, suits_method, suits_both), start=1):
-        stage: StageName = "preliminary" if k == 1 else "tuning"
-        kind: NodeKind = "draft" if k == 1 else "tune"
-        log.append(
-            DecisionMade(k=k, action=ExpandTree(stage=stage, kind=kind, seed=0, parent="n0001" if k > 1 else None))
-        )
-        found = tuple(
-            Measurement(
-                name="log_loss",
-                value=value,
-                condition=arm,
-                dataset="digits",
-                split="validation",
-                seed=0,
-                grade="computed",
-            )
-            for arm, value in values.items()
-        )
-        log.append(AttemptExecuted(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=found)))
-        log.append(NodeJudged(node=f"n000{k}", status="good"))
-        if k == 1:
-            log.append(StageWinnerChosen(stage="preliminary", best="n0001", ended="it ran"))
-    view = build_snapshot(log.state, "tuning", VisibleDecisions(through=3))
-    assert view.best_node is not None and view.best_node.id == "n0003"
-    assert replace(view, stage="agenda").best_node == view.root
-
+from tests.search.scripted_search import PLAN, make_settings, measure, new_log
 
 TWO = PLAN.model_copy(update={"datasets": (DatasetUse(name="digits"), DatasetUse(name="wine"))})
 
@@ -75,18 +42,7 @@ def compared(
     log.append(PlanPrepared(data_plan=plan, datasets=()))
     for k, values in enumerate(found, start=1):
         log.append(DecisionMade(k=k, action=ExpandTree(stage=stage, kind="draft", seed=0)))
-        values = tuple(
-            Measurement(
-                name="log_loss",
-                value=value,
-                condition="method",
-                dataset=dataset,
-                seed=0,
-                split="validation",
-                grade="computed",
-            )
-            for dataset, value in values.items()
-        )
+        values = tuple(measure(value, dataset=dataset) for dataset, value in values.items())
         lines = tuple(
             CellOutcomeLine(cell=Cell(dataset=dataset, arm="method"), outcome="failed", diverged=True)
             for dataset in (diverged or {}).get(f"n000{k}", ())
@@ -136,18 +92,7 @@ def node(log: MemoryLog, k: int, action: ExpandTree, *, method: float, seconds: 
     log.append(DecisionMade(k=k, action=action))
     log.append(NodeProposed(node=f"n{k:04d}", decision=k, title="", plan="", varies="", source_sha256="0"))
     values = {"baseline": 0.5, "method": method}
-    found = tuple(
-        Measurement(
-            name="log_loss",
-            value=value,
-            condition=arm,
-            dataset="digits",
-            split="validation",
-            seed=action.seed,
-            grade="computed",
-        )
-        for arm, value in values.items()
-    )
+    found = tuple(measure(value, arm, seed=action.seed) for arm, value in values.items())
     log.append(AttemptExecuted(node=f"n{k:04d}", attempt=Attempt(number=1, seconds=seconds, measurements=found)))
     log.append(NodeJudged(node=f"n{k:04d}", status="good"))
 

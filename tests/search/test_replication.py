@@ -22,7 +22,15 @@ from labwright.search.scheduler import ReleaseSlot
 from labwright.search.settings import StageLimits
 from labwright.search.stage_snapshot import build_snapshot
 from tests.search import virtual_time
-from tests.search.scripted_search import PLAN, SearchWorld, comparable_tree, make_settings, run_search, run_whole_search
+from tests.search.scripted_search import (
+    PLAN,
+    SearchWorld,
+    comparable_tree,
+    make_settings,
+    measure,
+    run_search,
+    run_whole_search,
+)
 
 
 class Effect(SearchWorld):
@@ -32,18 +40,8 @@ class Effect(SearchWorld):
 
     def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
         off = self.noise * Random(f"seed {action.seed}").gauss(0, 1)
-        return tuple(
-            Measurement(
-                name="log_loss",
-                value=0.5 - (0.1 + off) * (arm.role == "method"),
-                condition=arm.name,
-                dataset="digits",
-                split="validation",
-                seed=action.seed,
-                grade="computed",
-            )
-            for arm in PLAN.arms
-        )
+        gain = 0.1 + off
+        return tuple(measure(0.5 - gain * (arm.role == "method"), arm.name, seed=action.seed) for arm in PLAN.arms)
 
 
 class Quiet(Effect):
@@ -317,18 +315,8 @@ class Shared(SearchWorld):
         better = 0.02 * (kind in ("improve", "debug")) if self.gains else Random(f"{of or action}").uniform(-0.02, 0.02)
         own = 0.0 if self.gains else Random(f"{action}").uniform(-0.05, 0.05)
         drawn = Random(f"seed {action.seed}").uniform(0.2, 0.4)
-        return tuple(
-            Measurement(
-                name="log_loss",
-                value=drawn + 0.2 - (arm.role == "method") * (0.1 + better) + own,
-                condition=arm.name,
-                dataset="digits",
-                split="validation",
-                seed=action.seed,
-                grade="computed",
-            )
-            for arm in PLAN.arms
-        )
+        values = {arm.name: drawn + 0.2 - (arm.role == "method") * (0.1 + better) + own for arm in PLAN.arms}
+        return tuple(measure(value, arm, seed=action.seed) for arm, value in values.items())
 
 
 UNTUNED = PLAN.model_copy(update={"space": ()})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -44,3 +45,13 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """`asyncio.run` in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
+
+
+def in_virtual_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Run a test in virtual time."""
+
+    @functools.wraps(test)
+    def run_test(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run(test(*args, **kwargs))
+
+    return run_test
