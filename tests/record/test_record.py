@@ -146,20 +146,7 @@ def test_idea_fields_are_read_as_people_write_them() -> None:
     assert Idea.model_validate_json(idea.model_dump_json(by_alias=True)) == idea
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "1e999",
-        "-1e999",
-        "(0.1, 1e999)",
-        "'\\ud800'",
-        "('a', '\\udcff')",
-        "0x" + "f" * 20_000,
-        f"(0x{'f' * 20_000}, 1)",
-        "-" * 3000 + "1",
-        "'a\x00b'",
-    ],
-)
+@pytest.mark.parametrize("value", ["1e999", "'\\ud800'", "0x" + "f" * 20_000, "-" * 3000 + "1", "'a\x00b'"])
 def test_constants_that_nobody_could_read_again_are_left_out(value: str) -> None:
     assert "A" not in collect_constants(f"A = {value}\nB = 1\n")
 

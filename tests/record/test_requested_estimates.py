@@ -69,7 +69,6 @@ def test_any_estimand_over_measured_cells_is_computed_with_its_interval() -> Non
     [
         (ask("Cost of noise", GAIN), "its name must be lower-case words joined by hyphens"),
         (ask("cost", "baseline@noise90 - method@noise20"), "noise90"),
-        (ask("cost", "baseline@noise20 -"), "cost"),
         (ask("cost", GAIN, "recall"), "there is no metric 'recall' in the plan"),
         (ask("cost", "no-schedule@noise20 - absent@noise20"), "there is no arm 'absent'"),
         (ask("cost", "0.5"), "it reads no cell"),
@@ -135,15 +134,12 @@ def test_effects_and_shares_print_in_every_form() -> None:
     ("estimand", "scale"),
     [
         ("adam@a0", "value"),
-        ("mean(adam, over=[a0, a0.1])", "value"),
         ("adam@a0 - sgd@a0", "difference"),
         ("mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1])", "difference"),
-        ("-(adam@a0 - sgd@a0)", "difference"),
         ("adam@a0 / sgd@a0", "ratio"),
         ("change(adam@a0, sgd@a0)", "ratio"),
         ("slope(adam - sgd, over=levels)", "other"),
         ("adam@a0 + sgd@a0", "other"),
-        ("0.5 * adam@a0", "other"),
     ],
 )
 def test_an_estimand_has_the_unit_of_its_metric_or_of_a_difference_or_none(estimand: str, scale: str) -> None:
