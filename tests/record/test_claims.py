@@ -167,17 +167,6 @@ def claim(*values: float) -> Claim:
     )
 
 
-def test_numbers_print_with_digits_that_mean_something() -> None:
-    def texts(*values: float) -> dict[str, str]:
-        return {key: value.tex for key, value in format_claims([claim(*values)]).items()}
-
-    found = texts(0.12345, 0.12355)
-    assert found["k.mean"] == "0.123" and found["k.n"] == "2" and found["k.ci"].startswith("[0.1")
-    assert texts(0.000123, 0.000125)["k.mean"] == "0.000124"
-    assert texts(-0.5, -0.6)["k.mean"] == r"\ensuremath{-}0.550"
-    assert texts(1234.56)["k.pm"] == "1234.6" and texts(1234.56)["k.sd"] == "n/a"
-
-
 def test_an_interval_that_excludes_zero_does_not_print_as_if_it_ended_there() -> None:
     near = claim(-0.010, -0.0190).model_copy(update={"low": -0.0196, "high": -0.0002})
     assert format_claims([near])["k.ci"].tex == r"[\ensuremath{-}0.0196, \ensuremath{-}0.0002]"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from benchmarks.decisions import Case, RuleCase, simulate, simulate_crossed, simulate_looks, simulate_rule
+from benchmarks.decisions import Case, RuleCase, simulate, simulate_rule
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
@@ -57,8 +57,14 @@ def only(found: tuple[HypothesisDecision, ...]) -> HypothesisDecision:
     return found[0]
 
 
-def decide(asked: DataPlan, runs: Sequence[ReplicateValues], **more: Any) -> HypothesisDecision:
-    return only(decide_from_runs(asked, runs, confirmed=True, **more))
+def decide(
+    asked: DataPlan,
+    runs: Sequence[ReplicateValues],
+    *,
+    find_resampled: Callable[[str], ResampledInterval | None] = lambda key: None,
+    levels: Mapping[str, float] | None = None,
+) -> HypothesisDecision:
+    return only(decide_from_runs(asked, runs, confirmed=True, find_resampled=find_resampled, levels=levels or {}))
 
 
 def test_interval_and_p_are_those_of_a_t_test_on_paired_values() -> None:
@@ -313,13 +319,6 @@ def test_rules_over_looks_families_and_chains_support_hardly_any_false_claim() -
     three = replace(single, shifts=(1.0, 0.0, 0.0), groups=((0,), (1, 2), (2,)), after=(-1, 0, -1), correlation=0.5)
     for case in (single, three, replace(single, ratio=True, looks=1)):
         assert simulate_rule((case, 1000, 0.001))["holds"]
-
-
-def test_crossed_intervals_cover_and_looks_cost_little() -> None:
-    assert 0.93 <= simulate_crossed((4, (0.4, 0.2, 0.4), 600))["coverage"] <= 0.985
-    found = simulate_looks((1.0, 1000))
-    assert found["fixed_power"] == pytest.approx(found["planned_power"], abs=0.05)
-    assert found["power_by_look"][-1] > 0.8
 
 
 @pytest.mark.parametrize("arm", ["adam", "sgd"])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.event_log import EventLog, EventLogTail, is_run, read_state
+from labwright.record.event_log import EventLog, EventLogTail, read_state
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.line_store import EVENTS_FILE, LineStore, RecordError, RecordVersionError, read_stored_rows
+from labwright.record.line_store import EVENTS_FILE, LineStore, RecordError, read_stored_rows
 
 
 def note(log: EventLog, text: str) -> None:
@@ -85,13 +85,6 @@ def test_a_failed_sync_leaves_no_line(path: Path, monkeypatch: pytest.MonkeyPatc
     assert bodies(path)[3:] == ['{"kept":1}']
 
 
-def test_the_kind_of_a_record_is_not_confused(tmp_path: Path) -> None:
-    EventLog(tmp_path / EVENTS_FILE, kind="ideation").close()
-    assert not is_run(tmp_path)
-    with pytest.raises(RecordError, match=r"is the record of another kind \(ideation\)"):
-        EventLog(tmp_path / EVENTS_FILE)
-
-
 # --- reading while it is written --------------------------------------------------------------------------------------
 
 WRITER = """
@@ -149,9 +142,3 @@ def test_a_follower_starts_again_when_a_line_that_was_not_acknowledged_is_replac
 
 
 # --- records of other versions ----------------------------------------------------------------------------------------
-
-
-def test_lines_without_a_header_are_of_another_version(tmp_path: Path) -> None:
-    (tmp_path / EVENTS_FILE).write_text('{"at":1.0,"event":{"type":"started","format":4}}\n')
-    with pytest.raises(RecordVersionError, match="format before 5, this one reads 5"):
-        read_state(tmp_path)

@@ -19,7 +19,6 @@ from labwright.record.events.run_events import CommandReceived, ProcessEnded
 from labwright.record.events.search_events import NodeProposed
 from labwright.record.lock import RunLockedError, acquire_lock, find_owner
 from labwright.record.python_syntax import collect_constants
-from labwright.record.reducers.event_fold import fold_events
 from labwright.record.run_folder import create_draft_folder, seal_folder
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.frozen_model import Scalar
@@ -39,15 +38,6 @@ def test_a_log_read_back_gives_the_state_that_the_writer_had(tmp_path: Path) -> 
     with closing(EventLog(tmp_path / "events.jsonl")) as again:
         assert again.state == writer
     assert [e for e, _ in read_events(tmp_path / "events.jsonl")] == memory.events
-
-
-def test_every_prefix_folds(tmp_path: Path) -> None:
-    memory = new_log()
-    asyncio.run(run_search(memory, SearchWorld(memory), make_settings()))
-    for cut in range(len(memory.events)):
-        state = fold_events((event, 0.0) for event in memory.events[:cut])
-        assert state.event_count == cut
-        assert state.phase in ("prepare", "preliminary", "tuning", "agenda", "ablation", "score")
 
 
 @pytest.mark.slow

@@ -22,7 +22,6 @@ from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState, SearchState
 from labwright.record.reference_baselines import (
     OFF_THE_SHELF_ARM,
-    REFERENCE_ARM_TITLES,
     TRIVIAL_ARM,
     build_reference_space,
     compute_reference_claims,
@@ -38,13 +37,11 @@ from labwright.review.evidence import check_draft
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.search.tuning import next_reference_run, sample_settings
 from labwright.stages.paper.outline import list_program_sentences
-from labwright.stages.paper.paper_context import build_paper_claims
 from labwright.stages.paper.required_statements import (
     add_missing_statements,
     list_reference_statements,
     missing_statements,
 )
-from labwright.stages.paper.result_tables import build_result_tables
 from tests.paper.synthetic_paper import DRAFT, PLAN, make_events, make_evidence, make_state
 
 METRIC = PLAN.primary_metric.name
@@ -191,13 +188,3 @@ def test_a_rung_that_beats_every_arm_is_reported_once_in_the_results_for_orienta
         if use.macro == "result" and use.key not in base.results
     }
     assert check_draft(draft, replace(base, results=known)) == check_draft(DRAFT, base), "it leans on the record"
-
-
-def test_rungs_are_lines_of_the_main_table_alone_and_nothing_is_called_of_them(run: RunState) -> None:
-    claims = build_paper_claims(run)
-    assert not any({one.arm, one.other.partition("@")[0]} & REFERENCE_ARM_TITLES.keys() for one in claims.differences)
-    main, *others = build_result_tables(claims.means, PLAN, (), None, claims.differences)
-    lines = [line for line in main.tabular.splitlines() if line.startswith("References")]
-    assert len(lines) == 2 and "References, for orientation: models outside the study" in main.caption
-    assert all("trivial" in line and "off-the-shelf" in line for line in lines)
-    assert not any(name in table.tabular for table in others for name in REFERENCE_ARM_TITLES)

@@ -18,7 +18,6 @@ from labwright.search.ablation_bandit import (
     find_near_zero,
     order_sweep,
     pick_arm,
-    rank_arms,
     run_group_test,
     split_budget,
 )
@@ -62,23 +61,6 @@ def test_runs_go_to_the_edge_of_the_best_whatever_their_sign() -> None:
     found = pick_arm(arms(a=0.3, b=-0.12, c=(0.07, 0.07), d=0.05, e=0.01), sigma=0.02, k=3)
     assert (found.inside, found.outside, found.next, found.separated) == ("c", "d", "d", False)
     assert found.radius["c"] == pytest.approx(0.02 * sqrt(2 * log(7) / 2))
-
-
-@given(
-    st.lists(st.tuples(st.floats(-1, 1), st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=9),
-    st.integers(1, 5),
-    st.floats(0, 0.2),
-)
-def test_a_pick_is_one_of_the_arms_or_everything_is_known(
-    rows: list[tuple[float, int, int]], k: int, sigma: float
-) -> None:
-    seen = [BanditArm(f"p{n}", effects=(value,) * runs, in_flight=busy) for n, (value, runs, busy) in enumerate(rows)]
-    found = pick_arm(seen, sigma=sigma, k=k)
-    assert (found.next is None) == (len(seen) <= k)
-    if found.next is not None:
-        order = [one.name for one in rank_arms(seen)]
-        assert found.inside in order[:k] and found.outside in order[k:] and found.next in (found.inside, found.outside)
-    assert found == pick_arm([*reversed(seen)], sigma=sigma, k=k), "the order in which runs came back changes nothing"
 
 
 def test_the_spread_of_an_effect_is_pooled_over_repeats_and_the_baseline() -> None:

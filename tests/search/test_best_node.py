@@ -127,13 +127,6 @@ def test_differences_within_the_noise_go_to_the_cheaper_node_or_the_earlier_one(
     assert {one.id for one in view(log).indistinguishable_nodes} == {"n0006", "n0007", "n0008"}
 
 
-def test_without_replicates_the_noise_is_unknown_and_the_measured_best_is_taken() -> None:
-    quiet = tuned((0.300, 5.0), (0.295, 8.0), noise=0.0)
-    assert view(quiet).noise == {} and view(quiet).undecided_pair is None
-    best = view(quiet).best_node
-    assert best is not None and best.id == "n0007"
-
-
 def test_a_close_call_is_compared_once_a_pair_at_the_end_and_decides() -> None:
     log = tuned((0.300, 5.0), (0.295, 8.0), (0.305, 3.0))
     given = make_settings(agenda={"nodes": 3, "num_seeds": 0}, preliminary={"nodes": 3, "num_seeds": 0})

@@ -17,11 +17,9 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import collectable
 from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.record.schema.nodes import STAGES, StageName
-from labwright.record.tuning_results import collect_trial_results, compute_efforts
 from labwright.search.policy import BestFirstPolicy
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
-from tests.search.scripted_search import finished_search
 
 MOST = StageLimits(nodes=10_000, num_seeds=0)
 SETTINGS = SearchSettings(preliminary=MOST, tuning=MOST, agenda=MOST, ablation=MOST, num_drafts=2, planned_ablations=0)
@@ -79,20 +77,6 @@ def test_a_decision_costs_no_more_with_more_cells_and_in_proportion_with_more_no
 def test_status_and_keeping_grow_in_proportion(stage: StageName) -> None:
     small, large = cost(look, stage, 20, 8), cost(look, stage, 80, 8)
     assert large < 6 * small, "4 times the nodes, of as many cells each"
-
-
-def test_what_is_kept_from_one_decision_to_the_next_is_what_would_be_computed_anew() -> None:
-    """At every prefix of a log, with all that earlier prefixes left in memory and with nothing of it."""
-    events, state = finished_search().events, RunState()
-    found: list[object] = []
-    for event in events:
-        apply_event(state, event)
-        found.append(
-            (collect_trial_results(state), compute_efforts(state)) if state.search.data_plan is not None else None
-        )
-    for number in range(len(events), 2, -max(1, len(events) // 40)):
-        fresh = fold_events((event, 0.0) for event in events[:number])
-        assert (collect_trial_results(fresh), compute_efforts(fresh)) == found[number - 1]
 
 
 def test_executions_are_found_by_node_and_by_key_as_in_the_whole_list() -> None:

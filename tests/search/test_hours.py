@@ -53,21 +53,6 @@ def test_confirmation_is_complete_where_exploration_has_to_stop(seconds: float, 
     assert len(fresh) * SECONDS <= CONFIRMATION_SHARE * 2 * seconds + SECONDS
 
 
-def test_nothing_is_set_aside_before_anything_was_measured_and_the_share_until_the_spread_is_known() -> None:
-    log = new_log(plan=DECIDED)
-    given = make_settings(num_workers=2, max_seeds=60)
-    empty = build_snapshot(log.state, "preliminary", VisibleDecisions(), settings=given)
-    assert plan_hours(empty, given, run_seconds=1000.0) is None
-    virtual_time.run(run_search(log, SearchWorld(log, buggy=0.0, seconds=SECONDS), given, ("preliminary",)))
-    view = build_snapshot(log.state, "preliminary", VisibleDecisions(through=100), settings=given)
-    hours = plan_hours(view, given, run_seconds=500.0)
-    assert hours is not None and hours.seed_seconds == SECONDS and hours.total == 1000.0
-    assert hours.seeds == hours.remaining_seeds == 60 and hours.confirmation == CONFIRMATION_SHARE * hours.total
-    assert hours.count_affordable_seeds(1000.0, spent=590.0) == 1 and hours.count_affordable_seeds(100.0) == 0
-    plenty = plan_hours(view, given, run_seconds=100_000.0)
-    assert plenty is not None and plenty.confirmation == 60 * SECONDS
-
-
 def test_earlier_stages_leave_the_first_ablation_its_time() -> None:
     log, limits = new_log(plan=DECIDED), StageLimits(num_seeds=5)
     given = make_settings(num_workers=2, max_seeds=10, planned_ablations=2, ablation=limits)

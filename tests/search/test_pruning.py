@@ -57,12 +57,6 @@ def test_it_must_be_behind_in_half_of_the_curves_and_may_catch_up() -> None:
     assert "behind in 2 of 3" in (explain_hopeless([(METHOD, 10, 5.0), (BASELINE, 10, 5.0)], three) or "")
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_a_value_that_is_not_finite_is_hopeless_whatever_it_measures(value: float) -> None:
-    point: CurveSample = (("", "", "accuracy", "train"), 7, value)
-    assert explain_hopeless([point], {}) == f"accuracy (train) was {value} at step 7, which is not finite"
-
-
 def test_silence_is_hopeless_beyond_its_limit_only() -> None:
     assert explain_silence(60.0, 60.0) is None
     assert explain_silence(61.2, 60.0) == (

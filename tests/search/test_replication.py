@@ -13,10 +13,10 @@ from labwright.record.claims.hypothesis_tests import decide_from_runs, find_deci
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.search_events import DecisionMade, LookTaken, NodeJudged
 from labwright.record.schema.data_plan import Measurement, parse_arm
-from labwright.record.schema.decisions import CompareNodes, ExpandTree, VisibleDecisions, build_summary_task
+from labwright.record.schema.decisions import CompareNodes, ExpandTree, VisibleDecisions
 from labwright.record.schema.hypotheses import Effect as Sought
 from labwright.record.schema.hypotheses import Hypothesis, RivalExplanation
-from labwright.record.schema.nodes import SEARCH_KINDS, Failure, StageName, format_node_id
+from labwright.record.schema.nodes import Failure, format_node_id
 from labwright.search.replication import FRESH_SEED_OFFSET, build_lock, find_lacking_seeds
 from labwright.search.scheduler import ReleaseSlot
 from labwright.search.settings import StageLimits
@@ -287,21 +287,6 @@ def test_ablations_have_the_seeds_of_what_they_are_compared_with() -> None:
     }
     assert len(seeds) == 3 and all(of == list(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + 5)) for of in seeds.values())
     assert parse_arm("method@x") == "method"
-
-
-@pytest.mark.parametrize("order", ["ticket", "arrival"])
-def test_replicates_and_summaries_overlap_the_search_of_the_next_stage(order: str) -> None:
-    log, _ = run_whole_search(order=order, buggy=0.0, num_workers=4)
-    events = log.events
-    first: dict[StageName, int] = {}
-    for i, event in enumerate(events):
-        action = event.action if isinstance(event, DecisionMade) else None
-        if isinstance(action, ExpandTree) and action.kind in SEARCH_KINDS | {"trial"}:
-            first.setdefault(action.stage, i)
-    done = {event.node: i for i, event in enumerate(events) if isinstance(event, NodeJudged)}
-    replicates = [node for node in log.state.list_stage_nodes("tuning") if node.kind == "replicate"]
-    assert replicates and any(done[node.id] > first["agenda"] for node in replicates)
-    assert all(log.state.is_task_done(build_summary_task(stage).task) for stage in ("preliminary", "tuning", "agenda"))
 
 
 class Shared(SearchWorld):

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.record.event_log import MemoryLog
-from labwright.record.events.search_events import DecisionMade, NodeJudged, NodeProposed
-from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
-from labwright.record.schema.nodes import SEARCH_KINDS, Failure
+from labwright.record.events.search_events import DecisionMade
+from labwright.record.schema.decisions import VisibleDecisions
+from labwright.record.schema.nodes import SEARCH_KINDS
 from labwright.search.policy import BestFirstPolicy, build_policy
 from labwright.search.scheduler import ReleaseSlot, RunControl, Scheduler
-from labwright.search.settings import StageLimits
 from labwright.search.stage_snapshot import build_snapshot
 from tests.search import virtual_time
 from tests.search.scripted_search import (
@@ -90,21 +89,6 @@ def test_the_search_ends_and_debugs_no_deeper_than_allowed(seed: int, buggy: flo
     assert all(node.is_finished for node in log.state.nodes.values())
     if buggy == 1.0:
         assert log.state.search.stages["preliminary"].best is None
-
-
-def test_an_identical_failure_is_not_tried_a_third_time() -> None:
-    class Stubborn(SearchWorld):
-        def finish(self, node: str, k: int, action: ExpandTree) -> None:
-            self.log.append(NodeProposed(node=node, decision=k, title="", plan="", varies="", source_sha256="0"))
-            self.log.append(
-                NodeJudged(node=node, status="buggy", failure=Failure(kind="shape", message="always the same"))
-            )
-
-    log = new_log()
-    virtual_time.run(
-        run_search(log, Stubborn(log), make_settings(num_drafts=1, author="never", preliminary=StageLimits(nodes=3)))
-    )
-    assert [node.kind for node in log.state.nodes.values()] == ["draft", "debug", "draft"]
 
 
 @pytest.mark.parametrize("order", ["ticket", "arrival"])

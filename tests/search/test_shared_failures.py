@@ -111,17 +111,6 @@ def test_two_children_that_failed_alike_make_one_repair_of_their_parent(
     assert told.view.best_node is not None and told.view.best_node.id == repair
 
 
-def test_other_failures_and_other_parents_are_debugged_by_themselves() -> None:
-    told = Told()
-    good = told.child(0.5)
-    told.child("IndexError: index 3 is out of bounds")
-    told.child("KeyError: 'x'")
-    told.child("IndexError: index 3 is out of bounds", parent=good)
-    told.child(failure("experiment.py, line 2: typed", "suspect"))
-    told.child(failure("experiment.py, line 9: typed", "suspect"))
-    assert told.view.shared_failures.groups == () and len(told.view.list_debuggable(SearchSettings())) == 5
-
-
 def test_a_repair_that_fails_is_debugged_and_what_came_of_it_stands_for_the_parent() -> None:
     told = Told()
     told.child("KeyError: 'x'")
