@@ -326,11 +326,6 @@ class CampaignState:
         return [one for one in self.entries.values() if one.is_open]
 
     @property
-    def study_entries(self) -> list[CampaignEntry]:
-        """The ideas, without the topics from which they were generated."""
-        return [one for one in self.entries.values() if not one.ideas]
-
-    @property
     def places_left(self) -> int:
         """Number of further runs of a portfolio that may continue after their pilot."""
         keep = self.terms.keep if self.terms is not None else None
@@ -438,7 +433,9 @@ def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
             found = read_state(other).search
             shared = [one.fingerprint for one in found.datasets if one.fingerprint in prints]
             tests.update(prints[one] for one in shared if found.test_measurements)
-    return CampaignMembership(ideas=sum(not one.refused for one in campaign.study_entries), tests=dict(tests))
+    return CampaignMembership(
+        ideas=sum(not one.refused and not one.ideas for one in campaign.entries.values()), tests=dict(tests)
+    )
 
 
 # --- selection ------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import ast
 import math
 import re
 import threading
+from contextlib import suppress
 from typing import Any, cast
 
 from labwright.record.schema.frozen_model import Scalar, replace_unencodable
@@ -64,19 +65,17 @@ def serialise_parsing() -> None:
 
 def collect_strings(text: str) -> set[str]:
     """Return every string literal of a source; none if it is not valid Python (which the kernel reports)."""
-    try:
+    with suppress(SyntaxError):
         nodes = ast.walk(parse_python(text))
         return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    except SyntaxError:
-        return set()
+    return set()
 
 
 def collect_attributes(text: str) -> set[str]:
     """Return the name of every attribute that a source reads; none if it is not valid Python."""
-    try:
+    with suppress(SyntaxError):
         return {node.attr for node in ast.walk(parse_python(text)) if isinstance(node, ast.Attribute)}
-    except SyntaxError:
-        return set()
+    return set()
 
 
 def collect_constants(source: str) -> dict[str, Scalar]:

@@ -194,8 +194,10 @@ def count_affordable_seeds(
     hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=swapped)
     if hours is None:
         return inf
-    more = hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=sum_fresh_seconds(view))
-    return more + max(0, sum(one.status == "good" or not one.is_finished for one in list_fresh_replicates(view)) - read)
+    fresh = list_fresh_replicates(view)
+    spent = sum(attempt.seconds for node in fresh for attempt in node.attempts)
+    more = hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=spent)
+    return more + max(0, sum(one.status == "good" or not one.is_finished for one in fresh) - read)
 
 
 def count_remaining_seeds(view: StageSnapshot) -> int:
@@ -307,8 +309,3 @@ def list_fresh_replicates(view: StageSnapshot) -> list[Node]:
     """Return the replicates of the winner with fresh seeds."""
     lock = view.lock
     return [one for one in view.list_replicates(lock.winner) if lock.is_fresh_seed(one.seed)] if lock else []
-
-
-def sum_fresh_seconds(view: StageSnapshot) -> float:
-    """Return the slot-seconds that fresh replicates of the winner took."""
-    return sum(attempt.seconds for node in list_fresh_replicates(view) for attempt in node.attempts)

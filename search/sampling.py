@@ -50,7 +50,10 @@ def sample_setting(
         sampler = "tpe"  # TPE can use trials that were stopped early
     for attempt in range(MAX_SAMPLING_TRIES):
         if sampler == "sobol":
-            setting = _map_point(space, _sample_sobol(len(space), view.seed, number + attempt * BATCH_SIZE))
+            from scipy.stats import qmc  # half a second
+
+            sequence = qmc.Sobol(len(space), rng=view.seed).fast_forward(number + attempt * BATCH_SIZE)
+            setting = _map_point(space, sequence.random(1)[0].tolist())
         elif sampler != "random" and len(tried) < STARTUP_TRIALS and not attempt:
             setting = _map_point(space, _sample_latin_hypercube(space, view.seed, max(0, len(tried) - 1)))
         else:
@@ -64,13 +67,6 @@ def sample_setting(
 def _hash_seed(*of: object) -> int:
     """Hash values into a seed."""
     return int.from_bytes(hashlib.sha256("/".join(map(str, of)).encode()).digest()[:4])
-
-
-def _sample_sobol(dimensions: int, seed: int, number: int) -> Sequence[float]:
-    """Return a point of a scrambled Sobol sequence."""
-    from scipy.stats import qmc  # half a second
-
-    return qmc.Sobol(dimensions, rng=seed).fast_forward(number).random(1)[0].tolist()
 
 
 def _sample_latin_hypercube(space: Sequence[Hyperparameter], seed: int, number: int) -> Sequence[float]:
@@ -199,14 +195,13 @@ def _build_study(
 
 def _build_distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
     made = _import_optuna().distributions
-    return {
-        one.name: made.CategoricalDistribution(one.options)
-        if one.kind == "choice"
-        else made.IntDistribution(int(one.low or 0), int(one.high or 0))
-        if one.kind == "integer"
-        else made.FloatDistribution(one.low or 0.0, one.high or 0.0, log=one.kind == "log")
-        for one in space
+    kinds: dict[str, Callable[[Hyperparameter], Any]] = {
+        "choice": lambda one: made.CategoricalDistribution(one.options),
+        "integer": lambda one: made.IntDistribution(int(one.low or 0), int(one.high or 0)),
+        "linear": lambda one: made.FloatDistribution(one.low or 0.0, one.high or 0.0),
+        "log": lambda one: made.FloatDistribution(one.low or 0.0, one.high or 0.0, log=True),
     }
+    return {one.name: kinds[one.kind](one) for one in space}
 
 
 def round_four_digits(value: float) -> float:

@@ -185,7 +185,9 @@ def count_pending_trials(view: StageSnapshot, node: Node) -> dict[str, float]:
         code = view.code_hashes[node.id].get(arm, "")
         study = view.studies.get((arm, code), ())
         stale = view.stage == "tuning" or not find_tuned_study(view.studies, arm, node.trials.get(arm, 0), code, plan)
-        lacking = budget - compute_study_cost(study, plan) - _count_running(study) * cost[arm]
+        ended = {one.number for one in study if one.outcome != "running"}
+        running = len({one.number for one in study} - ended)
+        lacking = budget - compute_study_cost(study, plan) - running * cost[arm]
         if stale and lacking > NEGLIGIBLE_TRIAL_SHARE * cost[arm]:
             need[arm] = lacking
     given = {arm: amount + need[arm] for arm, amount in spent.items()}
@@ -237,11 +239,6 @@ def _estimate_trial_cost(view: StageSnapshot, arm: str) -> float:
         return 1.0
     known = [one.seconds for one in view.trials if one.arm == arm and one.outcome == "measured" and one.seconds]
     return sum(known) / len(known) if known else 1.0
-
-
-def _count_running(study: Sequence[TrialResult]) -> int:
-    known = {one.number for one in study if one.outcome != "running"}
-    return len({one.number for one in study} - known)
 
 
 def undertuned_baseline(view: StageSnapshot) -> str:

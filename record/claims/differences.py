@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 from math import exp, inf, log, sqrt
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from labwright.record.claims.estimates import (
     SIGNIFICANCE_LEVEL,
@@ -305,35 +305,26 @@ def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimD
     higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
     roles = {arm.name: arm.role for arm in plan.arms}
     against = {"method": "baseline", "ablation": "method"}
-    caveats = CaveatFinder(state, claims)
-
-    swapped = find_swapped_arms(plan)
+    caveats, swapped = CaveatFinder(state, claims), find_swapped_arms(plan)
 
     def is_compared(a: Claim, b: Claim) -> bool:
+        if (a.name, a.dataset, a.split, a.level) != (b.name, b.dataset, b.split, b.level) or a.name not in higher:
+            return False
         if a.arm in swapped:
             return b.arm == swapped[a.arm][1]
         return roles.get(b.arm, "ablation") == against.get(roles.get(a.arm, "ablation"))
 
-    return [
-        build_difference(state, a, b, higher=higher[a.name]).model_copy(update={"caveats": caveats.find_caveats(a, b)})
-        for a in claims
-        for b in claims
-        if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level)
-        and a.name in higher
-        and is_compared(a, b)
-        and set(a.seeds) & set(b.seeds)
-    ]
+    pairs = [(a, b) for a in claims for b in claims if is_compared(a, b) and set(a.seeds) & set(b.seeds)]
+    found = ((a, b, build_difference(state, a, b, higher=higher[a.name])) for a, b in pairs)
+    return [one.model_copy(update={"caveats": caveats.find_caveats(a, b)}) for a, b, one in found]
 
 
 def build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> ClaimDifference:
     """Build the difference of two claims over their shared seeds."""
     key = f"{format_key('diff', a.dataset, a.name, a.condition)}~{format_key(b.condition)}"
     other = {seed: (node, value) for seed, node, value in zip(b.seeds, b.nodes, b.values, strict=True)}
-    rows = [
-        (seed, node, *other[seed], value)
-        for seed, node, value in zip(a.seeds, a.nodes, a.values, strict=True)
-        if seed in other
-    ]
+    known = zip(a.seeds, a.nodes, a.values, strict=True)
+    rows = [(seed, node, *other[seed], value) for seed, node, value in known if seed in other]
     nodes, others = tuple(row[1] for row in rows), tuple(row[2] for row in rows)
     values = tuple(subtract_rounded(value, less) for *_, less, value in rows)
     mean = fmean(values)
@@ -346,22 +337,12 @@ def build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Cl
     if over is not None and over.shared and over.shared[0] > 0 and len(values) > 1:
         found = estimate_mean(values, over.shared[0], over.worth - 1 if over.worth else inf)
         low, high = found.compute_interval(SIGNIFICANCE_LEVEL)
+    seeds, grade = tuple(row[0] for row in rows), find_weakest_grade((a.grade, b.grade))
+    own: dict[str, Any] = dict(a) | {"key": key, "values": values, "seeds": seeds, "nodes": nodes, "grade": grade}
     return ClaimDifference(
-        key=key,
-        name=a.name,
-        dataset=a.dataset,
-        condition=a.condition,
+        **own | {"mean": mean, "sd": sd, "low": low, "high": high},
         other=b.condition,
-        split=a.split,
-        values=values,
-        seeds=tuple(row[0] for row in rows),
-        nodes=nodes,
         others=others,
-        grade=find_weakest_grade((a.grade, b.grade)),
-        mean=mean,
-        sd=sd,
-        low=low,
-        high=high,
         better=a.condition if (mean > 0) == higher else b.condition,
         examples=over is not None and bool(over.shared) and len(values) > 1,
         resampled_interval=over,

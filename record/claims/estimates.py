@@ -168,20 +168,16 @@ def find_winner(state: RunState) -> str | None:
 
     It prefers nodes that are not suspect; no claim is made about a suspect winner.
     """
-    found = [
-        best for stage in ("agenda", "tuning", "preliminary") if (best := state.search.stages[stage].best) is not None
-    ]
+    selected = (state.search.stages[stage].best for stage in ("agenda", "tuning", "preliminary"))
+    found = [best for best in selected if best is not None]
     trusted = (best for best in found if best not in state.nodes or not state.nodes[best].suspect)
     return next(trusted, found[0] if found else None)
 
 
 def find_ablation_nodes(state: RunState) -> list[Node]:
     """Return the good nodes of the ablation stage."""
-    return [
-        node
-        for node in state.list_stage_nodes("ablation")
-        if node.kind in ("ablate", "debug") and node.status == "good" and not node.suspect
-    ]
+    nodes = (node for node in state.list_stage_nodes("ablation") if node.kind in ("ablate", "debug"))
+    return [node for node in nodes if node.status == "good" and not node.suspect]
 
 
 GRADES_BEST_FIRST: tuple[EvidenceGrade, ...] = ("scored", "evaluated", "computed", "judged", "unattributed", "logged")
@@ -288,10 +284,9 @@ def compute_claims(split: Split, runs: Iterable[tuple[Node, Sequence[Measurement
     """Build claims from the final values of one split, by dataset, metric and condition, over nodes with different
     seeds."""
     cells: dict[tuple[str, str, str], list[tuple[Node, Measurement]]] = defaultdict(list)
-    for node, measurements in runs:
-        for one in measurements:
-            if one.step is None and one.split == split:
-                cells[one.dataset, one.name, one.condition].append((node, one))
+    for node, one in ((node, one) for node, measurements in runs for one in measurements):
+        if one.step is None and one.split == split:
+            cells[one.dataset, one.name, one.condition].append((node, one))
     claims: list[Claim] = []
     for (dataset, name, condition), cell in cells.items():
         cell.sort(key=lambda pair: pair[1].seed)
@@ -329,11 +324,8 @@ def compute_node_score(node: Node, plan: DataPlan | None) -> float | None:
     """
     if plan is None or node.kind == "rung":
         return None
-    found = [
-        one
-        for one in node.measurements
-        if (one.name, one.dataset, one.split) == (plan.primary_metric.name, plan.datasets[0].name, "validation")
-    ]
+    place = (plan.primary_metric.name, plan.datasets[0].name, "validation")
+    found = [one for one in node.measurements if (one.name, one.dataset, one.split) == place]
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
     values = [one.value for one in found if one.arm in methods] or [one.value for one in found]
     return fmean(values) if values else None

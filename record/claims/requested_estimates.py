@@ -111,17 +111,12 @@ class RequestedEstimate(NamedTuple):
 
     @property
     def key(self) -> str:
-        return format_estimate_key(self.request)
+        return f"estimate/{self.request.name}"
 
     @property
     def printed(self) -> dict[str, PrintedValue]:
         """Its printed forms by key with suffix."""
         return format_estimate(self.key, self.found, SIGNIFICANCE_LEVEL, self.plan)
-
-
-def format_estimate_key(one: EstimateRequest) -> str:
-    """Return the key of an estimate, without form."""
-    return f"estimate/{one.name}"
 
 
 def list_requests(state: RunState, draft: PaperDraft | None = None) -> tuple[EstimateRequest, ...]:

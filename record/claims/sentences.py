@@ -165,15 +165,12 @@ class CaveatFinder:
 
     def _find_setting(self, claim: Claim) -> ChosenSetting | None:
         """Return the setting used by the arm of a claim; None if nothing is tuned."""
-        node = _find_claim_node(self._state, claim)
-        if self._found is None or node not in self._state.required_cells or node not in self._state.nodes:
+        first = self._state.nodes.get(claim.nodes[0])
+        if self._found is None or first is None:
+            return None
+        node = first.parent or "" if first.kind == "replicate" else first.id
+        if node not in self._state.required_cells or node not in self._state.nodes:
             return None
         if node not in self._chosen:
             self._chosen[node] = find_chosen(self._state, node, self._found)
         return self._chosen[node].get(claim.arm)
-
-
-def _find_claim_node(state: RunState, claim: Claim) -> str:
-    """Return the node whose program and settings a claim describes."""
-    node = state.nodes.get(claim.nodes[0])
-    return "" if node is None else node.parent or "" if node.kind == "replicate" else node.id

@@ -461,8 +461,8 @@ class SearchState:
 
     @property
     def plan_hash(self) -> str:
-        """sha256 of the current data plan; the appendix of the paper prints its first digits."""
-        return hash_plan(self.data_plan) if self.data_plan is not None else ""
+        """sha256 of the canonical JSON of the data plan; the appendix of the paper prints its first digits."""
+        return hashlib.sha256(self.data_plan.model_dump_json().encode()).hexdigest() if self.data_plan else ""
 
     @property
     def current_lock(self) -> ConfirmationLocked | None:
@@ -478,11 +478,6 @@ class SearchState:
         unsettled: list[StageName] = [name for name in STAGES if not self.stages[name].is_settled]
         unreported: list[StageName] = [name for name in STAGES if self.stages[name].summary is None]
         return next(iter(unsettled or unreported), None)
-
-
-def hash_plan(plan: DataPlan) -> str:
-    """Return the sha256 of a data plan's canonical JSON."""
-    return hashlib.sha256(plan.model_dump_json().encode()).hexdigest()
 
 
 @dataclass(frozen=True)
