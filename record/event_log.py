@@ -110,9 +110,8 @@ def parse_event(body: str, path: Path, number: int) -> Event:
         return EVENT_ADAPTER.validate_json(body)
     except ValueError as error:
         mismatches = error.error_count() if isinstance(error, ValidationError) else 1
-        raise RecordError(
-            f"cannot read the record {path}: event {number} is damaged ({mismatches} mismatches)"
-        ) from None
+        damage = f"event {number} is damaged ({mismatches} mismatches)"
+        raise RecordError(f"cannot read the record {path}: {damage}") from None
 
 
 # --- reading while it is written --------------------------------------------------------------------------------------
@@ -145,22 +144,18 @@ class EventLogTail:
         if now is not None and now == self._stamp:
             self.restarted = False
             return []
-        rows = self._read_after(self._last) if now and self._stamp and now[0] == self._stamp[0] else None
+        rows = None
+        if now and self._stamp and self._last and now[0] == self._stamp[0]:  # is the last known row still in the file?
+            found = _read_stored(self.path, start=self._last.offset, number=self._seen + 1)
+            rows = list(found) if next(found, None) == self._last else None
         self.restarted = rows is None
         before = 0 if rows is None else self._seen
         rows = list(_read_stored(self.path)) if rows is None else rows
         with pause_garbage_collection():
-            found = [(parse_event(row.body, self.path, before + n), row.at) for n, row in enumerate(rows, 1)]
-        self._seen, self._stamp = before + len(found), now
+            events = [(parse_event(row.body, self.path, before + n), row.at) for n, row in enumerate(rows, 1)]
+        self._seen, self._stamp = before + len(events), now
         self._last = rows[-1] if rows else None if self.restarted else self._last
-        return found
-
-    def _read_after(self, last: StoredRow | None) -> list[StoredRow] | None:
-        """Return the rows after the last known one; None if that one is no longer in the file."""
-        if last is None:
-            return None
-        rows = _read_stored(self.path, start=last.offset, number=self._seen + 1)
-        return list(rows) if next(rows, None) == last else None
+        return events
 
 
 EventListener = Callable[[Event, RunState], None]
@@ -297,7 +292,5 @@ def _round_trip(event: Event) -> tuple[str, Event]:
         return body, EVENT_ADAPTER.validate_json(body)
     except (ValidationError, PydanticSerializationError, ValueError) as error:
         why = " ".join(str(error).splitlines())[:300]
-        raise RecordError(
-            f"the event {event.type!r} was not recorded, because it could not be read back ({why}); this "
-            "is a bug in this program: report it"
-        ) from error
+        lost = f"the event {event.type!r} was not recorded, because it could not be read back ({why})"
+        raise RecordError(f"{lost}; this is a bug in this program: report it") from error

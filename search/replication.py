@@ -181,9 +181,8 @@ def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionFore
     if plan is None or not asked or stage is None:
         fault = "there is no plan" if plan is None else "its plan has no confirmatory hypothesis"
         return DecisionForecast(name="", why=fault if not asked else "its search is over")
-    view = build_snapshot(
-        state, stage, VisibleDecisions(also=tuple(sorted(state.finished_decisions))), settings=settings
-    )
+    visible = VisibleDecisions(also=tuple(sorted(state.finished_decisions)))
+    view = build_snapshot(state, stage, visible, settings=settings)
     runs = [one.attempts[-1].seconds for one in find_pilot_replicates(view) if one.status == "good" and one.attempts]
     found, why = compute_wanted_seeds(view, settings.family), ""
     if not found:
@@ -196,16 +195,14 @@ def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionFore
         if (sd := spreads.get((one.id, effect.estimand))) is not None:
             width = predict_seeds(effect, hourly, sd, level).half_width / effect.smallest
             widths[one.id] = max(width, widths.get(one.id, 0.0))
+    outcomes = ((one.name, one.outcomes) for one in asked if one.outcomes is not None)
+    matters = (f"{name}: if supported, {one.supported} If refuted, {one.refuted}" for name, one in outcomes)
     return DecisionForecast(
         name="",
         wanted=found,
         hypotheses=len(asked),
         half_widths=widths,
-        matters=tuple(
-            f"{one.name}: if supported, {one.outcomes.supported} If refuted, {one.outcomes.refuted}"
-            for one in asked
-            if one.outcomes is not None
-        ),
+        matters=tuple(matters),
         why=why,
         seconds=seconds,
         seeds=count_most_seeds(settings),
@@ -369,11 +366,8 @@ def list_complete_replicates(plan: DataPlan, lock: ConfirmationLocked, replicate
 
     def is_complete(node: Node) -> bool:
         lines = node.attempts[-1].cells if node.attempts else ()
-        known = {
-            (one.cell.dataset, one.cell.measured_arm, one.cell.level)
-            for one in lines
-            if one.outcome in ("measured", "taken over") or one.diverged
-        }
+        ended = (one.cell for one in lines if one.outcome in ("measured", "taken over") or one.diverged)
+        known = {(cell.dataset, cell.measured_arm, cell.level) for cell in ended}
         return node.status == "good" and not node.suspect and (not lines or known >= needed)
 
     complete = {one.seed: one for one in replicates if lock.is_fresh_seed(one.seed) and is_complete(one)}

@@ -339,8 +339,9 @@ def build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Cl
         low, high = found.compute_interval(SIGNIFICANCE_LEVEL)
     seeds, grade = tuple(row[0] for row in rows), find_weakest_grade((a.grade, b.grade))
     own: dict[str, Any] = dict(a) | {"key": key, "values": values, "seeds": seeds, "nodes": nodes, "grade": grade}
+    own |= {"mean": mean, "sd": sd, "low": low, "high": high}
     return ClaimDifference(
-        **own | {"mean": mean, "sd": sd, "low": low, "high": high},
+        **own,
         other=b.condition,
         others=others,
         better=a.condition if (mean > 0) == higher else b.condition,

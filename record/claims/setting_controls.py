@@ -139,10 +139,8 @@ def _compare_controls(
 ) -> Iterator[tuple[ClaimDifference, bool]]:
     """Yield the difference of each control from the arm whose setting it has, and whether it agrees. A registered
     effect's interval counts where there is one."""
-    differences = [
-        one if (own := known.get(one.key)) is None else one.model_copy(update={"low": own.low, "high": own.high})
-        for one in differences
-    ]
+    ends = {key: {"low": one.low, "high": one.high} for key, one in known.items()}
+    differences = [one.model_copy(update=ends.get(one.key)) for one in differences]
     primary = [one for one in differences if one.name == plan.primary_metric.name]
     own = {(one.dataset, one.level, one.arm, parse_arm(one.other)): one for one in primary}
     for one in own.values():
