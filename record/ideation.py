@@ -206,10 +206,8 @@ class FinalIdea(FrozenModel):
         }
         closest = [
             {
-                "Title": one.work.title,
+                **{name.title(): getattr(one.work, name) for name in ("title", "year", "identifier")},
                 "Authors": list(one.work.authors),
-                "Year": one.work.year,
-                "Identifier": one.work.identifier,
                 "Difference": one.difference,
                 "Quote": one.quote,
             }

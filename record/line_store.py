@@ -97,10 +97,9 @@ def read_kind(path: Path) -> RecordKind:
     if not _is_intact(line):
         raise RecordError(f"cannot read the record {path}: line 1 is damaged")
     if first["kind"] not in get_args(RecordKind):
-        raise RecordVersionError(
-            f"{path.parent} was recorded by an earlier version of scientist, as kind {first['kind']!r}: open it with "
-            "that version, or repeat its command with another folder"
-        )
+        earlier = f"was recorded by an earlier version of scientist, as kind {first['kind']!r}"
+        fix = "open it with that version, or repeat its command with another folder"
+        raise RecordVersionError(f"{path.parent} {earlier}: {fix}")
     return first["kind"]
 
 
@@ -130,10 +129,8 @@ def read_stored_rows(path: Path, *, start: int = 0, number: int = 1) -> Iterator
                 if left < 0:
                     return
                 if damaged:
-                    raise RecordError(
-                        f"cannot read the record {path}: line {line_number - 1} is damaged: restore the file "
-                        "from a copy"
-                    )
+                    damage = f"line {line_number - 1} is damaged: restore the file from a copy"
+                    raise RecordError(f"cannot read the record {path}: {damage}")
                 if line_number > 1:
                     if (row := _parse_row(start, line)) is not None:
                         yield row

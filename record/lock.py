@@ -213,10 +213,9 @@ def is_unused(folder: Path, others: Collection[str] = ()) -> bool:
     if not folder.is_dir():
         return False
     path, found = folder / LOCK_FILE, {one.name.removeprefix(".").removesuffix(".part") for one in folder.iterdir()}
-    if not found:
+    if found <= {LOCK_FILE} and (not found or (path.is_file() and not path.stat().st_size)):
         return True
-    is_empty = found == {LOCK_FILE} and path.is_file() and not path.stat().st_size
-    return is_empty or (found <= {LOCK_FILE, *others} and _read_owner(path) is not None)
+    return found <= {LOCK_FILE, *others} and _read_owner(path) is not None
 
 
 def describe_owner(path: Path) -> str:

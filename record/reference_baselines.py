@@ -23,6 +23,7 @@ from labwright.record.schema.data_plan import (
     Split,
     Trial,
     TuningPlan,
+    select_active,
 )
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.frozen_model import FrozenModel, Scalar
@@ -76,11 +77,8 @@ def list_reference_datasets(state: RunState) -> tuple[str, ...]:
 
 def build_default_setting(space: Iterable[Hyperparameter], model: str) -> HyperparameterSetting:
     """Return the default setting of a model."""
-    found: HyperparameterSetting = {}
-    for one in space:
-        if not one.given or found.get(one.given) in one.among:
-            found[one.name] = model if one.name == "model" else one.default
-    return found
+    space = tuple(space)
+    return select_active(space, {one.name: model if one.name == "model" else one.default for one in space})
 
 
 def count_reference_trials(tuning: TuningPlan) -> int:

@@ -16,15 +16,7 @@ from labwright.record.schema.nodes import Attempt, ExecutionResult, Node
 from labwright.record.source_tree import check_source
 from labwright.record.untrusted_files import remove_tree
 
-REPORT_FILES = (
-    "report.md",
-    "answer.json",
-    "change.patch",
-    "reproduce.sh",
-    "ablations.json",
-    "section.tex",
-    "results.tex",
-)
+REPORT_FILES = tuple("report.md answer.json change.patch reproduce.sh ablations.json section.tex results.tex".split())
 """Files that an ablation or a question writes into its folder."""
 
 

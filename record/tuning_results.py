@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from math import ceil
 from operator import mul
 from statistics import fmean, median
@@ -63,11 +63,10 @@ class ChosenSetting(FrozenModel):
 
 def list_trial_cells(plan: DataPlan, arm: str, *, seed: int, number: int = 0, share: float = 1.0) -> tuple[Cell, ...]:
     """Return the cells to measure for one setting of an arm."""
-    datasets = plan.tuning.datasets or (plan.datasets[0].name,)
+    datasets, levels = plan.tuning.datasets or (plan.datasets[0].name,), plan.tuning.levels or plan.level_names
     return tuple(
         Cell(dataset=dataset, arm=arm, level=level, trial=number, share=share, seed=seed)
-        for dataset in datasets
-        for level in plan.tuning.levels or plan.level_names
+        for dataset, level in product(datasets, levels)
         if plan.has_cell(dataset, arm, level)
     )
 

@@ -321,7 +321,7 @@ def iterate_entries(
             try:
                 with _raise_as_bad_file(f"{above}{name}", place, name):
                     status = os.stat(name, dir_fd=place, follow_symlinks=False)
-                    if stat.S_ISDIR(status.st_mode) and depth < MAX_DEPTH:
+                    if is_folder := stat.S_ISDIR(status.st_mode):
                         below = _open_folder(name, place, unlock=as_watchdog and status.st_mode & 0o500 != 0o500)
             except FileNotFoundError:
                 continue
@@ -331,9 +331,9 @@ def iterate_entries(
                 raise
             try:
                 yield f"{above}{name}", status
-                if stat.S_ISDIR(status.st_mode):
-                    if depth == MAX_DEPTH:
-                        raise BadFile(f"folders are nested more than {MAX_DEPTH} deep")
+                if is_folder and depth == MAX_DEPTH:
+                    raise BadFile(f"folders are nested more than {MAX_DEPTH} deep")
+                if is_folder:
                     yield from inner(below, f"{above}{name}/", depth + 1)
             finally:
                 if below >= 0:

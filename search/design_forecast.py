@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import floor, sqrt
 from statistics import fmean, median, stdev
 from typing import NamedTuple
@@ -203,13 +204,8 @@ def read_cell_times(nodes: Iterable[Node]) -> CellTimes | None:
 
 def list_main_cells(plan: DataPlan) -> tuple[CellRef, ...]:
     """Return every cell of one experiment: the main arms at every level on every dataset."""
-    return tuple(
-        CellRef(use.name, arm, level)
-        for use in plan.datasets
-        for arm in list_main_arms(plan)
-        for level in plan.level_names
-        if plan.has_cell(use.name, arm, level)
-    )
+    cells = product((use.name for use in plan.datasets), list_main_arms(plan), plan.level_names)
+    return tuple(CellRef(*cell) for cell in cells if plan.has_cell(*cell))
 
 
 def list_seed_cells(plan: DataPlan, *, trials: Mapping[str, int] | None = None) -> tuple[CellRef, ...]:
@@ -318,9 +314,8 @@ def read_spreads(state: RunState) -> dict[tuple[str, str], float]:
     plan, groups = state.search.data_plan, dict[str, list[str]]()
     if plan is None:
         return {}
-    for node in state.nodes.values():
-        if node.status == "good" and not node.suspect:
-            groups.setdefault(node.parent or "" if node.kind == "replicate" else node.id, []).append(node.id)
+    for node in (node for node in state.nodes.values() if node.status == "good" and not node.suspect):
+        groups.setdefault(node.parent or "" if node.kind == "replicate" else node.id, []).append(node.id)
     most = max(groups.values(), key=len) if groups else []
     runs = [read_replicate_values(state.nodes[name]) for name in most]
     found: dict[tuple[str, str], float] = {}
@@ -405,13 +400,10 @@ def _iterate_smaller(plan: DataPlan, times: CellTimes, now: DesignForecast, *, r
 
 def _sort_by_cost(names: set[str], axis: str, plan: DataPlan, times: CellTimes) -> list[str]:
     """Return levels or datasets: first those that nothing registered reads, among them the most expensive first."""
-    cells = list_main_cells(plan)
-    read = {
-        getattr(cell, axis)
-        for one in plan.hypotheses
-        for effect in (*one.effects, *one.alternatives)
-        for cell in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
-    }
+    cells, effects = list_main_cells(plan), (effect for one in plan.hypotheses for effect in one.effects)
+    alternatives = (effect for one in plan.hypotheses for effect in one.alternatives)
+    known = ((effect, find_effect_metric(effect, plan)) for effect in (*effects, *alternatives))
+    read = {getattr(cell, axis) for effect, metric in known for cell in list_cells_read(effect.estimand, plan, metric)}
     costs = {name: times.estimate(one for one in cells if getattr(one, axis) == name) for name in names}
     return sorted(names, key=lambda name: (name in read, -costs[name], name))
 

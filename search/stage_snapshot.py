@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import groupby
+from itertools import groupby, product
 from math import sqrt
 from statistics import fmean, stdev
 from typing import Literal
@@ -99,13 +99,8 @@ def get_panel(stage: StageName, plan: DataPlan) -> ComparisonPanel:
     """
 
     def build() -> ComparisonPanel:
-        entries = frozenset(
-            PanelEntry(dataset, arm, level)
-            for dataset in list_stage_datasets(stage, plan)
-            for arm in list_main_arms(plan)
-            for level in plan.level_names
-            if plan.has_cell(dataset, arm, level)
-        )
+        cells = product(list_stage_datasets(stage, plan), list_main_arms(plan), plan.level_names)
+        entries = frozenset(PanelEntry(*cell) for cell in cells if plan.has_cell(*cell))
         methods = (arm.name for arm in plan.arms if arm.role == "method")
         deciding = methods if plan.objective == "improve" else plan.compared_arms
         return ComparisonPanel(plan.primary_metric, entries, frozenset(deciding))

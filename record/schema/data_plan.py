@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import product
 from typing import Any, Literal, cast
@@ -60,6 +61,15 @@ class Hyperparameter(FrozenModel):
         arms = f", of {', '.join(self.arms)}" if self.arms else ""
         given = f", where {self.given} is {' or '.join(map(str, self.among))}" if self.given else ""
         return f"{self.name} {self.default} ({of}{arms}{given})"
+
+
+def select_active(space: Iterable[Hyperparameter], values: Mapping[str, Scalar]) -> HyperparameterSetting:
+    """Return the values of the dimensions that are active, in the order of a space."""
+    found: HyperparameterSetting = {}
+    for one in space:
+        if not one.given or found.get(one.given) in one.among:
+            found[one.name] = values[one.name]
+    return found
 
 
 class TuningPlan(FrozenModel):
@@ -418,11 +428,8 @@ class DataPlan(FrozenModel):
 
     def find_defaults(self, arm: str) -> HyperparameterSetting:
         """Return the default setting of an arm (trial 0)."""
-        found: HyperparameterSetting = {}
-        for one in self.find_space(arm):
-            if not one.given or found.get(one.given) in one.among:
-                found[one.name] = one.default
-        return found
+        space = self.find_space(arm)
+        return select_active(space, {one.name: one.default for one in space})
 
     def name_arm(self, arm: str) -> str:
         """Return the name that readers see: the title, or the name in words.
