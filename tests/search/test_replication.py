@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -12,7 +13,7 @@ from labwright.record.claims.estimates import find_trusted_replicates
 from labwright.record.claims.hypothesis_tests import decide_from_runs, find_deciding_nodes, read_replicate_values
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.search_events import DecisionMade, LookTaken, NodeJudged
-from labwright.record.schema.data_plan import Measurement, parse_arm
+from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import CompareNodes, ExpandTree, VisibleDecisions
 from labwright.record.schema.hypotheses import Effect as Sought
 from labwright.record.schema.hypotheses import Hypothesis, RivalExplanation
@@ -31,6 +32,12 @@ from tests.search.scripted_search import (
     run_search,
     run_whole_search,
 )
+
+FRESH = tuple(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + 30))
+
+
+def nodes_in(events: Iterable[object]) -> list[ExpandTree]:
+    return [one.action for one in events if isinstance(one, DecisionMade) and isinstance(one.action, ExpandTree)]
 
 
 class Effect(SearchWorld):
@@ -83,17 +90,12 @@ def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(
         tuning=StageLimits(nodes=4, num_seeds=5),
         agenda=StageLimits(nodes=3, num_seeds=5),
     )
-    state = log.state
-    assert (
-        state.search.current_lock is not None and state.search.current_lock.winner == state.search.stages["agenda"].best
-    )
-    assert state.search.current_lock.seeds == tuple(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + count))
+    state, lock = log.state, log.state.search.current_lock
+    assert lock is not None and lock.winner == state.search.stages["agenda"].best
+    assert lock.seeds == FRESH[:count]
     pilot = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "tuning"]
     assert pilot and all(one.seed < FRESH_SEED_OFFSET for one in pilot)
-    if world is Loud:
-        assert (
-            state.search.current_lock.wanted["gain"] > 20 and "search.max_seeds is 20" in state.search.current_lock.why
-        )
+    assert world is not Loud or (lock.wanted["gain"] > 20 and "search.max_seeds is 20" in lock.why)
 
 
 class Early(Quiet):
@@ -108,27 +110,19 @@ def test_looks_read_the_first_fresh_seeds_and_end_by_a_decision_or_a_limit(
     log, _ = run_whole_search(
         buggy=0.0, world=world, plan=DECIDED, max_seeds=20, order=order, agenda=StageLimits(nodes=3, num_seeds=5)
     )
-    state = log.state
-    assert state.search.current_lock is not None and state.search.current_lock.looks[:5] == (5, 8, 10, 15, 20)
-    assert [len(one.seeds) for one in state.search.looks] == sizes
-    assert all(
-        one.seeds == tuple(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + len(one.seeds))) for one in state.search.looks
-    )
-    assert state.search.looks[-1].ends == (
-        "decided" if world is Early else "the next look takes 29 seeds, and search.max_seeds is 20"
-    )
-    fresh = find_trusted_replicates(state, state.search.current_lock.winner)
+    state, lock = log.state, log.state.search.current_lock
+    assert lock is not None and lock.looks[:5] == (5, 8, 10, 15, 20)
+    assert [one.seeds for one in state.search.looks] == [FRESH[:size] for size in sizes]
+    limit = "the next look takes 29 seeds, and search.max_seeds is 20"
+    assert state.search.looks[-1].ends == ("decided" if world is Early else limit)
+    fresh = find_trusted_replicates(state, lock.winner)
     assert len(fresh) == sizes[-1], "claims rest on the fresh ones, and none runs that no look reads"
     looked_at = 0
     for event in log.events:  # a seed runs only after the look before it
         if isinstance(event, LookTaken):
             looked_at = event.look + 1
-        elif isinstance(event, DecisionMade) and isinstance(event.action, ExpandTree):
-            ordinal = event.action.seed - FRESH_SEED_OFFSET
-            assert (
-                event.action.parent != state.search.current_lock.winner
-                or ordinal < state.search.current_lock.looks[looked_at]
-            )
+        for action in nodes_in([event]):
+            assert action.parent != lock.winner or action.seed - FRESH_SEED_OFFSET < lock.looks[looked_at]
 
 
 @pytest.mark.slow
@@ -150,9 +144,7 @@ def test_looks_give_one_tree_in_ticket_order_and_survive_a_kill(objective: str) 
         world = Early(log, buggy=0.0)
         world.settings = given
         virtual_time.run(run_search(log, world, given))
-        assert [one.model_dump() for one in log.state.search.looks] == [
-            one.model_dump() for one in whole.state.search.looks
-        ]
+        assert log.state.search.looks == whole.state.search.looks
         assert comparable_tree(log) == comparable_tree(whole)
 
 
@@ -165,27 +157,13 @@ def test_the_lock_follows_the_last_stage_that_selects_and_comes_before_any_fresh
     kinds = [(event.type, getattr(event, "stage", "")) for event in log.events]
     locked = next(k for k, (kind, _) in enumerate(kinds) if kind == "locked")
     assert kinds[locked - 1] == ("stage_winner_chosen", stage)
-    begun = [
-        k
-        for k, event in enumerate(log.events)
-        if isinstance(event, DecisionMade)
-        and isinstance(event.action, ExpandTree)
-        and event.action.seed >= FRESH_SEED_OFFSET
-    ]
-    assert begun and min(begun) > locked
-    assert (
-        log.state.search.current_lock is not None and log.state.search.current_lock.plan == log.state.search.plan_hash
-    )
+    later = nodes_in(log.events[locked:])
+    assert later and all(one.seed < FRESH_SEED_OFFSET for one in nodes_in(log.events[:locked]))
+    search = log.state.search
+    assert search.current_lock is not None and search.current_lock.plan == search.plan_hash
     if objective == "measure":
-        later = [
-            event.action
-            for event in log.events[locked:]
-            if isinstance(event, DecisionMade) and isinstance(event.action, ExpandTree)
-        ]
         assert all(one.seed >= FRESH_SEED_OFFSET for one in later[:2]), "the claim comes before exploration"
-        assert log.state.search.stages["agenda"].best == log.state.search.current_lock.winner, (
-            "nothing is selected afterwards"
-        )
+        assert search.stages["agenda"].best == search.current_lock.winner, "nothing is selected afterwards"
 
 
 def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
@@ -226,13 +204,8 @@ class Lossy(Quiet):
             await super().perform(decided, freed)
             return
         freed()
-        self.log.append(
-            NodeJudged(
-                node=format_node_id(decided.k),
-                failure=failure,
-                status=("buggy" if seed == FRESH_SEED_OFFSET + 3 else "cancelled"),
-            )
-        )
+        status = "buggy" if seed == FRESH_SEED_OFFSET + 3 else "cancelled"
+        self.log.append(NodeJudged(node=format_node_id(decided.k), failure=failure, status=status))
 
 
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
@@ -247,46 +220,34 @@ def test_a_fresh_seed_that_was_cut_short_is_owed_again_and_one_that_failed_is_re
         agenda=StageLimits(nodes=3, num_seeds=5),
         max_seeds=20,
     )
-    state = log.state
-    assert state.search.current_lock is not None and state.search.current_lock.n == 5
-    fresh = [
-        one
-        for one in state.nodes.values()
-        if one.kind == "replicate" and one.parent == state.search.current_lock.winner and one.seed >= FRESH_SEED_OFFSET
-    ]
-    assert Counter(one.seed - FRESH_SEED_OFFSET for one in fresh) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1}
-    assert {one.seed - FRESH_SEED_OFFSET for one in fresh if one.status == "good"} == {0, 1, 2, 4, 6}, (
-        "two of five are replaced"
-    )
+    state, lock = log.state, log.state.search.current_lock
+    assert lock is not None and lock.n == 5
+    replicates = [one for one in state.nodes.values() if one.kind == "replicate" and one.parent == lock.winner]
+    fresh = [one for one in replicates if one.seed >= FRESH_SEED_OFFSET]
+    assert Counter(one.seed for one in fresh) == dict.fromkeys(FRESH[:7], 1) | {FRESH[1]: 2}
+    good = tuple(FRESH[k] for k in (0, 1, 2, 4, 6))
+    assert {one.seed for one in fresh if one.status == "good"} == {*good}, "two of five are replaced"
     nodes, confirmed = find_deciding_nodes(state)
-    assert confirmed and [one.seed - FRESH_SEED_OFFSET for one in nodes] == [0, 1, 2, 3, 4, 5, 6], (
-        "of a seed the last run"
-    )
-    cut = next(one for one in fresh if one.seed == FRESH_SEED_OFFSET + 1 and one.status == "cancelled")
+    assert confirmed and tuple(one.seed for one in nodes) == FRESH[:7], "of a seed the last run"
+    cut = next(one for one in fresh if one.seed == FRESH[1] and one.status == "cancelled")
     before = build_snapshot(state, "ablation", VisibleDecisions(through=cut.decision), before=cut.decision + 1)
-    target = state.nodes[state.search.current_lock.winner]
-    assert find_lacking_seeds(before, target, [FRESH_SEED_OFFSET + 1]) == (FRESH_SEED_OFFSET + 1,)
-    assert (
-        find_lacking_seeds(
-            dataclasses.replace(before, run_limit_reason="the time is up"), target, [FRESH_SEED_OFFSET + 1]
-        )
-        == ()
-    ), "not at once"
+    target, ended = state.nodes[lock.winner], dataclasses.replace(before, run_limit_reason="the time is up")
+    assert find_lacking_seeds(before, target, [FRESH[1]]) == (FRESH[1],)
+    assert find_lacking_seeds(ended, target, [FRESH[1]]) == (), "not at once"
     [one] = decide_from_runs(DECIDED, [read_replicate_values(node) for node in nodes], confirmed=True)
-    assert one.verdict == "supported" and one.parts[0].seeds == tuple(FRESH_SEED_OFFSET + k for k in (0, 1, 2, 4, 6))
+    assert one.verdict == "supported" and one.parts[0].seeds == good
     assert ["NameError" in why or "ended by a person" in why for why in one.parts[0].left_out] == [True, True]
 
 
 def test_ablations_have_the_seeds_of_what_they_are_compared_with() -> None:
     log, _ = run_whole_search(buggy=0.0, world=Loud, plan=DECIDED, num_seeds=3, max_seeds=10)
     state = log.state
-    seeds = {
-        node.id: [one.seed for one in state.nodes.values() if one.kind == "replicate" and one.parent == node.id]
+    seeds = [
+        tuple(one.seed for one in state.nodes.values() if one.kind == "replicate" and one.parent == node.id)
         for node in state.list_stage_nodes("ablation")
         if node.kind == "ablate"
-    }
-    assert len(seeds) == 3 and all(of == list(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + 5)) for of in seeds.values())
-    assert parse_arm("method@x") == "method"
+    ]
+    assert seeds == [FRESH[:5]] * 3
 
 
 class Shared(SearchWorld):
@@ -315,15 +276,9 @@ def test_a_gain_that_seeds_hide_is_found_by_pairs_of_runs_with_one_seed(order: s
     state = log.state
     best = state.nodes[state.search.stages["agenda"].best or ""]
     assert best.kind == "improve", "the prototype was kept for being cheaper"
-    reruns = [
-        one
-        for one in state.nodes.values()
-        if one.kind == "replicate" and one.stage == "agenda" and one.seed < FRESH_SEED_OFFSET
-    ]
-    assert {one.parent for one in reruns} == {best.id} and len(reruns) == 2
-    assert not any(
-        isinstance(one.action, CompareNodes) and one.action.stage == "agenda" for one in state.decisions.values()
-    )
-    assert all(one.seed >= FRESH_SEED_OFFSET for one in find_trusted_replicates(state, best.id)), (
-        "no claim rests on them"
-    )
+    replicates = [one for one in state.list_stage_nodes("agenda") if one.kind == "replicate"]
+    assert [one.parent for one in replicates if one.seed < FRESH_SEED_OFFSET] == [best.id] * 2
+    compared = [one.action for one in state.decisions.values() if isinstance(one.action, CompareNodes)]
+    assert all(one.stage != "agenda" for one in compared)
+    trusted = find_trusted_replicates(state, best.id)
+    assert all(one.seed >= FRESH_SEED_OFFSET for one in trusted), "no claim rests on them"
