@@ -11,7 +11,6 @@ from scipy import stats
 
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import (
-    Claim,
     compute_t_interval,
     compute_test_claims,
     compute_validation_claims,
@@ -31,21 +30,11 @@ from labwright.record.events.search_events import (
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Attempt
-from tests.search.scripted_search import new_log
+from tests.search.scripted_search import measure, new_log
 
 
 def one(value: float, condition: str, seed: int, *, split: str = "test") -> Measurement:
-    return Measurement.model_validate(
-        {
-            "name": "log_loss",
-            "value": value,
-            "condition": condition,
-            "dataset": "digits",
-            "split": split,
-            "seed": seed,
-            "grade": "computed",
-        }
-    )
+    return measure(value, condition, seed=seed).model_copy(update={"split": split})
 
 
 def add(log: MemoryLog, k: int, action: ExpandTree, values: dict[str, float] | None) -> str:
@@ -65,12 +54,8 @@ def recorded(method: list[float], baseline: list[float]) -> MemoryLog:
     log = new_log()
     best = add(log, 1, ExpandTree(stage="agenda", kind="improve", seed=0), {"method": -100.0, "baseline": 100.0})
     for i, (m, b) in enumerate(zip(method, baseline, strict=True)):
-        add(
-            log,
-            2 + i,
-            ExpandTree(stage="agenda", kind="replicate", parent=best, seed=1 + i),
-            {"method": m, "baseline": b},
-        )
+        action = ExpandTree(stage="agenda", kind="replicate", parent=best, seed=1 + i)
+        add(log, 2 + i, action, {"method": m, "baseline": b})
     log.append(StageWinnerChosen(stage="agenda", best=best, ended="limit"))
     return log
 
@@ -148,27 +133,9 @@ def test_differences_are_paired_by_seed_when_a_replicate_failed() -> None:
     assert compute_differences(log.state, claims)[0].values == pytest.approx((-0.4, -0.5))
 
 
-def claim(*values: float) -> Claim:
-    sd, low, high = compute_t_interval(values)
-    return Claim(
-        key="k",
-        name="m",
-        dataset="d",
-        condition="c",
-        split="test",
-        values=values,
-        seeds=tuple(range(len(values))),
-        nodes=("n",) * len(values),
-        grade="computed",
-        mean=sum(values) / len(values),
-        sd=sd,
-        low=low,
-        high=high,
-    )
-
-
 def test_an_interval_that_excludes_zero_does_not_print_as_if_it_ended_there() -> None:
-    near = claim(-0.010, -0.0190).model_copy(update={"low": -0.0196, "high": -0.0002})
+    [known, _] = compute_test_claims(recorded([-0.010, -0.0190], [0.5, 0.6]).state)
+    near = known.model_copy(update={"key": "k", "low": -0.0196, "high": -0.0002})
     assert format_claims([near])["k.ci"].tex == r"[\ensuremath{-}0.0196, \ensuremath{-}0.0002]"
 
 

@@ -11,6 +11,7 @@ from labwright.record.claims.requested_estimates import compute_requested_estima
 from labwright.record.estimands import classify_scale
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import strip_form, to_plain_text
+from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.hypotheses import Effect, RivalExplanation
 from labwright.record.schema.paper import EstimateRequest
 from tests.hypotheses import make_hypotheses
@@ -22,18 +23,15 @@ GAIN = "baseline@noise20 - method@noise20"
 def make_run() -> RunState:
     """Build a run with a registered gain, whose accuracy ranges from 0 to 1."""
     run = synthetic_paper.make_state()
-    plan = run.search.data_plan
-    assert plan is not None
-    run.search.data_plan = plan.model_copy(
-        update={
-            "metrics": tuple(
-                one.model_copy(update={"low": 0.0, "high": 1.0}) if one.name == "accuracy" else one
-                for one in plan.metrics
-            ),
-            "hypotheses": make_hypotheses("method", "baseline", higher=False, level="noise20"),
-        }
-    )
+    asked, limits = make_hypotheses("method", "baseline", higher=False, level="noise20"), {"low": 0.0, "high": 1.0}
+    metrics = tuple(one.model_copy(update=limits) if one.name == "accuracy" else one for one in plan_of(run).metrics)
+    run.search.data_plan = plan_of(run).model_copy(update={"metrics": metrics, "hypotheses": asked})
     return run
+
+
+def plan_of(run: RunState) -> DataPlan:
+    assert run.search.data_plan is not None
+    return run.search.data_plan
 
 
 def ask(name: str, estimand: str, metric: str = "") -> EstimateRequest:
@@ -46,9 +44,7 @@ def test_any_estimand_over_measured_cells_is_computed_with_its_interval() -> Non
     share = ask("share-kept", "(baseline@noise20 - method@noise20) / (baseline@noise40 - baseline@noise00)")
     found, faults = compute_requested_estimates(run, (cost, share, ask("in-points", GAIN, "accuracy")))
     assert faults == () and [one.key for one in found] == [
-        "estimate/cost-of-noise",
-        "estimate/share-kept",
-        "estimate/in-points",
+        f"estimate/{name}" for name in ("cost-of-noise", "share-kept", "in-points")
     ]
     means = {one.key: one for one in compute_paper_claims(run)}
     noisy, clean = (means[f"test/digits/log_loss/baseline@{level}"].mean for level in ("noise40", "noise00"))
@@ -83,11 +79,8 @@ def test_what_cannot_be_computed_is_refused_in_one_line(request_: EstimateReques
 
 def test_an_arm_that_only_an_ablation_measured_is_estimated_too() -> None:
     run = make_run()
-    plan = run.search.data_plan
-    assert plan is not None
-    run.search.data_plan = plan.model_copy(
-        update={"arms": tuple(one for one in plan.arms if one.name != "no-schedule")}
-    )
+    arms = tuple(one for one in plan_of(run).arms if one.name != "no-schedule")
+    run.search.data_plan = plan_of(run).model_copy(update={"arms": arms})
     (found,), faults = compute_requested_estimates(run, [ask("cost", "no-schedule@noise20 - method@noise20")])
     means = {one.key: one.mean for one in compute_paper_claims(run)}
     first, second = (means[f"test/digits/log_loss/{arm}@noise20"] for arm in ("no-schedule", "method"))
@@ -113,8 +106,7 @@ def test_a_request_for_what_is_registered_gets_its_key() -> None:
 
 def test_effects_and_shares_print_in_every_form() -> None:
     run = make_run()
-    plan = run.search.data_plan
-    assert plan is not None
+    plan = plan_of(run)
     effects = format_decisions(decide_hypotheses(run), plan)
     assert effects["hypothesis/gain/1.mean"].tex == "0.055" and effects["hypothesis/gain/1.n"].tex == "5"
     assert {strip_form(key) for key in effects} == {"hypothesis/gain/1", "hypothesis/gain/rival"}

@@ -47,9 +47,8 @@ def compared(
             CellOutcomeLine(cell=Cell(dataset=dataset, arm="method"), outcome="failed", diverged=True)
             for dataset in (diverged or {}).get(f"n000{k}", ())
         )
-        log.append(
-            AttemptExecuted(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=values, cells=lines))
-        )
+        attempt = Attempt(number=1, seconds=1, measurements=values, cells=lines)
+        log.append(AttemptExecuted(node=f"n000{k}", attempt=attempt))
         log.append(NodeJudged(node=f"n000{k}", status="good"))
     return build_snapshot(log.state, stage, VisibleDecisions(through=len(found)))
 
@@ -82,9 +81,7 @@ def test_training_that_diverged_is_the_worst_value_where_there_is_one_else_missi
     assert compute_ranked_values(lost, view.panel).get(PanelEntry("wine", "method", "")) == worst
     assert [one.id for one in view.widest_nodes] == (["n0001", "n0002", "n0003"] if worst else ["n0001", "n0003"])
     assert best_of(view) == "n0003", "what was measured counts, whatever else was said of the cell"
-    assert collect_values(lost, view.plan) == {PanelEntry("digits", "method", ""): 0.1}, (
-        "nothing is measured where it diverged"
-    )
+    assert collect_values(lost, view.plan) == {PanelEntry("digits", "method", ""): 0.1}, "nothing where it diverged"
 
 
 def node(log: MemoryLog, k: int, action: ExpandTree, *, method: float, seconds: float = 1.0) -> None:
@@ -103,12 +100,8 @@ def tuned(*values: tuple[float, float], noise: float = 0.01) -> MemoryLog:
     node(log, 1, ExpandTree(stage="preliminary", kind="draft", seed=0), method=0.40, seconds=9.0)
     log.append(StageWinnerChosen(stage="preliminary", best="n0001", ended="it ran"))
     for k in range(2, 6):
-        node(
-            log,
-            k,
-            ExpandTree(stage="preliminary", kind="replicate", parent="n0001", seed=k),
-            method=0.4 + noise * (-1) ** k,
-        )
+        action = ExpandTree(stage="preliminary", kind="replicate", parent="n0001", seed=k)
+        node(log, k, action, method=0.4 + noise * (-1) ** k)
     for k, (value, seconds) in enumerate(values, start=6):
         node(log, k, ExpandTree(stage="agenda", kind="improve", parent="n0001", seed=0), method=value, seconds=seconds)
     return log
@@ -142,9 +135,7 @@ def test_a_close_call_is_compared_once_a_pair_at_the_end_and_decides() -> None:
         elif isinstance(action, CompareNodes):
             asked.append((action.a, action.b))
             waiting = build_snapshot(log.state, "agenda", VisibleDecisions(through=k - 1), settings=given)
-            assert policy.pick(waiting, Random(0)) == WaitForResult(), (
-                "a comparison in flight is waited for, not asked again"
-            )
+            assert policy.pick(waiting, Random(0)) == WaitForResult(), "a comparison in flight is not asked again"
             log.append(NodesCompared(k=k, a=action.a, b=action.b, better=action.b, reasons="simpler"))
         else:
             log.append(DecisionMade(k=k, action=action))
@@ -163,7 +154,5 @@ def test_comparisons_are_asked_at_most_twice_and_not_after_a_limit(monkeypatch: 
         assert view(log).undecided_pair is None
     log.append(LimitReached(reason="time", stage="agenda"))
     given = make_settings(agenda={"nodes": 3, "num_seeds": 0}, preliminary={"nodes": 3, "num_seeds": 0})
-    action = BestFirstPolicy(given).pick(
-        build_snapshot(log.state, "agenda", VisibleDecisions(through=100), settings=given), Random(0)
-    )
-    assert not isinstance(action, CompareNodes)
+    limited = build_snapshot(log.state, "agenda", VisibleDecisions(through=100), settings=given)
+    assert not isinstance(BestFirstPolicy(given).pick(limited, Random(0)), CompareNodes)
