@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby, product
 from math import sqrt
+from operator import attrgetter
 from statistics import fmean, stdev
 from typing import Literal
 
@@ -72,11 +73,6 @@ class ComparisonPanel:
     entries: frozenset[PanelEntry]
     deciding_arms: frozenset[str]
 
-    @cached_property
-    def deciding_entries(self) -> dict[str, list[PanelEntry]]:
-        """Dataset -> the entries that decide."""
-        return _group_deciding(self.entries, self.deciding_arms)
-
     def restrict(self, entries: Collection[PanelEntry]) -> ComparisonPanel:
         """Return the panel restricted to some entries."""
         kept = self.entries.intersection(entries)
@@ -110,7 +106,6 @@ def get_panel(stage: StageName, plan: DataPlan) -> ComparisonPanel:
 
 _PANEL_MEMO = Memo[ComparisonPanel]()
 _RANKED_MEMO = Memo[Mapping[PanelEntry, float]]()
-_MEANS_MEMO = Memo[dict[str, float]]()
 
 
 def collect_values(node: Node, plan: DataPlan) -> Mapping[PanelEntry, float]:
@@ -118,30 +113,24 @@ def collect_values(node: Node, plan: DataPlan) -> Mapping[PanelEntry, float]:
     return _read_primary_values(node, plan.primary_metric.name)
 
 
-def find_diverged(node: Node, panel: ComparisonPanel) -> frozenset[PanelEntry]:
-    """Return the panel entries whose training diverged in a node's last attempt, if the metric has a worst value.
-
-    They rank as that value. Without a worst value, these entries are missing.
-    """
-    lines = node.attempts[-1].cells if node.attempts and panel.metric.worst is not None else ()
-    lost = {PanelEntry(one.cell.dataset, one.cell.measured_arm, one.cell.level) for one in lines if one.diverged}
-    return panel.entries & lost - _read_primary_values(node, panel.metric.name).keys()
-
-
 def compute_ranked_values(node: Node, panel: ComparisonPanel) -> Mapping[PanelEntry, float]:
-    """Return the values by which a node is ranked: panel values, with the worst value for diverged training. These
-    values must not be printed.
+    """Return the values by which a node is ranked: panel values, with the metric's worst value, if it has one, where
+    training diverged in the last attempt. These values must not be printed.
     """
 
     def compute() -> Mapping[PanelEntry, float]:
-        lost = find_diverged(node, panel)
-        values = _read_primary_values(node, panel.metric.name)
-        if not lost and values.keys() <= panel.entries:
-            return values
-        own = {one: values[one] for one in values.keys() & panel.entries}
-        return own if panel.metric.worst is None else {**dict.fromkeys(lost, panel.metric.worst), **own}
+        values, worst = _read_primary_values(node, panel.metric.name), panel.metric.worst
+        lines = node.attempts[-1].cells if node.attempts and worst is not None else ()
+        lost = {PanelEntry(one.cell.dataset, one.cell.measured_arm, one.cell.level) for one in lines if one.diverged}
+        found = {**dict.fromkeys(lost, worst or 0.0), **values}
+        return {one: found[one] for one in found.keys() & panel.entries}
 
     return _RANKED_MEMO.get_or_compute((node.id, panel.metric.name), (node.attempts, panel), compute)
+
+
+def find_diverged(node: Node, panel: ComparisonPanel) -> Collection[PanelEntry]:
+    """Return the panel entries that rank as the metric's worst value, since their training diverged."""
+    return compute_ranked_values(node, panel).keys() - _read_primary_values(node, panel.metric.name).keys()
 
 
 def count_coverage(node: Node, panel: ComparisonPanel) -> int:
@@ -182,14 +171,8 @@ def estimate_noise(replicates: Sequence[Node], panel: ComparisonPanel) -> dict[s
     """
     if len(replicates) < MIN_REPLICATES_FOR_NOISE:
         return {}
-    found = [
-        {
-            entry: value
-            for entry, value in _read_primary_values(one, panel.metric.name).items()
-            if entry in panel.entries
-        }
-        for one in replicates
-    ]
+    measured = [_read_primary_values(one, panel.metric.name) for one in replicates]
+    found = [{entry: values[entry] for entry in values.keys() & panel.entries} for values in measured]
     spread = {dataset: stdev(means) for dataset, means in _compute_dataset_means(found, panel.deciding_arms).items()}
     return {dataset: sd for dataset, sd in spread.items() if sd > 0}
 
@@ -234,19 +217,7 @@ def compute_paired_differences(
 def _compute_common_means(a: Node, b: Node, panel: ComparisonPanel) -> dict[str, tuple[float, ...]]:
     """Return, by dataset, the mean of each of two nodes over the entries that both have."""
     found = [compute_ranked_values(one, panel) for one in (a, b)]
-    if any(len(values) < len(panel.entries) for values in found):
-        return _compute_dataset_means(found, panel.deciding_arms)
-
-    def compute_means(values: Mapping[PanelEntry, float]) -> dict[str, float]:
-        return {
-            dataset: fmean([*map(values.__getitem__, entries)]) for dataset, entries in panel.deciding_entries.items()
-        }
-
-    means, others = (
-        _MEANS_MEMO.get_or_compute(one.id, (values,), partial(compute_means, values))
-        for one, values in zip((a, b), found, strict=True)
-    )
-    return {dataset: (mean, others[dataset]) for dataset, mean in means.items()}
+    return _compute_dataset_means(found, panel.deciding_arms)
 
 
 def _read_primary_values(node: Node, metric: str) -> Mapping[PanelEntry, float]:
@@ -257,16 +228,12 @@ def _compute_dataset_means(
     found: Sequence[Mapping[PanelEntry, float]], arms: frozenset[str]
 ) -> dict[str, tuple[float, ...]]:
     """Return the mean of each node by dataset, over the common entries (only those of the given arms, if any)."""
-    grouped = _group_deciding(set(found[0]).intersection(*found[1:]), arms)
+    common = set(found[0]).intersection(*found[1:])
+    deciding = sorted([entry for entry in common if entry.arm in arms] or common)
+    grouped = {dataset: list(those) for dataset, those in groupby(deciding, key=attrgetter("dataset"))}
     return {
-        dataset: tuple(fmean([one[entry] for entry in those]) for one in found) for dataset, those in grouped.items()
+        dataset: tuple(fmean([*map(one.__getitem__, those)]) for one in found) for dataset, those in grouped.items()
     }
-
-
-def _group_deciding(entries: Collection[PanelEntry], arms: frozenset[str]) -> dict[str, list[PanelEntry]]:
-    """Group the entries of the given arms (all entries if there are none) by dataset."""
-    deciding = sorted([entry for entry in entries if entry.arm in arms] or entries)
-    return {dataset: list(those) for dataset, those in groupby(deciding, key=lambda entry: entry.dataset)}
 
 
 NodePair = tuple[str, str]

@@ -172,14 +172,10 @@ class EditableText(FrozenModel):
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
 
 
-class PaperDraft(FrozenModel):
+class PaperDraft(EditableText):
     r"""A draft submitted by a writer. Values are `\\result{key}` or `\\setup{key}`; floats are
     `\\paperfigure{name}`."""
 
-    title: str
-    abstract: str
-    sections: tuple[Section, ...] = Field(min_length=1)
-    captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
     placements: dict[str, FigurePlacement] = Field(
         default_factory=dict[str, FigurePlacement],
         description="moved figures by name; others stay where their script put them",
