@@ -47,12 +47,8 @@ def test_each_cell_in_the_order_owed_with_what_became_of_it() -> None:
     assert [one.node for one in second] == ["n0001", "n0001", "", "", ""] and second[0].seconds == 2.0
     assert second[2].why.startswith("timeout") and second[4].why == "no time was left for it"
     assert [one.has_diverged for one in second] == [False, False, False, True, False]
-    assert [one.outcome for one in compute_node_cells(state, "n0003")] == [
-        "taken over",
-        "measured",
-        "waiting",
-        "waiting",
-    ]
+    third = [one.outcome for one in compute_node_cells(state, "n0003")]
+    assert third == ["taken over", "measured", "waiting", "waiting"]
     assert compute_all_cells(state) == {name: compute_node_cells(state, name) for name in ("n0001", "n0002", "n0003")}
 
 
@@ -75,14 +71,8 @@ def test_the_run_in_numbers() -> None:
     state = make_cell_run().state
     totals = compute_cell_totals(state, compute_all_cells(state))
     assert totals is not None
-    assert (totals.measured, totals.taken_over, totals.failed, totals.diverged, totals.left_out, totals.waiting) == (
-        5,
-        3,
-        2,
-        1,
-        1,
-        2,
-    )
+    assert (totals.measured, totals.taken_over, totals.failed) == (5, 3, 2)
+    assert (totals.diverged, totals.left_out, totals.waiting) == (1, 1, 2)
     assert totals.owed == 13 and totals.executions == 7
     assert totals.seconds == 2 + 3 + 4 + 5 + 7 + 2 + 10 and totals.seconds_saved == 2 + 3 + 2
     assert totals.seconds_left == 12.0 and (totals.repeated, totals.differing) == (0, ())
@@ -103,13 +93,9 @@ def test_a_cell_that_failed_and_ran_again_is_as_it_ended() -> None:
     node, one = story.add_node("preliminary", "draft"), make_cell("plain")
     require_cells(story, node, [one])
     late = make_execution(one, None)
-    story.add(
-        CellExecuted(node=node, run=late),
-        AttemptExecuted(
-            node=node, attempt=Attempt(number=1, seconds=1.0, failure=late.failure, cells=(make_cell_line(late),))
-        ),
-        CellExecuted(node=node, run=make_execution(one, 0.3, n=1)),
-    )
+    attempt = Attempt(number=1, seconds=1.0, failure=late.failure, cells=(make_cell_line(late),))
+    story.add(CellExecuted(node=node, run=late), AttemptExecuted(node=node, attempt=attempt))
+    story.add(CellExecuted(node=node, run=make_execution(one, 0.3, n=1)))
     assert [found.outcome for found in compute_node_cells(story.state, node)] == ["measured"]
 
 

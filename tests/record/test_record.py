@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from labwright.record.event_log import EventLog, MemoryLog, RecordError, read_events, read_state
-from labwright.record.events.run_events import CommandReceived, ProcessEnded
+from labwright.record.events.run_events import CommandReceived, ProcessEnded, RunResumed
 from labwright.record.events.search_events import NodeProposed
 from labwright.record.lock import RunLockedError, acquire_lock, find_owner
 from labwright.record.python_syntax import collect_constants
@@ -163,7 +163,5 @@ def test_an_ended_run_is_taken_up_again() -> None:
     log.append(CommandReceived(verb="stop"))
     log.append(ProcessEnded(exit_code=130, reason="stopped"))
     assert log.state.stopping and log.state.process_end is not None
-    from labwright.record.events.run_events import RunResumed
-
     log.append(RunResumed())
     assert not log.state.stopping and log.state.process_end is None

@@ -181,9 +181,6 @@ def test_what_was_ablated_from_a_suspect_node_is_suspect_with_it() -> None:
     child = story.add_node("ablation", "ablate", best)
     mended, other = story.add_node("ablation", "debug", child), story.add_node("ablation", "ablate", "n0002")
     state = state_of(CommandReceived(verb="mark", target=best or "", text="leaks"), story=story)
-    assert (
-        state.nodes[child].suspect
-        == state.nodes[mended].suspect
-        == (f"marked by a person: as {best}, which it rests on: leaks",)
-    )
+    reason = f"marked by a person: as {best}, which it rests on: leaks"
+    assert state.nodes[child].suspect == state.nodes[mended].suspect == (reason,)
     assert not state.nodes[other].suspect and not nodes_before_marks(state, 0)[mended].suspect
