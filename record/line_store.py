@@ -92,24 +92,15 @@ def read_kind(path: Path) -> RecordKind:
     except (ValueError, AttributeError):
         why = "line 1 is damaged" if line else "the file is empty"
         raise RecordError(f"cannot read the record {path}: {why}: restore the file from a copy") from None
-    if found != FORMAT_VERSION:
-        raise RecordVersionError(describe_version(path, found))
-    if not _is_intact(line):
+    if found == FORMAT_VERSION and not _is_intact(line):
         raise RecordError(f"cannot read the record {path}: line 1 is damaged")
-    if first["kind"] not in get_args(RecordKind):
-        earlier = f"was recorded by an earlier version of scientist, as kind {first['kind']!r}"
-        fix = "open it with that version, or repeat its command with another folder"
-        raise RecordVersionError(f"{path.parent} {earlier}: {fix}")
+    if found != FORMAT_VERSION or first["kind"] not in get_args(RecordKind):
+        again = f"record it again with scientist run --idea {path.with_name('idea.json')}"
+        raise RecordVersionError(
+            f"{path.parent} was recorded by another version of scientist (format {found}, this one reads "
+            f"{FORMAT_VERSION}): open it with that version, or {again}"
+        )
     return first["kind"]
-
-
-def describe_version(path: Path, found: object) -> str:
-    """Describe the record of another format."""
-    return (
-        f"{path.parent} was recorded by another version of scientist (format {found}, this one reads "
-        f"{FORMAT_VERSION}): open it with that version, or record it again with scientist run --idea "
-        f"{path.with_name('idea.json')}"
-    )
 
 
 def read_stored_rows(path: Path, *, start: int = 0, number: int = 1) -> Iterator[StoredRow]:

@@ -103,13 +103,10 @@ class MeanEstimate(NamedTuple):
         half = self.spread.compute_half_width(level)
         return self.mean - half, self.mean + half
 
-    def lies_above(self, bound: float, level: float) -> bool:
-        """Return whether the interval lies above a bound."""
-        return self.compute_interval(level)[0] > bound
-
-    def lies_below(self, bound: float, level: float) -> bool:
-        """Return whether the interval lies below a bound."""
-        return self.compute_interval(level)[1] < bound
+    def find_side(self, bound: float, level: float) -> int:
+        """Return the side of a bound on which the interval lies: 1 above, -1 below; 0 if it contains the bound."""
+        low, high = self.compute_interval(level)
+        return (low > bound) - (high < bound)
 
 
 def estimate_mean(values: Sequence[float], examples: float = 0.0, examples_freedom: float = inf) -> MeanEstimate:
@@ -139,11 +136,6 @@ class RatioEstimate(NamedTuple):
         return fmean(self.numerators) / fmean(self.divisors)
 
     @property
-    def divisor(self) -> MeanEstimate:
-        """The mean of the divisor."""
-        return estimate_mean(self.divisors, self.examples[1], self.examples_freedom)
-
-    @property
     def spread(self) -> Spread:
         """The spread of the ratio by the delta method, for plans and lower limits."""
         found, size = self._compare(self.mean).spread, fmean(self.divisors) ** 2
@@ -161,15 +153,12 @@ class RatioEstimate(NamedTuple):
 
     def has_clear_divisor(self, level: float) -> bool:
         """Return whether the interval of the divisor excludes zero, so that the interval of the ratio is bounded."""
-        return self.divisor.lies_above(0.0, level) or self.divisor.lies_below(0.0, level)
+        divisor = estimate_mean(self.divisors, self.examples[1], self.examples_freedom)
+        return divisor.find_side(0.0, level) != 0
 
-    def lies_above(self, bound: float, level: float) -> bool:
-        """Return whether the interval is bounded and lies above a bound."""
-        return self.has_clear_divisor(level) and self._compare(bound).lies_above(0.0, level)
-
-    def lies_below(self, bound: float, level: float) -> bool:
-        """Return whether the interval is bounded and lies below a bound."""
-        return self.has_clear_divisor(level) and self._compare(bound).lies_below(0.0, level)
+    def find_side(self, bound: float, level: float) -> int:
+        """Return the side of a bound on which the interval lies, as for a mean; 0 if it is unbounded."""
+        return self._compare(bound).find_side(0.0, level) if self.has_clear_divisor(level) else 0
 
     def compute_interval(self, level: float) -> tuple[float, float]:
         """Return Fieller's interval; the whole line if it is unbounded."""
@@ -181,8 +170,7 @@ class RatioEstimate(NamedTuple):
         """Return one end of the interval, by bisection between the ratio and a point outside the interval."""
 
         def is_outside(ratio: float) -> bool:
-            there = self._compare(ratio)
-            return there.lies_above(0.0, level) or there.lies_below(0.0, level)
+            return self._compare(ratio).find_side(0.0, level) != 0
 
         inside = self.mean
         step = max(self.spread.compute_half_width(level), 1e-12 * abs(inside), 1e-300)
@@ -215,7 +203,7 @@ def compute_mean_p(found: MeanEstimate, bound: float) -> float:
     if not found.spread.examples and found.spread.units:
         distance = (found.mean - bound) / sqrt(found.spread.units)
         return min(1.0, 2 * compute_t_probability(-distance, found.spread.units_freedom))
-    return solve_level(lambda level: found.lies_above(bound, level))
+    return solve_level(lambda level: found.find_side(bound, level) > 0)
 
 
 @lru_cache(maxsize=4096)

@@ -492,8 +492,7 @@ class _EffectEstimate(NamedTuple):
         if isinstance(found, MeanEstimate) and self.divergence_bounds is None:
             return min(1.0, compute_mean_p(MeanEstimate(sign * found.mean, found.spread), sign * bound) / factor)
         if isinstance(found, RatioEstimate):
-            lies_beyond = found.lies_above if sign > 0 else found.lies_below
-            return solve_level(lambda level: lies_beyond(bound, level * factor))
+            return solve_level(lambda level: found.find_side(bound, level * factor) == sign)
         end = 0 if sign > 0 else 1
         return solve_level(lambda level: sign * self.compute_interval(level)[end] > sign * bound)
 
