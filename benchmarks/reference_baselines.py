@@ -88,12 +88,7 @@ def list_trials(facts: DatasetFacts, metric: str, *, trials: int, seed: int) -> 
     shared = tuple(one.model_copy(update={"arms": ("a",)}) for one in space)  # so that the plan has something to tune
     return sample_settings(
         StageSnapshot(
-            stage="tuning",
-            plan=plan.model_copy(update={"space": shared}),
-            nodes={},
-            root=None,
-            seed=seed,
-            reference_space=space,
+            stage="tuning", plan=plan.model_copy(update={"space": shared}), nodes={}, seed=seed, reference_space=space
         )
     )
 

@@ -18,7 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from labwright.record.line_store import EVENTS_FILE, FORMER_LOG_FILE, LogRow, write_rows
+from labwright.record.line_store import EVENTS_FILE, LogRow, write_rows
 from labwright.record.zips import open_run_folder
 
 UNUSED = (("sign", {"kind", "why", "suspect"}), ("flagged", {"against", "provenance", "ran"}))
@@ -50,10 +50,10 @@ def convert_run(path: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         run = Path(place) / path.stem
         shutil.copytree(open_run_folder(path), run)
-        with closing(sqlite3.connect(run / FORMER_LOG_FILE)) as db:
+        with closing(sqlite3.connect(run / "run.db")) as db:
             rows = db.execute("SELECT at, body FROM events ORDER BY seq").fetchall()
         write_rows(run / EVENTS_FILE, "run", [convert_event(*row) for row in rows if '"type":"scoped"' not in row[1]])
-        (run / FORMER_LOG_FILE).unlink()
+        (run / "run.db").unlink()
         with zipfile.ZipFile(path) as packed:
             small = ["--small"] if len(packed.namelist()) == 1 else []
         made = path.with_suffix(".new.zip")

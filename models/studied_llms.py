@@ -94,7 +94,7 @@ class StudiedLlms:
         return self._subjects[name].definition
 
     def find(self, cell: str, exchange: str) -> LLMExchange | None:
-        return self._exchanges.find_exchange(cell, exchange)
+        return self._exchanges.index.find_exchange(cell, exchange)
 
     async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
         """Return the committed answer to this draw of a question, or a new one.

@@ -30,42 +30,26 @@ class AblationResult(FrozenModel):
     ablation: Ablation
     by: AblationOrigin
     outcome: Literal["measured", "failed", "not run"]
-    node: str = Field(
-        default="", description="node that measured it, or the last node that failed; empty if it was not started"
-    )
-    arms: tuple[str, ...] = Field(
-        default=(), description="arms that the node measured in addition to those of the plan"
-    )
+    node: str = ""
+    """Node that measured it, or the last node that failed; empty if it was not started."""
+    arms: tuple[str, ...] = ()
+    """Arms that the node measured in addition to those of the plan."""
     replicates: int = Field(default=0, description="number of successful replicates")
     why: str = Field(default="", description="reason why it failed or was not run")
-    surprise: Surprise | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
-        description="the surprise that it is the exploratory control for",
-    )
+    surprise: Surprise | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The surprise that it is the exploratory control for."""
 
 
 def collect_ablation_results(state: RunState) -> tuple[AblationResult, ...]:
     """Return every planned ablation in order, then those requested by a reviewer of the draft, then of addenda."""
     planned = state.search.planned_ablations.ablations if state.search.planned_ablations is not None else ()
-    ended = (
-        state.search.stages["ablation"].limit_reason
-        or state.limit_reason
-        or state.search.stages["ablation"].end_reason
-        or ""
-    )
-    return (
-        *(_build_result(state, one, "author", ended) for one in planned),
-        *(
-            _build_result(
-                state,
-                one.ablation,
-                "addendum" if isinstance(one, AddendumItem) else "reviewer",
-                one.refused or state.limit_reason or "",
-            )
-            for one in state.search.requested_ablations
-        ),
-    )
+    stage = state.search.stages["ablation"]
+    ended = stage.limit_reason or state.limit_reason or stage.end_reason or ""
+    found = [_build_result(state, one, "author", ended) for one in planned]
+    for one in state.search.requested_ablations:
+        by = "addendum" if isinstance(one, AddendumItem) else "reviewer"
+        found.append(_build_result(state, one.ablation, by, one.refused or state.limit_reason or ""))
+    return tuple(found)
 
 
 def find_ablation(state: RunState, item: str) -> Ablation | None:
@@ -90,26 +74,21 @@ def _build_result(state: RunState, ablation: Ablation, by: AblationOrigin, ended
     line, planned = find_item_nodes(state, ablation.item_text), state.search.planned_ablations
     named = planned.surprise if planned is not None and by == "author" else None
     surprise = named if named is not None and named.control == ablation.name else None
+    found = AblationResult(
+        ablation=ablation, by=by, outcome="not run", why=ended or "not taken up yet", surprise=surprise
+    )
     good = next((node for node in line if node.status == "good" and not node.suspect), None)
     if good is not None:
         replicates = [one for one in find_replicates(state, good.id) if one.status == "good" and not one.suspect]
         main_arms = list_main_arms(state.search.data_plan) if state.search.data_plan else ()
         arms = tuple(dict.fromkeys(one.arm for one in good.measurements if one.arm not in main_arms))
-        return AblationResult(
-            ablation=ablation,
-            by=by,
-            outcome="measured",
-            node=good.id,
-            arms=arms,
-            replicates=len(replicates),
-            surprise=surprise,
-        )
+        measured = {"outcome": "measured", "node": good.id, "arms": arms, "replicates": len(replicates), "why": ""}
+        return found.model_copy(update=measured)
     last = next((node for node in reversed(line) if node.is_finished), None)
-    if last is not None:
-        why = "; ".join((*last.reasons, *last.suspect)) or last.status
-        return AblationResult(ablation=ablation, by=by, outcome="failed", node=last.id, why=why, surprise=surprise)
-    why = ended or "not taken up yet"
-    return AblationResult(ablation=ablation, by=by, outcome="not run", why=why, surprise=surprise)
+    if last is None:
+        return found
+    why = "; ".join((*last.reasons, *last.suspect)) or last.status
+    return found.model_copy(update={"outcome": "failed", "node": last.id, "why": why})
 
 
 def add_measured_arms(state: RunState, plan: DataPlan) -> DataPlan:

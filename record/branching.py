@@ -47,7 +47,6 @@ class LogPrefix:
     events: int
     state: RunState
     later_branchings: tuple[RunBranched, ...] = ()
-    """Branchings recorded in the log after this prefix."""
 
 
 def cut_log(events: Sequence[tuple[Event, float]], point: str) -> LogPrefix:
@@ -67,38 +66,27 @@ def cut_log(events: Sequence[tuple[Event, float]], point: str) -> LogPrefix:
 
 def _count_before_stage(events: Sequence[tuple[Event, float]], state: RunState, stage: str) -> int:
     if stage == STAGES[0]:
-        return next(
-            (
-                at
-                for at, (event, _) in enumerate(events)
-                if isinstance(event, DecisionMade) and not isinstance(event.action, RunTask)
-            ),
-            len(events),
-        )
+        decisions = ((at, event.action) for at, (event, _) in enumerate(events) if isinstance(event, DecisionMade))
+        return next((at for at, action in decisions if not isinstance(action, RunTask)), len(events))
     before = STAGES[[*STAGES].index(stage) - 1]
     if not state.search.stages[before].is_settled:
         raise BranchPointError(f"the {stage} stage has not started: {state.search.stage} is in progress")
     if state.search.stages[before].best is None:
         raise BranchPointError(f"the {before} stage has no working node: branch from it, or from one of its nodes")
-    return 1 + next(
-        at for at, (event, _) in enumerate(events) if isinstance(event, StageWinnerChosen) and event.stage == before
-    )
+    settled = ((at, event) for at, (event, _) in enumerate(events) if isinstance(event, StageWinnerChosen))
+    return 1 + next(at for at, event in settled if event.stage == before)
 
 
 def _count_after_node(events: Sequence[tuple[Event, float]], state: RunState, point: str) -> int:
     node = state.nodes.get(point)
     if node is None:
-        raise BranchPointError(
-            f"{point[:40]!r} is neither a stage ({', '.join(STAGES)}) nor a node of this run, which has "
-            f"{describe_nodes(state)}"
-        )
+        stages = f"neither a stage ({', '.join(STAGES)}) nor a node of this run, which has {describe_nodes(state)}"
+        raise BranchPointError(f"{point[:40]!r} is {stages}")
     if not node.is_finished:
-        raise BranchPointError(
-            f"{node.id} is not finished ({node.status}): wait for its verdict, or branch from its parent"
-        )
-    return 1 + next(
-        at for at, (event, _) in enumerate(events) if isinstance(event, NodeJudged) and event.node == node.id
-    )
+        advice = "wait for its verdict, or branch from its parent"
+        raise BranchPointError(f"{node.id} is not finished ({node.status}): {advice}")
+    judged = ((at, event) for at, (event, _) in enumerate(events) if isinstance(event, NodeJudged))
+    return 1 + next(at for at, event in judged if event.node == node.id)
 
 
 def hash_events(rows: Iterable[LogRow]) -> str:
@@ -118,56 +106,39 @@ def find_false_ancestry(rows: Sequence[LogRow], state: RunState) -> tuple[RunBra
 
 
 HARD_LINKED_FOLDERS = frozenset({"arrays", "sealed", "artifacts", "checkpoints"})
-"""Folders of a sealed attempt whose files are hard-linked."""
 COPIED_WHOLE = (
-    "idea.json",
-    "data_plan.json",
-    "packages.lock",
-    "library.bib",
-    "context",
-    "literature/library.bib",
-    "templates",
-    "data",
+    "idea.json data_plan.json packages.lock library.bib context literature/library.bib templates data code/mirror "
+    "code/programs".split()
 )
-"""Files and folders that every run copies if the parent has them."""
 
 
 def copy_run(parent: RunFolder, target: RunFolder, state: RunState) -> None:
     """Copy the files that the state refers to, and verify the copies. Raises `RecordError`, `OSError`."""
     for name in COPIED_WHOLE:
         _copy(parent.root / name, target.root / name)
-    for mirror in ("mirror", "programs"):
-        _copy(parent.root / "code" / mirror, target.root / "code" / mirror)
     copy_exchanges(parent.root, target.root)
     for node in state.nodes.values():
         if node.source_sha256:
             _copy(parent.get_source_path(node.id), target.get_source_path(node.id))
-        for attempt in node.attempts:
-            _copy(
-                parent.get_attempt_path(node.id, attempt.number),
-                target.get_attempt_path(node.id, attempt.number),
-                link=True,
-            )
-        for plotting in node.plottings:
-            _copy(parent.get_plots_path(node.id, plotting.n), target.get_plots_path(node.id, plotting.n))
+        for number in (attempt.number for attempt in node.attempts):
+            _copy(parent.get_attempt_path(node.id, number), target.get_attempt_path(node.id, number), link=True)
+        for n in (plotting.n for plotting in node.plottings):
+            _copy(parent.get_plots_path(node.id, n), target.get_plots_path(node.id, n))
     for run in state.cells:
         _copy(parent.get_cell_path(run), target.get_cell_path(run), link=True)
     for one in (*state.calls.answers.values(), *state.calls.superseded_answers, *state.calls.changed_prompts.values()):
         name = f"{one.request_sha256}.json.gz"
         _copy(parent.prompts / name, target.prompts / name)
+    audit = "a branch would depend on it: run 'scientist audit' to list all such files"
     for path, expected in list_recorded_files(state, target):
         if not path.is_file() or hash_file(path) != expected:
-            raise RecordError(
-                f"{parent.root / path.relative_to(target.root)} is missing or differs from the record, and a branch "
-                "would depend on it: run 'scientist audit' to list all such files"
-            )
+            missing = parent.root / path.relative_to(target.root)
+            raise RecordError(f"{missing} is missing or differs from the record, and {audit}")
     for node in state.nodes.values():
         source = target.get_source_path(node.id)
         if node.source_sha256 and (not source.is_dir() or hash_texts(read_source(source)) != node.source_sha256):
-            raise RecordError(
-                f"{parent.get_source_path(node.id)} is not the code that was run according to the record, and a "
-                f"branch would depend on it: run 'scientist audit' to list all such files"
-            )
+            sealed = parent.get_source_path(node.id)
+            raise RecordError(f"{sealed} is not the code that was run according to the record, and {audit}")
 
 
 def _copy(source: Path, target: Path, *, link: bool = False) -> None:

@@ -10,6 +10,7 @@ outcome.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from math import inf
@@ -27,7 +28,6 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 CAMPAIGN_LOG_FILE, IDEAS_FOLDER, RUNS_FOLDER, SLOTS_FOLDER = "campaign.jsonl", "ideas", "runs", "slots"
 MAX_RUN_RETRIES = 2
-"""Automatic retries of a run that died or whose model was unavailable."""
 
 SpendingCaps = dict[str, float]
 """Limited resource (usd, tokens, gpu_hours, subject_usd, subject_tokens) -> its cap."""
@@ -36,21 +36,16 @@ SpendingCaps = dict[str, float]
 class CampaignTerms(FrozenModel):
     """Settings and limits shared by all runs of a campaign."""
 
-    entry_kind: Literal["ideas", "tasks"] = Field(
-        default="ideas", description="tasks: the entries are tasks of a benchmark"
-    )
+    entry_kind: Literal["ideas", "tasks"] = "ideas"
+    """Tasks: the entries are tasks of a benchmark."""
     parallel: int = Field(ge=1, description="number of runs in parallel")
     slots: int = Field(ge=1, description="number of experiments in parallel, over all runs")
     caps: SpendingCaps = Field(default_factory=dict, description="caps for all runs together")
-    seconds: float | None = Field(
-        default=None, description="wall-clock limit of the campaign, counted while a process is working on it"
-    )
-    keep: int | None = Field(
-        default=None,
-        ge=1,
-        description="in a portfolio, the maximum number of runs that continue after their pilot; None: every run is "
-        "carried out without a pilot",
-    )
+    seconds: float | None = None
+    """Wall-clock limit of the campaign, counted while a process is working on it."""
+    keep: int | None = Field(default=None, ge=1)
+    """In a portfolio, the maximum number of runs that continue after their pilot; None: every run is carried out
+    without a pilot."""
     pilot_seconds: float | None = Field(default=None, gt=0, description="time limit of a pilot; None: none")
 
 
@@ -66,23 +61,18 @@ class DecisionForecast(FrozenModel):
     """An estimate of how soon a study could decide its claims, based only on the spread and run times of its pilot."""
 
     name: str
-    wanted: dict[str, int] = Field(
-        default_factory=dict, description="confirmatory hypothesis -> number of seeds needed to decide it"
-    )
+    wanted: dict[str, int] = Field(default_factory=dict)
+    """Confirmatory hypothesis -> number of seeds needed to decide it."""
     hypotheses: int = Field(default=0, description="number of confirmatory hypotheses in the plan")
     seeds: int = Field(default=0, description="maximum number of seeds")
     seconds: float = Field(default=0.0, description="compute time of one seed: all cells of the program")
-    half_widths: dict[str, float] = Field(
-        default_factory=dict,
-        description="confirmatory hypothesis -> expected half-width of its interval after one compute hour of fresh "
-        "seeds, in smallest effects; left out if fewer than two seeds take an hour",
-    )
-    matters: tuple[str, ...] = Field(
-        default=(), description="what a colleague would learn from each claim, as the plan registers it"
-    )
-    surprises: tuple[str, ...] = Field(
-        default=(), description="what the pilot's values showed against the plan; no part of the choice"
-    )
+    half_widths: dict[str, float] = Field(default_factory=dict)
+    """Confirmatory hypothesis -> expected half-width of its interval after one compute hour of fresh seeds, in smallest
+    effects; left out if fewer than two seeds take an hour."""
+    matters: tuple[str, ...] = ()
+    """What a colleague would learn from each claim, as the plan registers it."""
+    surprises: tuple[str, ...] = ()
+    """What the pilot's values showed against the plan; no part of the choice."""
     why: str = Field(default="", description="reason why there is no forecast")
 
     @property
@@ -273,10 +263,8 @@ class CampaignState:
         self.apply(_EVENT.validate_json(row.body), row.at)
 
     def apply(self, event: CampaignEvent, at: float) -> None:
-        if (
-            isinstance(event, RunLaunched | PilotTimedOut | RunEnded | IdeasFound | StudiesSelected | CampaignEnded)
-            and self._last is not None
-        ):
+        worked = RunLaunched | PilotTimedOut | RunEnded | IdeasFound | StudiesSelected | CampaignEnded
+        if isinstance(event, worked) and self._last is not None:
             self.active_seconds += max(0.0, at - self._last)
         # these three events may be written while no process is working on the campaign
         if not isinstance(event, CampaignStarted | EntryQueued | EntryRefused):
@@ -297,14 +285,15 @@ class CampaignState:
                 self._update_entry(event.name, pilot_over=True)
             case RunEnded():
                 failed = event.code in (None, 1, 130) and not event.asked and event.prospect is None
+                entry = self.entries[event.name]
                 self._update_entry(
                     event.name,
                     share=None,
                     end=event,
                     spent=self._raise_spent(event.name, event.spent),
-                    seconds=max(self.entries[event.name].seconds, event.seconds),
-                    prospect=event.prospect or self.entries[event.name].prospect,
-                    tries=self.entries[event.name].tries + failed,
+                    seconds=max(entry.seconds, event.seconds),
+                    prospect=event.prospect or entry.prospect,
+                    tries=entry.tries + failed,
                 )
             case IdeasFound():
                 self._update_entry(event.name, share=None, over=True, spent=self._raise_spent(event.name, event.spent))
@@ -337,11 +326,6 @@ class CampaignState:
         return [one for one in self.entries.values() if one.is_open]
 
     @property
-    def study_entries(self) -> list[CampaignEntry]:
-        """The ideas, without the topics from which they were generated."""
-        return [one for one in self.entries.values() if not one.ideas]
-
-    @property
     def places_left(self) -> int:
         """Number of further runs of a portfolio that may continue after their pilot."""
         keep = self.terms.keep if self.terms is not None else None
@@ -359,10 +343,9 @@ class CampaignState:
 
     def count_committed(self, kind: str) -> float:
         """Return the amount of a resource that is spent or reserved for runs in progress."""
-        return sum(
-            max(one.spent.get(kind, 0.0), one.share.caps.get(kind, 0.0) if one.share is not None else 0.0)
-            for one in self.entries.values()
-        )
+        caps = (one.share.caps if one.share is not None else {} for one in self.entries.values())
+        pairs = zip(self.entries.values(), caps, strict=True)
+        return sum(max(one.spent.get(kind, 0.0), own.get(kind, 0.0)) for one, own in pairs)
 
     def compute_seconds_left(self, now: float) -> float | None:
         """Return the wall-clock seconds left at time `now`; None without a limit."""
@@ -443,17 +426,16 @@ def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
         return None
     campaign, own = read_campaign(folder), read_state(run)
     prints = {one.fingerprint: one.name for one in own.search.datasets}
-    tests: dict[str, int] = {}
-    for name in campaign.entries:
-        other = folder / RUNS_FOLDER / name
-        if other.resolve() == run.resolve() or not is_run(other):
-            continue
+    tests = Counter[str]()
+    folders = (folder / RUNS_FOLDER / name for name in campaign.entries)
+    for other in (one for one in folders if one.resolve() != run.resolve() and is_run(one)):
         with suppress(RecordError):
-            found = read_state(other)
-            for one in found.search.datasets if found.search.test_measurements else ():
-                if one.fingerprint in prints:
-                    tests[prints[one.fingerprint]] = tests.get(prints[one.fingerprint], 0) + 1
-    return CampaignMembership(ideas=sum(not one.refused for one in campaign.study_entries), tests=tests)
+            found = read_state(other).search
+            shared = [one.fingerprint for one in found.datasets if one.fingerprint in prints]
+            tests.update(prints[one] for one in shared if found.test_measurements)
+    return CampaignMembership(
+        ideas=sum(not one.refused and not one.ideas for one in campaign.entries.values()), tests=dict(tests)
+    )
 
 
 # --- selection ------------------------------------------------------------------------------------------------------
@@ -476,13 +458,11 @@ def select_studies(prospects: Iterable[DecisionForecast], keep: int, *, hours: f
         if not one.decided_count:
             reasons[one.name] = one.undecided_reason
         elif len(names) >= keep:
-            reasons[one.name] = (
-                f"rank {number} of {len(order)} by expected decided claims per hour; {keep} may continue"
-            )
+            rank = f"rank {number} of {len(order)} by expected decided claims per hour"
+            reasons[one.name] = f"{rank}; {keep} may continue"
         elif one.hours > left:
-            reasons[one.name] = (
-                f"its claims need {one.hours:.3g} compute hours, and {left:.3g} are left for fresh seeds"
-            )
+            need = f"its claims need {one.hours:.3g} compute hours"
+            reasons[one.name] = f"{need}, and {left:.3g} are left for fresh seeds"
         else:
             names.append(one.name)
             left -= one.hours

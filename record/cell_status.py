@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -54,10 +54,8 @@ class CellCounts(FrozenModel):
     failed: int
     left_out: int
     waiting: int
-    seconds_left: float | None = Field(
-        default=None,
-        description="estimated compute time of the waiting cells; None: no cell is waiting, or no cell was measured",
-    )
+    seconds_left: float | None = None
+    """Estimated compute time of the waiting cells; None: no cell is waiting, or no cell was measured."""
 
     @property
     def done_count(self) -> int:
@@ -76,9 +74,8 @@ class CellTotals(CellCounts):
     seconds: float = Field(description="compute time of all executions")
     seconds_saved: float = Field(description="compute time saved by reusing results")
     repeated: int = Field(description="executions of a cell that repeat an earlier measurement under the same key")
-    differing: tuple[tuple[str, str], ...] = Field(
-        default=(), description="executions with one key that measured different values"
-    )
+    differing: tuple[tuple[str, str], ...] = ()
+    """Executions with one key that measured different values."""
 
 
 def compute_node_cells(state: RunState, node: str) -> tuple[CellStatus, ...]:
@@ -113,13 +110,9 @@ def _compute_statuses(state: RunState, node: Node, owed: CellsRequired) -> tuple
         if run is None or run.id in earlier:  # the last attempt's list is only read if needed
             line = lines().get(cell)
         if run is not None and (line is None or line.outcome != "left out"):
-            return CellStatus(
-                cell,
-                key,
-                "failed" if run.failure else "measured",
-                run,
-                why=f"{run.failure.kind}: {run.failure.message}" if run.failure else "",
-            )
+            if run.failure is None:
+                return CellStatus(cell, key, "measured", run)
+            return CellStatus(cell, key, "failed", run, why=f"{run.failure.kind}: {run.failure.message}")
         if taken := owed.taken.get(key):
             by, run = state.cells.get(taken, ("", None))
             return CellStatus(cell, key, "taken over", run, node=by)
@@ -143,58 +136,26 @@ def count_cells(cells: Iterable[CellStatus]) -> CellCounts | None:
 
 def compute_cell_totals(state: RunState, cells: Mapping[str, tuple[CellStatus, ...]]) -> CellTotals | None:
     """Return the counts of all cells of a run, as `compute_all_cells` returns them; None if no node has cells."""
-    each = [
-        _SUMS_MEMO.get_or_compute(name, (those,), lambda those=those: _sum_cells(those))
-        for name, those in cells.items()
-    ]
-    counted = sum((one.counted for one in each), start=Counter[str]())
-    if not counted["owed"]:
+    every = tuple(one for those in cells.values() for one in those)
+    if not every:
         return None
-    left = [one.seconds_left for one in each if one.seconds_left is not None]
+    left = [seconds for those in cells.values() if (seconds := estimate_seconds_left(those)) is not None]
     repeated, differing = _find_repeated_executions(state)
     return CellTotals(
-        **{name: counted[name] for name in _count_outcomes(())},
-        diverged=sum(one.diverged for one in each),
+        **_count_outcomes(every),
+        diverged=sum(one.has_diverged for one in every),
         executions=len(state.cells),
         seconds=round(sum(run.seconds for _, run in state.cells.values()), 3),
-        seconds_saved=round(sum(one.seconds_saved for one in each), 3),
+        seconds_saved=round(sum(one.seconds for one in every if one.outcome == "taken over"), 3),
         seconds_left=sum(left) if left else None,
         repeated=repeated,
         differing=differing,
     )
 
 
-class _CellSums(NamedTuple):
-    """Subtotals of one node."""
-
-    counted: Counter[str]
-    diverged: int
-    seconds_saved: float
-    seconds_left: float | None
-
-
-_SUMS_MEMO = Memo[_CellSums]()
-
-
-def _sum_cells(cells: tuple[CellStatus, ...]) -> _CellSums:
-    return _CellSums(
-        Counter(_count_outcomes(cells)),
-        diverged=sum(one.has_diverged for one in cells),
-        seconds_left=estimate_seconds_left(cells),
-        seconds_saved=sum(one.seconds for one in cells if one.outcome == "taken over"),
-    )
-
-
 def _count_outcomes(cells: tuple[CellStatus, ...]) -> dict[str, int]:
     found = Counter(one.outcome for one in cells)
-    return {
-        "owed": len(cells),
-        "measured": found["measured"],
-        "taken_over": found["taken over"],
-        "failed": found["failed"],
-        "left_out": found["left out"],
-        "waiting": found["waiting"],
-    }
+    return {"owed": len(cells), **{name.replace(" ", "_"): found[name] for name in get_args(CellStatusKind)}}
 
 
 def estimate_seconds_left(cells: Iterable[CellStatus]) -> float | None:

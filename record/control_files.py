@@ -30,20 +30,15 @@ from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
 from labwright.record.untrusted_files import open_plain_file
 
 MAX_COMMAND_TEXT_LENGTH = 1000
-"""Maximum characters of a reason or a note."""
 MAX_COMMAND_FILE_BYTES = 262_144
-"""Maximum size of a command file."""
 MAX_COMMANDS_READ = 100
-"""Maximum number of commands read at once."""
 MAX_ENTRIES_SCANNED = 10_000
-"""Maximum number of folder entries scanned at once."""
 MAX_FILE_NAME_LENGTH = 64
 """Maximum characters of a user name."""
 REFUSAL_ADVICE = {
     "note": "; to continue from an earlier point with this note: scientist branch RUN --from NODE|STAGE --note TEXT",
     "mark": "; to continue without the node: scientist branch RUN --from NODE|STAGE",
 }
-"""Hints for commands to a run that has finished."""
 PERSISTENT_VERBS = ("note", "mark", "amend", "approve")
 """Commands that are kept for the next resume if no process is working on the run."""
 
@@ -127,11 +122,8 @@ def find_refusal(state: RunState, command: CommandReceived, *, is_running: bool)
             return "the run has already been asked to stop"
         return "the run is already paused" if verb == "pause" and state.is_paused else None
     if not command.text.strip():
-        return (
-            "the note is empty: give the text to add to the next prompts"
-            if verb == "note"
-            else (f"no reason given: every {verb} is recorded with a reason")
-        )
+        asked = "the note is empty: give the text to add to the next prompts"
+        return asked if verb == "note" else f"no reason given: every {verb} is recorded with a reason"
     if len(command.text) > MAX_COMMAND_TEXT_LENGTH:
         return f"the text has {len(command.text)} characters: shorten it to at most {MAX_COMMAND_TEXT_LENGTH}"
     if verb in ("note", "amend") and state.kind != "paper":
@@ -179,14 +171,11 @@ AMENDABLE_FIELDS = frozenset({"hypotheses", "objective", "objective_reason", "un
 
 
 def _check_amendment(state: RunState, command: CommandReceived) -> str | None:
-    plan, new = state.search.data_plan, command.plan
+    plan, new, lock = state.search.data_plan, command.plan, state.search.current_lock
     if plan is None or new is None:
         return "the run has no plan yet" if new is not None else "no plan given"
-    if state.search.current_lock is not None:
-        return (
-            f"the plan is locked ({state.search.current_lock.n} fresh seeds of {state.search.current_lock.winner}): "
-            "start a new run with --plan"
-        )
+    if lock is not None:
+        return f"the plan is locked ({lock.n} fresh seeds of {lock.winner}): start a new run with --plan"
     if new == plan:
         return "the plan is unchanged"
     changed = [name for name in type(plan).model_fields if getattr(plan, name) != getattr(new, name)]
@@ -218,10 +207,8 @@ def _check_node_command(state: RunState, command: CommandReceived) -> str | None
 
 def _check_mark(state: RunState, node: Node, command: CommandReceived) -> str | None:
     if state.search.stage is None:
-        return (
-            "all stages have ended and the result of the paper is fixed, so a mark has no effect: stop the run, "
-            "or branch from another node"
-        )
+        advice = "stop the run, or branch from another node"
+        return f"all stages have ended and the result of the paper is fixed, so a mark has no effect: {advice}"
     if node.status == "cancelled":
         return f"{node.id} was cancelled before it had a verdict: it is never selected or built on"
     if command.mark == "suspect":
@@ -230,16 +217,12 @@ def _check_mark(state: RunState, node: Node, command: CommandReceived) -> str | 
         return f"{node.id} is already closed"
     if node.kind in ("replicate", "aggregate", "rung"):
         return f"{node.id} is a {node.kind}: no node builds on it"
-    if state.search.stages[node.stage].best == node.id:
-        return (
-            f"{node.stage} selected {node.id}, and later stages build on it: branch from another node, or "
-            "mark it as suspect"
-        )
-    return (
-        f"the search of {node.stage} has ended: no further node builds on {node.id}"
-        if (state.search.stages[node.stage].is_settled)
-        else None
-    )
+    stage = state.search.stages[node.stage]
+    if stage.best == node.id:
+        advice = "branch from another node, or mark it as suspect"
+        return f"{node.stage} selected {node.id}, and later stages build on it: {advice}"
+    ended = f"the search of {node.stage} has ended: no further node builds on {node.id}"
+    return ended if stage.is_settled else None
 
 
 def _check_note(state: RunState, command: CommandReceived) -> str | None:
@@ -250,8 +233,5 @@ def _check_note(state: RunState, command: CommandReceived) -> str | None:
     if stage is None or state.search.stages[stage].is_settled:
         where = stage if command.target else "all stages"
         return f"the search of {where} has ended: no further prompt would include the note"
-    return (
-        f"a limit was reached ({state.limit_reason}): no further prompt would include the note"
-        if state.limit_reason
-        else None
-    )
+    limit = f"a limit was reached ({state.limit_reason}): no further prompt would include the note"
+    return limit if state.limit_reason else None

@@ -20,6 +20,7 @@ level of the second, averaged.
 from __future__ import annotations
 
 import ast
+import operator as op
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -39,15 +40,24 @@ EstimandValue = Any
 """A float, or an array of floats; all arrays of one evaluation have the same shape."""
 Axis = Literal["levels", "datasets"]
 AGGREGATE_FUNCTIONS = ("mean", "max", "min", "worst", "slope")
+_FUNCTIONS: dict[str, tuple[int, set[str]]] = {
+    "drop": (1, {"from"}),
+    "change": (2, set()),
+    "on": (2, set()),
+    "tuned": (1, {"over", "by"}),
+    **dict.fromkeys(AGGREGATE_FUNCTIONS, (1, {"over"})),
+}
+"""Function -> the number of its expressions, and its keywords."""
 SELECTION_SPLITS = ("dev", "validation")
 """The splits on which `tuned` may select; test values must not be used for selection."""
-_OPERATOR_SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-_OPERATIONS: dict[str, Callable[[EstimandValue, EstimandValue], EstimandValue]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: _subtract(a, b),
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
+_OPERATORS: dict[str, tuple[type[ast.operator], str, Callable[[EstimandValue, EstimandValue], EstimandValue]]] = {
+    "+": (ast.Add, "plus", op.add),
+    "-": (ast.Sub, "minus", lambda a, b: _subtract(a, b)),
+    "*": (ast.Mult, "times", op.mul),
+    "/": (ast.Div, "divided by", lambda a, b: a / b),
 }
+"""Sign -> its syntax, its word and what it computes."""
+_OPERATOR_SIGNS = {kind: sign for sign, (kind, *_) in _OPERATORS.items()}
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:@[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 _NUMBER_PATTERN = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$")
 
@@ -73,9 +83,7 @@ class CellRef(NamedTuple):
         return f"{self.arm}@{self.level}" if self.level else self.arm
 
     def __str__(self) -> str:
-        return (
-            f"{self.condition} on {self.dataset}{f' ({self.selection_split} values)' if self.selection_split else ''}"
-        )
+        return f"{self.condition} on {self.dataset}" + f" ({self.selection_split} values)" * bool(self.selection_split)
 
 
 ReadCell = Callable[[CellRef], EstimandValue]
@@ -178,8 +186,8 @@ def _parse_expression(tree: ast.expr) -> Expression:
             return NumberLiteral(float(value))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return BinaryOperation("*", _MINUS_ONE, _parse_expression(operand))
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATOR_SIGNS:
-            return BinaryOperation(_OPERATOR_SIGNS[type(op)], _parse_expression(left), _parse_expression(right))
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATOR_SIGNS:
+            return BinaryOperation(_OPERATOR_SIGNS[type(sign)], _parse_expression(left), _parse_expression(right))
         case ast.Call(func=ast.Name(id=name)):
             return _parse_call(name, tree)
         case _:
@@ -188,21 +196,12 @@ def _parse_expression(tree: ast.expr) -> Expression:
 
 def _parse_call(name: str, tree: ast.Call) -> Expression:
     given = {(one.arg or "**").rstrip("_"): one.value for one in tree.keywords}
-    wants = {
-        "drop": (1, {"from"}),
-        "change": (2, set[str]()),
-        "on": (2, set[str]()),
-        "tuned": (1, {"over", "by"}),
-        **dict.fromkeys(AGGREGATE_FUNCTIONS, (1, {"over"})),
-    }
-    if name not in wants:
-        raise EstimandError(f"there is no function {name!r}; available: {', '.join(wants)}")
-    count, keywords = wants[name]
+    if name not in _FUNCTIONS:
+        raise EstimandError(f"there is no function {name!r}; available: {', '.join(_FUNCTIONS)}")
+    count, keywords = _FUNCTIONS[name]
     if len(tree.args) != count or given.keys() != keywords:
-        raise EstimandError(
-            f"{name} takes {count} expression{'s' * (count > 1)}"
-            + (f" and {' and '.join(f'{one}=' for one in sorted(keywords))}" if keywords else "")
-        )
+        and_keywords = f" and {' and '.join(f'{one}=' for one in sorted(keywords))}" if keywords else ""
+        raise EstimandError(f"{name} takes {count} expression{'s' * (count > 1)}{and_keywords}")
     first = _parse_expression(tree.args[0])
     if name == "drop":
         return DropLevel(first, _parse_word(given["from"]))
@@ -268,10 +267,8 @@ def evaluate_estimand(
 
 def has_extreme(text: str) -> bool:
     """Return whether an estimand contains the maximum or minimum of several cells, so that its values are skewed."""
-    return any(
-        isinstance(fold, Aggregate) and fold.function in ("max", "min", "worst")
-        for fold in _iterate_parts(parse_estimand(text))
-    )
+    folds = (one for one in _iterate_parts(parse_estimand(text)) if isinstance(one, Aggregate))
+    return any(one.function in ("max", "min", "worst") for one in folds)
 
 
 def split_quotient(text: str) -> tuple[Expression, Expression] | None:
@@ -316,17 +313,13 @@ def is_contrast(text: str) -> bool:
 
 def _is_contrast(one: Expression) -> bool:
     match one:
-        case BinaryOperation(operator="-") | DropLevel():
+        case BinaryOperation(operator="-") | DropLevel() | Aggregate(function="slope"):
             return True
         case BinaryOperation(operator="*"):
             return one.left == _MINUS_ONE and _is_contrast(one.right)
-        case BinaryOperation(operator="/"):
-            return _is_contrast(one.left)
-        case BinaryOperation(operator="+"):
-            return _is_contrast(one.left) and _is_contrast(one.right)
-        case Aggregate():
-            return one.function == "slope" or _is_contrast(one.operand)
-        case OnDataset():
+        case BinaryOperation(operator="/" | "+"):
+            return _is_contrast(one.left) and (one.operator == "/" or _is_contrast(one.right))
+        case Aggregate() | OnDataset():
             return _is_contrast(one.operand)
         case _:
             return False
@@ -354,7 +347,7 @@ def _iterate_parts(one: Expression) -> Iterator[Expression]:
 
 
 def _subtract(a: EstimandValue, b: EstimandValue) -> EstimandValue:
-    return subtract_rounded(a, b) if _is_scalar_pair(a, b) else a - b
+    return subtract_rounded(a, b) if isinstance(a, float | int) and isinstance(b, float | int) else a - b
 
 
 def _evaluate(one: Expression, at: EvaluationContext) -> EstimandValue:
@@ -362,21 +355,18 @@ def _evaluate(one: Expression, at: EvaluationContext) -> EstimandValue:
         case NumberLiteral():
             return one.value
         case ArmRef():
-            return at.read(
-                _build_cell_ref(one.arm, _resolve_name(one.level, "levels", at) if one.level else at.level, at)
-            )
+            level = _resolve_name(one.level, "levels", at) if one.level else at.level
+            return at.read(_build_cell_ref(one.arm, level, at))
         case BinaryOperation(operator="|"):
             return abs(_evaluate(one.left, at))
         case BinaryOperation():
             right = _evaluate(one.right, at)
             if one.operator == "/" and isinstance(right, int | float) and not right:
                 raise MissingCell(CellRef(at.dataset, "a divisor of zero", at.level))
-            return _OPERATIONS[one.operator](_evaluate(one.left, at), right)
+            return _OPERATORS[one.operator][2](_evaluate(one.left, at), right)
         case DropLevel():
-            return _subtract(
-                _evaluate(one.operand, replace(at, level=_resolve_name(one.level, "levels", at))),
-                _evaluate(one.operand, at),
-            )
+            before = _evaluate(one.operand, replace(at, level=_resolve_name(one.level, "levels", at)))
+            return _subtract(before, _evaluate(one.operand, at))
         case OnDataset():
             return _evaluate(one.operand, replace(at, dataset=_resolve_name(one.dataset, "datasets", at)))
         case Aggregate():
@@ -401,12 +391,14 @@ def _apply_aggregate(
         if len(numbers) != len(names) or len(set(numbers)) < 2:
             raise EstimandError("slope needs at least two levels with different numeric values")
         middle = sum(numbers) / len(numbers)
-        return sum((x - middle) * value for x, value in zip(numbers, values, strict=True)) / sum(
-            (x - middle) ** 2 for x in numbers
-        )
+        shares = [x - middle for x in numbers]
+        return sum(x * y for x, y in zip(shares, values, strict=True)) / sum(x**2 for x in shares)
     plain = isinstance(one.operand, ArmRef)
     largest = one.function == "max" or (one.function == "worst" and plain and not at.metric.higher_is_better)
-    return reduce(_take_larger if largest else _take_smaller, values)
+    if all(isinstance(one, float | int) for one in values):  # a diverged cell is a number even among arrays
+        return max(values) if largest else min(values)
+    numpy = import_module("numpy")  # callers that evaluate arrays have already imported it
+    return reduce(numpy.maximum if largest else numpy.minimum, values)
 
 
 def _parse_level_values(names: Sequence[str], at: EvaluationContext) -> list[float | None]:
@@ -417,46 +409,24 @@ def _parse_level_values(names: Sequence[str], at: EvaluationContext) -> list[flo
     parts = {level.name: level.parts for level in at.plan.levels if level.parts}
     if not at.plan.factors:
         return [values[name] for name in names]
-    differing = [
-        each
-        for each in zip(*(parts.get(name) or tuple(name.split("+")) for name in names), strict=True)
-        if len(set(each)) > 1
-    ]
+    by_factor = zip(*(parts.get(name) or tuple(name.split("+")) for name in names), strict=True)
+    differing = [each for each in by_factor if len(set(each)) > 1]
     if len(differing) != 1:
         raise EstimandError("slope needs the levels of one factor with the others fixed: list them in over=[...]")
     return [values[name] for name in differing[0]]
 
 
-def _take_larger(a: EstimandValue, b: EstimandValue) -> EstimandValue:
-    return max(a, b) if _is_scalar_pair(a, b) else _import_numpy().maximum(a, b)
-
-
-def _take_smaller(a: EstimandValue, b: EstimandValue) -> EstimandValue:
-    return min(a, b) if _is_scalar_pair(a, b) else _import_numpy().minimum(a, b)
-
-
-def _is_scalar_pair(a: EstimandValue, b: EstimandValue) -> bool:
-    """Return whether neither value is an array; a constant or a diverged cell is a number even among arrays."""
-    return isinstance(a, float | int) and isinstance(b, float | int)
-
-
-def _import_numpy() -> Any:
-    """Import numpy lazily; callers that evaluate arrays have already imported it."""
-    return import_module("numpy")
-
-
 def _build_cell_ref(arm: str, level: str, at: EvaluationContext, by: str = "") -> CellRef:
-    if arm not in {one.name for one in at.plan.arms}:
-        raise EstimandError(
-            f"there is no arm {arm!r}; the plan has {_format_first([one.name for one in at.plan.arms])}"
-        )
+    arms = [one.name for one in at.plan.arms]
+    if arm not in arms:
+        raise EstimandError(f"there is no arm {arm!r}; the plan has {_format_first(arms)}")
     if at.plan.levels and not level:
         raise EstimandError(f"{arm!r} has no level: write {arm}@{at.plan.levels[0].name}, or aggregate over levels")
     if level not in at.plan.level_names:
         _resolve_name(level.partition("+")[0], "levels", at)
+        whole = at.plan.levels[0].name
         raise EstimandError(
-            f"{arm!r} at {level!r} leaves other factors open: write {arm}@"
-            f"{at.plan.levels[0].name}, or aggregate over their levels"
+            f"{arm!r} at {level!r} leaves other factors open: write {arm}@{whole}, or aggregate over their levels"
         )
     if not at.plan.has_cell(at.dataset, arm, level):
         raise EstimandError(f"{CellRef(at.dataset, arm, level)} is excluded from the plan, so it is not measured")
@@ -509,21 +479,17 @@ def list_cells_read(text: str, plan: DataPlan, metric: MetricSpec, *, dataset: s
         evaluate_estimand(text, plan, metric, read, dataset=dataset)
     except MissingCell:
         raise EstimandError("it always divides by zero") from None
-    for place in [
-        one for one in found if one.selection_split
-    ]:  # `tuned` also reads the deciding values of its candidates
+    for place in [one for one in found if one.selection_split]:  # `tuned` also reads the deciding values
         found.setdefault(place._replace(selection_split=""), 1.0)
     return tuple(found)
 
 
 def find_effect_metric(effect: Effect, plan: DataPlan) -> MetricSpec:
     """Return the metric of an effect. Raises `EstimandError`."""
-    found = next((one for one in plan.metrics if one.name == effect.metric), None)
-    if effect.metric and found is None:
-        raise EstimandError(
-            f"there is no metric {effect.metric!r} in the plan; it has {', '.join(one.name for one in plan.metrics)}"
-        )
-    return found or plan.primary_metric
+    known = {one.name: one for one in plan.metrics}
+    if effect.metric and effect.metric not in known:
+        raise EstimandError(f"there is no metric {effect.metric!r} in the plan; it has {', '.join(known)}")
+    return known.get(effect.metric, plan.primary_metric)
 
 
 def list_conditions_read(effects: Iterable[Effect], plan: DataPlan) -> set[tuple[str, str, str]]:
@@ -573,7 +539,6 @@ def list_main_arms(plan: DataPlan) -> tuple[str, ...]:
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 SIMULATED_STUDIES = 400
-"""Number of random studies simulated to check an effect."""
 MAX_ESTIMAND_LENGTH = 1000
 
 
@@ -585,63 +550,57 @@ def find_hypothesis_faults(plan: DataPlan) -> Iterator[str]:
         yield "no hypothesis is confirmatory: mark the one that this study decides"
     yield from _find_order_faults(plan)
     for one in plan.hypotheses:
-        where = f"hypothesis {one.id!r}"
-        for effect in (*one.effects, *one.alternatives):
-            if (fault := _find_effect_fault(effect, plan, everywhere=one.unit == "datasets")) is not None:
-                yield f"{where}, {effect.estimand!r}: {fault}"
-        if one.unit == "datasets" and len(plan.datasets) < 3:
-            yield (
-                f"{where} has datasets as its unit, but the plan has only {len(plan.datasets)}: use at least three, or "
-                "unit 'seeds'"
-            )
-        if one.diverged == "worst value" and (
-            unbound := sorted({metric.name for metric in _iterate_metrics(one, plan) if metric.worst is None})
-        ):
-            yield (
-                f"{where} counts diverged training as the worst value, but {', '.join(unbound)} has none: set "
-                "`worst` of the metric, or `diverged` to 'left out'"
-            )
-        if one.diverged == "worst value" and one.unit == "datasets":
-            yield f"{where}: with unit 'datasets' diverged seeds must be left out: set `diverged` to 'left out'"
-        if (one.unit == "seeds and clusters") != bool(one.cluster):
-            yield f"{where}: `cluster` must be set for unit 'seeds and clusters', and only for it"
-        if one.confirmatory and one.rival is None:
-            yield (
-                f"{where} has no rival explanation: say what else could cause the effect, and which measurement "
-                "distinguishes them"
-            )
-        if one.rival is not None:
-            if one.rival.ours == one.rival.theirs:
-                yield (
-                    f"{where}: both explanations predict {one.rival.ours} of {one.rival.estimand!r}, so it does not "
-                    "distinguish them"
-                )
-            probe = Effect(estimand=one.rival.estimand, smallest=1.0)
-            if (fault := _find_effect_fault(probe, plan, sized=False)) is not None:
-                yield f"{where}, rival, {one.rival.estimand!r}: {fault}"
+        yield from (f"hypothesis {one.id!r}{fault}" for fault in _find_faults(one, plan))
+
+
+def _find_faults(one: Hypothesis, plan: DataPlan) -> Iterator[str]:
+    """Yield the faults of a hypothesis, as phrases that follow its name."""
+    by_dataset, rival = one.unit == "datasets", one.rival
+    for effect in (*one.effects, *one.alternatives):
+        if (fault := _find_effect_fault(effect, plan, everywhere=by_dataset)) is not None:
+            yield f", {effect.estimand!r}: {fault}"
+    if by_dataset and len(plan.datasets) < 3:
+        few = f"the plan has only {len(plan.datasets)}: use at least three, or unit 'seeds'"
+        yield f" has datasets as its unit, but {few}"
+    unbound = sorted({metric.name for metric in _iterate_metrics(one, plan) if metric.worst is None})
+    if one.diverged == "worst value" and unbound:
+        yield (
+            f" counts diverged training as the worst value, but {', '.join(unbound)} has none: set `worst` of the "
+            "metric, or `diverged` to 'left out'"
+        )
+    if one.diverged == "worst value" and by_dataset:
+        yield ": with unit 'datasets' diverged seeds must be left out: set `diverged` to 'left out'"
+    if (one.unit == "seeds and clusters") != bool(one.cluster):
+        yield ": `cluster` must be set for unit 'seeds and clusters', and only for it"
+    if one.confirmatory and rival is None:
+        asked = "say what else could cause the effect, and which measurement distinguishes them"
+        yield f" has no rival explanation: {asked}"
+    if rival is not None and rival.ours == rival.theirs:
+        yield f": both explanations predict {rival.ours} of {rival.estimand!r}, so it does not distinguish them"
+    if rival is not None:
+        probe = Effect(estimand=rival.estimand, smallest=1.0)
+        if (fault := _find_effect_fault(probe, plan, sized=False)) is not None:
+            yield f", rival, {rival.estimand!r}: {fault}"
 
 
 def _find_order_faults(plan: DataPlan) -> Iterator[str]:
     """Yield the errors in `presupposes`, which sets the order in which hypotheses are tested."""
     by_id = {one.id: one for one in plan.hypotheses}
-    for one in plan.hypotheses:
-        if not one.presupposes:
-            continue
+    for one in (one for one in plan.hypotheses if one.presupposes):
         where, before = f"hypothesis {one.id!r} presupposes {one.presupposes!r}", by_id.get(one.presupposes)
+        seen, others = [one.id], ", ".join(name for name in by_id if name != one.id)
         if before is None:
-            others = ", ".join(name for name in by_id if name != one.id)
-            yield f"{where}, which is not a hypothesis of the plan: " + (
-                f"name one of {others}" if others else "leave it empty"
-            )
-        elif one.confirmatory and not before.confirmatory:
+            fix = f"name one of {others}" if others else "leave it empty"
+            yield f"{where}, which is not a hypothesis of the plan: {fix}"
+            continue
+        if one.confirmatory and not before.confirmatory:
             yield f"{where}, which is exploratory and therefore never decided: make that one confirmatory"
-        else:
-            seen = [one.id]
-            while before is not None and before.id not in seen:
-                seen.append(before.id)
-                before = by_id.get(before.presupposes)
-            if before is not None and before.id == one.id:
-                yield f"{where}, which presupposes it in turn ({' <- '.join(seen)}): no order of tests is possible"
+            continue
+        while before is not None and before.id not in seen:
+            seen.append(before.id)
+            before = by_id.get(before.presupposes)
+        if before is not None and before.id == one.id:
+            yield f"{where}, which presupposes it in turn ({' <- '.join(seen)}): no order of tests is possible"
 
 
 def _iterate_metrics(one: Hypothesis, plan: DataPlan) -> Iterator[MetricSpec]:
@@ -656,16 +615,13 @@ def _find_effect_fault(effect: Effect, plan: DataPlan, *, sized: bool = True, ev
         return f"it has more than {MAX_ESTIMAND_LENGTH} characters"
     try:
         metric = find_effect_metric(effect, plan)
-        places = [
-            place
-            for use in (plan.datasets if everywhere else plan.datasets[:1])
-            for place in list_cells_read(effect.estimand, plan, metric, dataset=use.name)
-        ]
+        datasets = [use.name for use in (plan.datasets if everywhere else plan.datasets[:1])]
+        places = [list_cells_read(effect.estimand, plan, metric, dataset=name) for name in datasets]
     except EstimandError as error:
         return str(error)
     except RecursionError:
         return "it is nested too deep"
-    if not places:
+    if not any(places):
         return "it reads no cell"
     found = _simulate_values(effect.estimand, plan, metric)
     if len({round(value, 12) for value in found}) < 2:
@@ -717,14 +673,11 @@ def _scales_contrast(one: Expression) -> bool:
         return _scales_contrast(one.operand)
     if not isinstance(one, BinaryOperation) or one.operator not in "+-":
         return False
+    products = [part for part in (one.left, one.right) if isinstance(part, BinaryOperation) and part.operator == "*"]
+    pairs = [pair for part in products for pair in ((part.left, part.right), (part.right, part.left))]
     return any(
-        isinstance(part, BinaryOperation)
-        and part.operator == "*"
-        and any(
-            isinstance(factor, NumberLiteral) and abs(factor.value) not in (0.0, 1.0) and _is_contrast(other)
-            for factor, other in ((part.left, part.right), (part.right, part.left))
-        )
-        for part in (one.left, one.right)
+        isinstance(factor, NumberLiteral) and abs(factor.value) not in (0.0, 1.0) and _is_contrast(other)
+        for factor, other in pairs
     )
 
 
@@ -743,10 +696,8 @@ def _simulate_values(text: str, plan: DataPlan, metric: MetricSpec) -> list[floa
                 drawn[of] = rng.choice((low, high)) if kind else rng.uniform(low, high)
             return drawn[of]
 
-        try:
+        with suppress(MissingCell):
             found.append(float(evaluate_estimand(text, plan, metric, read)))
-        except MissingCell:
-            continue
     return found
 
 
@@ -759,58 +710,46 @@ def describe_estimand(text: str, plan: DataPlan) -> str:
 
 
 def _describe_expression(one: Expression, plan: DataPlan, *, inner: bool = False) -> str:
+    def describe(part: Expression) -> str:
+        return _describe_expression(part, plan, inner=True)
+
     match one:
         case NumberLiteral():
             return f"{one.value:g}"
         case ArmRef():
             return plan.name_condition(f"{one.arm}@{one.level}" if one.level else one.arm)
         case BinaryOperation(operator="|"):
-            return f"the size of {_describe_expression(one.left, plan, inner=True)}"
-        case BinaryOperation(operator="-", left=OnDataset() as first, right=OnDataset() as second) if (
-            first.operand == second.operand
-        ):
-            places = f"on {plan.name_dataset(first.dataset)} minus the same on {plan.name_dataset(second.dataset)}"
-            text = f"{_describe_expression(first.operand, plan, inner=True)} {places}"
-            return f"({text})" if inner else text
-        case BinaryOperation() if levels := _find_common_level(one):
-            text = f"{_describe_expression(levels[1], plan)}, at {plan.name_level(levels[0])}"
-            return f"({text})" if inner else text
+            return f"the size of {describe(one.left)}"
         case BinaryOperation():
-            change = isinstance(one.right, BinaryOperation) and one.right.operator == "|"
-            if change and isinstance(one.left, BinaryOperation):
-                text = (
-                    f"the relative change from {_describe_expression(one.left.right, plan, inner=True)} to "
-                    f"{_describe_expression(one.left.left, plan, inner=True)}"
-                )
-            elif one.operator == "*" and one.left == _MINUS_ONE:
-                text = f"minus {_describe_expression(one.right, plan, inner=True)}"
-            else:
-                word = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}[one.operator]
-                text = (
-                    f"{_describe_expression(one.left, plan, inner=True)} {word} "
-                    f"{_describe_expression(one.right, plan, inner=True)}"
-                )
+            text = _describe_operation(one, plan, describe)
             return f"({text})" if inner else text
         case DropLevel():
-            return (
-                f"the drop of {_describe_expression(one.operand, plan, inner=True)} from {plan.name_level(one.level)}"
-            )
+            return f"the drop of {describe(one.operand)} from {plan.name_level(one.level)}"
         case OnDataset():
             return f"{_describe_expression(one.operand, plan, inner=inner)} on {plan.name_dataset(one.dataset)}"
         case Aggregate():
-            how = {
-                "mean": "the mean",
-                "max": "the largest",
-                "min": "the smallest",
-                "worst": "the worst",
-                "slope": "the slope",
-            }[one.function]
+            how = {"max": "largest", "min": "smallest"}.get(one.function, one.function)
             levels = {each.name for each in plan.all_levels}
             names = [plan.name_level(name) if name in levels else plan.name_dataset(name) for name in one.names]
             over = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or f"all {one.axis}"
-            return f"{how} over {over} of {_describe_expression(one.operand, plan, inner=True)}"
+            return f"the {how} over {over} of {describe(one.operand)}"
         case TunedArm():
             return f"{plan.name_arm(one.arm)} at the level that is best on {one.selection_split}"
+
+
+def _describe_operation(one: BinaryOperation, plan: DataPlan, describe: Callable[[Expression], str]) -> str:
+    match one:
+        case BinaryOperation("-", OnDataset() as first, OnDataset() as second) if first.operand == second.operand:
+            places = f"on {plan.name_dataset(first.dataset)} minus the same on {plan.name_dataset(second.dataset)}"
+            return f"{describe(first.operand)} {places}"
+        case _ if levels := _find_common_level(one):
+            return f"{_describe_expression(levels[1], plan)}, at {plan.name_level(levels[0])}"
+        case BinaryOperation("/", BinaryOperation() as change, BinaryOperation("|")):
+            return f"the relative change from {describe(change.right)} to {describe(change.left)}"
+        case BinaryOperation("*", left, right) if left == _MINUS_ONE:
+            return f"minus {describe(right)}"
+        case _:
+            return f"{describe(one.left)} {_OPERATORS[one.operator][1]} {describe(one.right)}"
 
 
 def _find_common_level(one: Expression) -> tuple[str, Expression] | None:

@@ -14,7 +14,7 @@ import gc
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -25,15 +25,11 @@ from labwright.record.events.paper_events import PaperReleased, RewriteStarted
 from labwright.record.events.run_events import CallAnswered, ClockMoved
 from labwright.record.line_store import (
     EVENTS_FILE,
-    FORMAT_VERSION,
-    FORMER_LOG_FILE,
     LineStore,
     LogRow,
     RecordError,
     RecordKind,
-    RecordVersionError,
     StoredRow,
-    describe_version,
     read_kind,
     read_stored_rows,
 )
@@ -48,7 +44,7 @@ from labwright.record.schema.frozen_model import replace_unencodable
 def is_run(folder: Path) -> bool:
     """Return whether a folder contains the log of a run, including a damaged one or one of another version."""
     try:
-        return is_study(folder, "run") or (folder / FORMER_LOG_FILE).is_file()
+        return is_study(folder, "run")
     except RecordError:
         return True
 
@@ -92,8 +88,6 @@ def read_rows(path: Path) -> list[LogRow]:
 
 def _read_stored(path: Path, *, start: int = 0, number: int = 1) -> Iterator[StoredRow]:
     if not path.is_file():
-        if path.with_name(FORMER_LOG_FILE).is_file():
-            raise RecordVersionError(describe_version(path, f"before {FORMAT_VERSION}"))
         raise RecordError(f"{path.parent} is not the folder of a run (it has no {path.name})")
     return read_stored_rows(path, start=start, number=number)
 
@@ -116,9 +110,8 @@ def parse_event(body: str, path: Path, number: int) -> Event:
         return EVENT_ADAPTER.validate_json(body)
     except ValueError as error:
         mismatches = error.error_count() if isinstance(error, ValidationError) else 1
-        raise RecordError(
-            f"cannot read the record {path}: event {number} is damaged ({mismatches} mismatches)"
-        ) from None
+        damage = f"event {number} is damaged ({mismatches} mismatches)"
+        raise RecordError(f"cannot read the record {path}: {damage}") from None
 
 
 # --- reading while it is written --------------------------------------------------------------------------------------
@@ -129,11 +122,8 @@ LogStamp = tuple[int, int, int]
 
 def read_log_stamp(run: Path) -> LogStamp | None:
     """Return a value that changes whenever the log of a run folder changes; None if there is no log."""
-    for name in (EVENTS_FILE, FORMER_LOG_FILE):
-        try:
-            about = (run / name).stat()
-        except OSError:
-            continue
+    with suppress(OSError):
+        about = (run / EVENTS_FILE).stat()
         return about.st_ino, about.st_size, about.st_mtime_ns
     return None
 
@@ -154,29 +144,24 @@ class EventLogTail:
         if now is not None and now == self._stamp:
             self.restarted = False
             return []
-        rows = self._read_after(self._last) if now and self._stamp and now[0] == self._stamp[0] else None
+        rows = None
+        if now and self._stamp and self._last and now[0] == self._stamp[0]:  # is the last known row still in the file?
+            found = _read_stored(self.path, start=self._last.offset, number=self._seen + 1)
+            rows = list(found) if next(found, None) == self._last else None
         self.restarted = rows is None
         before = 0 if rows is None else self._seen
         rows = list(_read_stored(self.path)) if rows is None else rows
         with pause_garbage_collection():
-            found = [(parse_event(row.body, self.path, before + n), row.at) for n, row in enumerate(rows, 1)]
-        self._seen, self._stamp = before + len(found), now
+            events = [(parse_event(row.body, self.path, before + n), row.at) for n, row in enumerate(rows, 1)]
+        self._seen, self._stamp = before + len(events), now
         self._last = rows[-1] if rows else None if self.restarted else self._last
-        return found
-
-    def _read_after(self, last: StoredRow | None) -> list[StoredRow] | None:
-        """Return the rows after the last known one; None if that one is no longer in the file."""
-        if last is None:
-            return None
-        rows = _read_stored(self.path, start=last.offset, number=self._seen + 1)
-        return list(rows) if next(rows, None) == last else None
+        return events
 
 
 EventListener = Callable[[Event, RunState], None]
 MIN_CLOCK_JUMP_SECONDS = 30.0
-"""Clock jumps up to this size between two events are ignored: they come from time synchronisation and affect no
-time limit.
-"""
+"""Clock jumps up to this size between two events are ignored: they come from time synchronisation and affect no time
+limit."""
 
 
 class RecordClock:
@@ -307,7 +292,5 @@ def _round_trip(event: Event) -> tuple[str, Event]:
         return body, EVENT_ADAPTER.validate_json(body)
     except (ValidationError, PydanticSerializationError, ValueError) as error:
         why = " ".join(str(error).splitlines())[:300]
-        raise RecordError(
-            f"the event {event.type!r} was not recorded, because it could not be read back ({why}); this "
-            "is a bug in this program: report it"
-        ) from error
+        lost = f"the event {event.type!r} was not recorded, because it could not be read back ({why})"
+        raise RecordError(f"{lost}; this is a bug in this program: report it") from error

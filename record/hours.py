@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.nodes import Node
 
 
 class PhaseHours(FrozenModel):
@@ -23,23 +22,17 @@ def build_hours_table(state: RunState) -> tuple[PhaseHours, ...]:
     """
     slots = int(state.read_setting("search.num_workers") or 1)
     spent = {"confirmation": 0.0, "exploration": 0.0}
-    for node in state.nodes.values():
-        spent[_find_phase(node, state)] += sum(attempt.seconds for attempt in node.attempts)
-    writing = 0.0 if state.search.scored_at is None else (state.active_seconds - state.search.scored_at) * slots
-    hours = state.search.hours
-    rest = None if hours is None else hours.total - hours.confirmation - hours.scoring - hours.write_up
-    return (
-        PhaseHours(phase="confirmation", planned=hours.confirmation if hours else None, spent=spent["confirmation"]),
-        PhaseHours(
-            phase="test scoring",
-            planned=hours.scoring if hours else None,
-            spent=sum(one.seconds for one in state.search.probes),
-        ),
-        PhaseHours(phase="paper", planned=hours.write_up if hours else None, spent=writing),
-        PhaseHours(phase="exploration", planned=rest, spent=spent["exploration"]),
-    )
-
-
-def _find_phase(node: Node, state: RunState) -> str:
     lock = state.search.current_lock
-    return "confirmation" if lock is not None and lock.is_confirming(node) else "exploration"
+    for node in state.nodes.values():
+        phase = "confirmation" if lock is not None and lock.is_confirming(node) else "exploration"
+        spent[phase] += sum(attempt.seconds for attempt in node.attempts)
+    writing = 0.0 if state.search.scored_at is None else (state.active_seconds - state.search.scored_at) * slots
+    hours, probes = state.search.hours, sum(one.seconds for one in state.search.probes)
+    rest = None if hours is None else hours.total - hours.confirmation - hours.scoring - hours.write_up
+    rows = (
+        ("confirmation", hours and hours.confirmation, spent["confirmation"]),
+        ("test scoring", hours and hours.scoring, probes),
+        ("paper", hours and hours.write_up, writing),
+        ("exploration", rest, spent["exploration"]),
+    )
+    return tuple(PhaseHours(phase=phase, planned=planned, spent=used) for phase, planned, used in rows)

@@ -34,9 +34,8 @@ class DocumentDigest(FrozenModel):
     subject: str = Field(default="", description="topic of the document, in one sentence")
     statements: tuple[DocumentStatement, ...] = ()
     dropped: int = Field(default=0, description="statements whose page or quote does not exist")
-    unread: int = Field(
-        default=0, description="upper bound on the number of characters left out because the document is long"
-    )
+    unread: int = 0
+    """Upper bound on the number of characters left out because the document is long."""
 
     def format_place(self, page: int) -> str:
         """Return a location in the document in the form used by prompts and reports: `[name.pdf p. 3]`."""
@@ -56,9 +55,8 @@ class AvailableResources(FrozenModel):
     cores: int
     memory_gb: float = Field(description="10^9 bytes")
     gpus: tuple[str, ...] = ()
-    gpu_memory_gb: float = Field(
-        default=0.0, description="memory of the smallest GPU, 10^9 bytes; 0: no GPU, or unknown"
-    )
+    gpu_memory_gb: float = 0.0
+    """Memory of the smallest GPU, 10^9 bytes; 0: no GPU, or unknown."""
     hours: float = Field(description="time limit of a whole run")
     node_hours: float = Field(description="time limit of one experiment")
     workers: int = 1
@@ -69,9 +67,8 @@ class AvailableResources(FrozenModel):
     own: tuple[str, ...] = Field(default=(), description="datasets among these that are the user's own")
     described: tuple[str, ...] = Field(default=(), description="one-line description of each dataset")
     metrics: tuple[str, ...] = Field(default=(), description="metrics computed from submitted predictions")
-    experiments: int = Field(
-        default=0, description="maximum number of experiments in a study, without replicates; 0: unknown"
-    )
+    experiments: int = 0
+    """Maximum number of experiments in a study, without replicates; 0: unknown."""
     pretrained: tuple[str, ...] = ()
     network: bool = Field(default=False, description="whether experiments have network access")
     fetching: bool = Field(default=False, description="whether this machine can download data from the hub")
@@ -197,9 +194,8 @@ class FinalIdea(FrozenModel):
     estimate: ResourceEstimate
     fit: Feasibility
     remarks: tuple[str, ...] = Field(default=(), description="remaining problems, and text removed by rules")
-    origin: IdeaOrigin | None = Field(
-        default=None, exclude_if=lambda value: value is None, description="the study that it follows"
-    )
+    origin: IdeaOrigin | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The study that it follows."""
 
     def to_json(self) -> dict[str, Any]:
         """Return AI-Scientist-v2's keys unchanged, followed by additional keys that other readers ignore."""
@@ -210,10 +206,8 @@ class FinalIdea(FrozenModel):
         }
         closest = [
             {
-                "Title": one.work.title,
+                **{name.title(): getattr(one.work, name) for name in ("title", "year", "identifier")},
                 "Authors": list(one.work.authors),
-                "Year": one.work.year,
-                "Identifier": one.work.identifier,
                 "Difference": one.difference,
                 "Quote": one.quote,
             }

@@ -23,25 +23,12 @@ from labwright.record.schema.nodes import Failure
 
 PACKAGE_ROOT = Path(__file__).parents[1]
 SIGNATURE_FRAMES = 3
-"""Number of innermost frames of this program in a signature."""
 MAX_FRAMES_SHOWN = 30
-"""Number of innermost frames shown in a traceback."""
 MAX_NODES_PER_FAULT = 3
 """The run ends when this number of nodes had the same internal error; the count restarts on resume."""
 _MACHINE_ERRNOS = frozenset(
-    {
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EROFS,
-        errno.EIO,
-        errno.ESTALE,
-        errno.ENXIO,
-        errno.ENODEV,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.ENOMEM,
-        errno.ETIMEDOUT,
-    }
+    getattr(errno, name)
+    for name in "ENOSPC EDQUOT EROFS EIO ESTALE ENXIO ENODEV EMFILE ENFILE ENOMEM ETIMEDOUT".split()
 )
 
 

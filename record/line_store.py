@@ -34,8 +34,6 @@ FORMAT_VERSION = 5
 """Version of the record format that this program reads and writes. Increment it when the stored form changes."""
 EVENTS_FILE = "events.jsonl"
 """The log of a study or of a search for ideas."""
-FORMER_LOG_FILE = "run.db"
-"""The log of a run in formats 1 to 4."""
 RecordKind = Literal["run", "ideation", "campaign", "exchanges", "answers"]
 LogRow = tuple[float, str]
 """(commit time in seconds since the epoch, JSON of the event)."""
@@ -94,25 +92,15 @@ def read_kind(path: Path) -> RecordKind:
     except (ValueError, AttributeError):
         why = "line 1 is damaged" if line else "the file is empty"
         raise RecordError(f"cannot read the record {path}: {why}: restore the file from a copy") from None
-    if found != FORMAT_VERSION:
-        raise RecordVersionError(describe_version(path, found))
-    if not _is_intact(line):
+    if found == FORMAT_VERSION and not _is_intact(line):
         raise RecordError(f"cannot read the record {path}: line 1 is damaged")
-    if first["kind"] not in get_args(RecordKind):
+    if found != FORMAT_VERSION or first["kind"] not in get_args(RecordKind):
+        again = f"record it again with scientist run --idea {path.with_name('idea.json')}"
         raise RecordVersionError(
-            f"{path.parent} was recorded by an earlier version of scientist, as kind {first['kind']!r}: open it with "
-            "that version, or repeat its command with another folder"
+            f"{path.parent} was recorded by another version of scientist (format {found}, this one reads "
+            f"{FORMAT_VERSION}): open it with that version, or {again}"
         )
     return first["kind"]
-
-
-def describe_version(path: Path, found: object) -> str:
-    """Describe the record of another format."""
-    return (
-        f"{path.parent} was recorded by another version of scientist (format {found}, this one reads "
-        f"{FORMAT_VERSION}): open it with that version, or record it again with scientist run --idea "
-        f"{path.with_name('idea.json')}"
-    )
 
 
 def read_stored_rows(path: Path, *, start: int = 0, number: int = 1) -> Iterator[StoredRow]:
@@ -132,10 +120,8 @@ def read_stored_rows(path: Path, *, start: int = 0, number: int = 1) -> Iterator
                 if left < 0:
                     return
                 if damaged:
-                    raise RecordError(
-                        f"cannot read the record {path}: line {line_number - 1} is damaged: restore the file "
-                        "from a copy"
-                    )
+                    damage = f"line {line_number - 1} is damaged: restore the file from a copy"
+                    raise RecordError(f"cannot read the record {path}: {damage}")
                 if line_number > 1:
                     if (row := _parse_row(start, line)) is not None:
                         yield row
@@ -182,8 +168,6 @@ class LineStore:
         """Open or create a store. Raises `RecordError`, `RecordVersionError`, and what `fold` raises."""
         self.path = path
         if not path.exists():
-            if path.name == EVENTS_FILE and path.with_name(FORMER_LOG_FILE).exists():
-                raise RecordVersionError(describe_version(path, f"before {FORMAT_VERSION}"))
             write_rows(path, kind, [])
         found = read_kind(path)
         if found != kind:

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,7 +27,6 @@ from labwright.record.schema.decisions import Cost, LLMExchange, LLMQuestion, St
 from labwright.record.schema.frozen_model import FrozenModel, replace_unencodable
 
 EXCHANGES_FILE = "exchanges.jsonl"
-"""The exchanges of a run, in its folder."""
 EXCHANGES_LIST = "exchanges.jsonl"
 """File in the folder of an execution: the ids of its exchanges, with the sha256 of the answers."""
 
@@ -76,24 +74,9 @@ class CallBatch(FrozenModel):
 
 
 MAX_FILES_KEPT = 8
-"""Number of files whose index is kept for further reads."""
 _BATCH = TypeAdapter(CallBatch)
 CallId = tuple[str, str]
 """(key of the cell, id of the exchange)."""
-
-
-@dataclass
-class _SubjectUsage:
-    """Sums over the calls of one studied model."""
-
-    calls: int = 0
-    open: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    usd: float = 0.0
-    models: set[str] = field(default_factory=set[str])
-    first: float | None = None
-    last: float | None = None
 
 
 class ExchangeIndex:
@@ -106,7 +89,7 @@ class ExchangeIndex:
         self.next_id = 1
         self.spent = Cost()
         """Cost of answers, reservations of running calls, and reservations of calls that were killed."""
-        self._usage: dict[str, _SubjectUsage] = {}
+        self._usage: dict[str, StudiedLLMUsage] = {}
         self._open: dict[int, tuple[CallId, str, Cost]] = {}
         """Number of a call that has not ended -> its exchange, studied model and maximum cost."""
         self._questions: dict[CallId, tuple[int, StoredRow]] = {}
@@ -131,26 +114,26 @@ class ExchangeIndex:
             self.add(row)
 
     def _add_asked(self, call: AskedCall, row: StoredRow) -> None:
-        key, most = (call.cell, call.exchange), Cost(usd=call.usd, tokens=call.tokens)
+        key, most, name = (call.cell, call.exchange), Cost(usd=call.usd, tokens=call.tokens), call.question.subject
         self.next_id = max(self.next_id, call.id + 1)
         self.spent += most
-        self._open[call.id] = key, call.question.subject, most
+        self._open[call.id] = key, name, most
         self._questions.setdefault(key, (call.id, row))
-        self._usage.setdefault(call.question.subject, _SubjectUsage()).open += 1
+        known = self._usage.get(name, StudiedLLMUsage(name=name))
+        self._usage[name] = known.model_copy(update={"lost": known.lost + 1})
 
     def _add_answered(self, call: AnsweredCall, row: StoredRow) -> None:
-        key, subject, most = self._open.pop(call.id)
-        tokens, usage = call.input_tokens + call.output_tokens, self._usage[subject]
-        self.spent = Cost(usd=self.spent.usd - most.usd + call.usd, tokens=self.spent.tokens - most.tokens + tokens)
-        usage.open -= 1
-        usage.input_tokens += call.input_tokens
-        usage.output_tokens += call.output_tokens
-        usage.usd += call.usd
+        key, name, most = self._open.pop(call.id)
+        known, changes = self._usage[name], dict[str, object]()
+        self.spent += most * -1 + Cost(usd=call.usd, tokens=call.input_tokens + call.output_tokens)
         if call.answer is not None:
             self._answers.setdefault(key, (call.id, row))
-            usage.calls += 1
-            usage.models |= {call.answer.model} - {""}
-            usage.first, usage.last = row.at if usage.first is None else usage.first, row.at
+            last = datetime.fromtimestamp(row.at, UTC).isoformat(timespec="seconds")
+            models = tuple(sorted({*known.models, call.answer.model} - {""}))
+            changes = {"calls": known.calls + 1, "models": models, "first": known.first or last, "last": last}
+        for total in ("input_tokens", "output_tokens", "usd"):
+            changes[total] = getattr(known, total) + getattr(call, total)
+        self._usage[name] = known.model_copy(update={"lost": known.lost - 1, **changes})
 
     def find_exchange(self, cell: str, exchange: str) -> LLMExchange | None:
         """Return the committed exchange of a cell with this id, or None. Raises `RecordError`."""
@@ -177,20 +160,7 @@ class ExchangeIndex:
     @property
     def usage(self) -> tuple[StudiedLLMUsage, ...]:
         """Usage of each studied model, by name."""
-        return tuple(
-            StudiedLLMUsage(
-                name=name,
-                calls=one.calls,
-                input_tokens=one.input_tokens,
-                output_tokens=one.output_tokens,
-                usd=one.usd,
-                lost=one.open,
-                models=tuple(sorted(one.models)),
-                first=_format_iso(one.first),
-                last=_format_iso(one.last),
-            )
-            for name, one in sorted(self._usage.items())
-        )
+        return tuple(one for _, one in sorted(self._usage.items()))
 
 
 _read: dict[Path, ExchangeIndex] = {}
@@ -230,10 +200,6 @@ class LLMCallStore:
         self.spent = self.index.spent
         """As in the index, with the reservations that are being committed."""
 
-    def find_exchange(self, cell: str, exchange: str) -> LLMExchange | None:
-        """Return the committed exchange of a cell with this id, or None."""
-        return self.index.find_exchange(cell, exchange)
-
     async def reserve(self, cell: str, exchange: str, question: LLMQuestion, max_cost: Cost) -> int:
         """Commit the fact that a question is about to be asked, with its maximum cost. Returns the number of the
         call.
@@ -241,37 +207,28 @@ class LLMCallStore:
         number, self._next = self._next, self._next + 1
         self.spent += max_cost
         plain = LLMQuestion.model_validate(replace_unencodable(question.model_dump()))
-        await self._commit(
-            AskedCall(id=number, cell=cell, exchange=exchange, question=plain, tokens=max_cost.tokens, usd=max_cost.usd)
-        )
+        tokens, usd = max_cost.tokens, max_cost.usd
+        await self._commit(AskedCall(id=number, cell=cell, exchange=exchange, question=plain, tokens=tokens, usd=usd))
         return number
 
     async def settle(
         self, number: int, max_cost: Cost, exchange: LLMExchange, *, tokens: tuple[int, int], usd: float, seconds: float
     ) -> None:
         """Commit the answer to a call for which `max_cost` was reserved."""
-        await self._commit(
-            AnsweredCall(
-                id=number, answer=exchange, input_tokens=tokens[0], output_tokens=tokens[1], usd=usd, seconds=seconds
-            )
-        )
-        self._release(max_cost, Cost(usd=usd, tokens=sum(tokens)))
+        end = AnsweredCall(id=number, answer=exchange, input_tokens=tokens[0], output_tokens=tokens[1])
+        await self._commit(end.model_copy(update={"usd": usd, "seconds": seconds}))
+        self.spent += max_cost * -1 + Cost(usd=usd, tokens=sum(tokens))
 
     async def release(self, number: int, max_cost: Cost, why: str) -> None:
         """Commit the fact that a call cost nothing."""
         await self._commit(AnsweredCall(id=number, why=why))
-        self._release(max_cost, Cost())
+        self.spent += max_cost * -1
 
     async def close(self) -> None:
         if self._writing is not None:
             with suppress(RecordError):
                 await self._writing
         self._store.close()
-
-    def _release(self, most: Cost, taken: Cost) -> None:
-        self.spent = Cost(
-            usd=self.spent.usd - most.usd + taken.usd, tokens=self.spent.tokens - most.tokens + taken.tokens
-        )
 
     async def _commit(self, call: AskedCall | AnsweredCall) -> None:
         done = asyncio.get_running_loop().create_future()
@@ -303,7 +260,3 @@ def copy_exchanges(source: Path, target: Path) -> None:
     """Copy the exchanges of a run's folder, even while they are written. Raises `OSError`."""
     if (source / EXCHANGES_FILE).is_file():
         shutil.copyfile(source / EXCHANGES_FILE, target / EXCHANGES_FILE)
-
-
-def _format_iso(at: float | None) -> str:
-    return "" if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

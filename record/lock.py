@@ -36,7 +36,6 @@ from labwright.record.schema.frozen_model import FrozenModel
 
 LOCK_FILE = "lock"
 HEARTBEAT_SECONDS = 15.0
-"""Interval between heartbeats."""
 MAX_SILENT_SECONDS = 90.0
 """Maximum time without a heartbeat; then the owner counts as dead."""
 MAX_LOCK_WAIT_SECONDS = 1.0
@@ -123,15 +122,13 @@ class FolderLock:
         try:
             if not self._try_acquire():
                 self._guard.release()
-                raise RunLockedError(
-                    f"{self.folder} is in use by {describe_owner(self.path)}; "
-                    f"stop it first: scientist stop {self.folder}"
-                )
+                owner = describe_owner(self.path)
+                fix = f"stop it first: scientist stop {self.folder}"
+                raise RunLockedError(f"{self.folder} is in use by {owner}; {fix}")
         except OSError as error:
             self._guard.release()
-            raise RecordError(
-                f"{self.folder} is not writable ({error.strerror}): fix its permissions or mount, then resume"
-            ) from None
+            fix = "fix its permissions or mount, then resume"
+            raise RecordError(f"{self.folder} is not writable ({error.strerror}): {fix}") from None
         self._heartbeat.start()
 
     def release(self) -> None:
@@ -216,10 +213,9 @@ def is_unused(folder: Path, others: Collection[str] = ()) -> bool:
     if not folder.is_dir():
         return False
     path, found = folder / LOCK_FILE, {one.name.removeprefix(".").removesuffix(".part") for one in folder.iterdir()}
-    if not found:
+    if found <= {LOCK_FILE} and (not found or (path.is_file() and not path.stat().st_size)):
         return True
-    is_empty = found == {LOCK_FILE} and path.is_file() and not path.stat().st_size
-    return is_empty or (found <= {LOCK_FILE, *others} and _read_owner(path) is not None)
+    return found <= {LOCK_FILE, *others} and _read_owner(path) is not None
 
 
 def describe_owner(path: Path) -> str:

@@ -47,13 +47,8 @@ class ComputeRate(FrozenModel):
     epoch_seconds: float | None = Field(
         default=None, description=f"time of one epoch of a small network: {BENCHMARK_NETWORK}"
     )
-    moved: bool = Field(
-        default=False,
-        description=(
-            "whether the run started with other resources, so that the speed was measured again when it was "
-            "resumed here"
-        ),
-    )
+    moved: bool = False
+    """Whether the run started with other resources, so that the speed was measured again when it was resumed here."""
 
     @property
     def without_times(self) -> ComputeRate:
@@ -64,21 +59,13 @@ class ComputeRate(FrozenModel):
 def describe_differences(first: Machine, second: Machine, *, packages: Iterable[str]) -> tuple[str, ...]:
     """Describe differences between two machines that may change the last digits of a number; only `packages`
     are compared."""
-    found = [
-        f"{what} {a or 'none'} there, {b or 'none'} here"
-        for what, a, b in (
-            ("processor", first.processor, second.processor),
-            ("GPUs", ", ".join(first.gpus), ", ".join(second.gpus)),
-            ("Python", first.python, second.python),
-        )
-        if a != b
-    ]
-    there, here = ({name.lower(): version for name, version in of.packages.items()} for of in (first, second))
-    found += [
-        f"{name} {there.get(name, 'absent')} there, {here.get(name, 'absent')} here"
-        for name in packages
-        if there.get(name) != here.get(name)
-    ]
+    values = [(one.processor, ", ".join(one.gpus), one.python) for one in (first, second)]
+    rows = zip(("processor", "GPUs", "Python"), *values, strict=True)
+    found = [f"{what} {a or 'none'} there, {b or 'none'} here" for what, a, b in rows if a != b]
+    versions = [{name.lower(): version for name, version in one.packages.items()} for one in (first, second)]
+    for name in packages:
+        there, here = (known.get(name, "absent") for known in versions)
+        found += [f"{name} {there} there, {here} here"] if there != here else []
     return tuple(found)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from labwright.record.llm_calls import EXCHANGES_LIST
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
+from labwright.record.schema.nodes import ExecutionResult
 
 
 def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
@@ -16,36 +17,20 @@ def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Pa
     yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.search.scorers)
     if state.search.installed_packages is not None:
         yield folder.packages_lock, state.search.installed_packages.sha256
-    yield from (
-        (folder.root / one.stored, one.sha256) for one in (state.paper.context.documents if state.paper.context else ())
-    )
-    yield from (
-        (folder.root / one.stored, one.sha256)
-        for one in (state.paper.prior_work.papers if state.paper.prior_work else ())
-    )
+    documents = state.paper.context.documents if state.paper.context else ()
+    papers = state.paper.prior_work.papers if state.paper.prior_work else ()
+    yield from ((folder.root / one.stored, one.sha256) for one in (*documents, *papers, *state.paper.reviews))
     for node in state.nodes.values():
         for attempt in node.attempts:
-            if attempt.cells and not attempt.curves_sha256:
-                continue  # its files are those of its cells; records of earlier versions have copies of them
-            sealed = folder.get_attempt_path(node.id, attempt.number)
-            yield from ((sealed / "arrays" / name, digest) for name, digest in attempt.arrays.items())
-            yield from ((sealed / "sealed" / name, digest) for name, digest in attempt.sealed.items())
-            if attempt.curves_sha256:
-                yield sealed / "measurements.jsonl", attempt.curves_sha256
-            if attempt.exchanges_sha256:
-                yield sealed / EXCHANGES_LIST, attempt.exchanges_sha256
+            # the files of a node with cells are those of its cells; records of earlier versions have copies of them
+            if not attempt.cells or attempt.curves_sha256:
+                own = attempt.model_copy(update={"artifacts": {}})
+                yield from _list_sealed_files(folder.get_attempt_path(node.id, attempt.number), own)
         for plotting in node.plottings:
             shown = folder.get_plots_path(node.id, plotting.n) / "figures"
             yield from ((shown / figure.name, figure.sha256) for figure in plotting.figures)
     for _, run in state.cells.values():
-        measured = folder.get_cell_path(run.id)
-        yield from ((measured / "arrays" / name, digest) for name, digest in run.arrays.items())
-        yield from ((measured / "sealed" / name, digest) for name, digest in run.sealed.items())
-        yield from ((measured / "artifacts" / name, digest) for name, digest in run.artifacts.items())
-        if run.curves_sha256:
-            yield measured / "measurements.jsonl", run.curves_sha256
-        if run.exchanges_sha256:
-            yield measured / EXCHANGES_LIST, run.exchanges_sha256
+        yield from _list_sealed_files(folder.get_cell_path(run.id), run)
     drawn: dict[Path, str] = {}
     if state.paper.figures is not None:
         figures = folder.get_figures_path(state.paper.figures.version)
@@ -60,11 +45,17 @@ def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Pa
         paper = RunFolder(folder.root, version).paper_folder
         yield from ((paper / name, digest) for name, digest in released.files.items() if paper / name not in drawn)
         yield from ((folder.root / name, digest) for name, digest in released.companion_files.items())
-    yield from ((folder.root / one.stored, one.sha256) for one in state.paper.reviews)
-    if state.paper.answered is not None:
-        yield from ((folder.root / name, digest) for name, digest in state.paper.answered.files.items())
-    if state.paper.judged is not None:
-        yield from ((folder.root / name, digest) for name, digest in state.paper.judged.files.items())
+    for written in (state.paper.answered, state.paper.judged):
+        if written is not None:
+            yield from ((folder.root / name, digest) for name, digest in written.files.items())
+
+
+def _list_sealed_files(sealed: Path, result: ExecutionResult) -> Iterator[tuple[Path, str]]:
+    for kind, files in (("arrays", result.arrays), ("sealed", result.sealed), ("artifacts", result.artifacts)):
+        yield from ((sealed / kind / name, digest) for name, digest in files.items())
+    for name, digest in (("measurements.jsonl", result.curves_sha256), (EXCHANGES_LIST, result.exchanges_sha256)):
+        if digest:
+            yield sealed / name, digest
 
 
 def build_manifest(state: RunState, folder: RunFolder) -> dict[str, str]:

@@ -29,10 +29,8 @@ class PlanEdit(FrozenModel):
     path: str = Field(
         min_length=1,
         max_length=200,
-        description=(
-            "the field, or for 'add' the list: 'notes', 'untested', 'arms[plain].description', "
-            "'hypotheses[0].effects[0].smallest'; items by position from 0, or by name or id"
-        ),
+        description="the field, or for 'add' the list: 'notes', 'untested', 'arms[plain].description', "
+        "'hypotheses[0].effects[0].smallest'; items by position from 0, or by name or id",
     )
     value: str = Field(
         default="",
@@ -71,9 +69,10 @@ def apply_plan_edits(plan: P, edits: Sequence[PlanEdit]) -> P:
         try:
             _apply_edit(content, edit)
         except LookupError:
+            at_the_top = f"at the top are {', '.join(DataPlan.model_fields)}"
             raise ValueError(
                 f"edit {number}: the plan has no field {edit.path!r}; name one as 'notes', 'arms[plain].description' "
-                f"or 'hypotheses[0].effects[0].smallest'; at the top are {', '.join(DataPlan.model_fields)}"
+                f"or 'hypotheses[0].effects[0].smallest'; {at_the_top}"
             ) from None
         except ValueError as error:
             raise ValueError(f"edit {number}, {edit.path!r}: {error}") from None

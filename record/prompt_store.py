@@ -30,7 +30,6 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.untrusted_files import open_plain_file
 
 MAX_PROMPT_BYTES = 16 * 2**20
-"""Maximum bytes of a stored question, packed or unpacked."""
 _HASH_PATTERN = re.compile(r"[0-9a-f]{64}")
 
 
@@ -44,10 +43,8 @@ class PromptRecord(FrozenModel):
     images: tuple[str, ...] = Field(description="sha256 of each attached image")
     answer: dict[str, Any] = Field(alias="schema", description="JSON schema of the answer")
 
-    step: dict[str, Any] = Field(
-        default_factory=dict,
-        description="in a conversation: its tools; after the first step the last call, while `user` is its result",
-    )
+    step: dict[str, Any] = Field(default_factory=dict)
+    """In a conversation: its tools; after the first step the last call, while `user` is its result."""
 
     @property
     def answer_name(self) -> str:
@@ -71,9 +68,8 @@ def store_prompt(run: Path, text: str) -> None:
     try:
         write_file(path, gzip.compress(data, mtime=0))
     except OSError as error:
-        raise RecordError(
-            f"cannot write to {path.parent}: {error.strerror}; free disk space (or fix its permissions), then resume"
-        ) from error
+        fix = "free disk space (or fix its permissions), then resume"
+        raise RecordError(f"cannot write to {path.parent}: {error.strerror}; {fix}") from error
 
 
 def find_prompt(run: Path, event: CallAnswered | PromptChanged) -> PromptLookup | None:

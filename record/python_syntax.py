@@ -11,6 +11,7 @@ import ast
 import math
 import re
 import threading
+from contextlib import suppress
 from typing import Any, cast
 
 from labwright.record.schema.frozen_model import Scalar, replace_unencodable
@@ -64,19 +65,17 @@ def serialise_parsing() -> None:
 
 def collect_strings(text: str) -> set[str]:
     """Return every string literal of a source; none if it is not valid Python (which the kernel reports)."""
-    try:
+    with suppress(SyntaxError):
         nodes = ast.walk(parse_python(text))
         return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    except SyntaxError:
-        return set()
+    return set()
 
 
 def collect_attributes(text: str) -> set[str]:
     """Return the name of every attribute that a source reads; none if it is not valid Python."""
-    try:
+    with suppress(SyntaxError):
         return {node.attr for node in ast.walk(parse_python(text)) if isinstance(node, ast.Attribute)}
-    except SyntaxError:
-        return set()
+    return set()
 
 
 def collect_constants(source: str) -> dict[str, Scalar]:
@@ -90,21 +89,14 @@ def collect_constants(source: str) -> dict[str, Scalar]:
         tree = parse_python(source)
     except SyntaxError:
         return {}
-    found: dict[str, Scalar] = {}
-    seen: set[str] = set()
+    found: dict[str, Scalar | None] = {}
     for statement in tree.body:
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-            continue
-        target = statement.targets[0]
-        if not isinstance(target, ast.Name) or not target.id.isupper():
-            continue
-        value = _parse_literal(statement.value)
-        if target.id in seen:
-            found.pop(target.id, None)
-        elif value is not None:
-            found[target.id] = value
-        seen.add(target.id)
-    return found
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)]) if name.isupper():
+                found[name] = None if name in found else _parse_literal(statement.value)
+            case _:
+                pass
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def collect_reads(source: str) -> dict[str, str] | None:
@@ -117,27 +109,17 @@ def collect_reads(source: str) -> dict[str, str] | None:
         tree = parse_python(source)
     except SyntaxError:
         return None
-    modules = {
-        alias.asname or alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-        if alias.name == "lab"
-    }
-    functions = {
-        alias.asname or alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == "lab"
-        for alias in node.names
-        if alias.name == "measure"
-    }
+    modules, functions = set[str](), set[str]()
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        match node.func:
-            case ast.Attribute(value=ast.Name(id=module), attr="measure") if module in modules:
+        if isinstance(node, ast.Import):
+            modules |= {one.asname or one.name for one in node.names if one.name == "lab"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "lab":
+            functions |= {one.asname or one.name for one in node.names if one.name == "measure"}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr="measure")) if module in modules:
                 pass
-            case ast.Name(id=name) if name in functions:
+            case ast.Call(func=ast.Name(id=name)) if name in functions:
                 pass
             case _:
                 continue

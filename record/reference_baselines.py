@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import ceil
 from types import MappingProxyType
+from typing import Any
 
 from labwright.record.cell_status import compute_node_cells
 from labwright.record.claims.estimates import Claim, compute_claims, compute_paper_claims
@@ -17,92 +18,46 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import (
     DatasetFacts,
     Hyperparameter,
+    HyperparameterKind,
     HyperparameterSetting,
     Split,
     Trial,
     TuningPlan,
+    select_active,
 )
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.frozen_model import FrozenModel, Scalar
 from labwright.record.schema.nodes import Cell, Node
 
 TRIVIAL_ARM, OFF_THE_SHELF_ARM = "trivial", "off-the-shelf"
 REFERENCE_ARM_TITLES: Mapping[str, str] = MappingProxyType(
     {TRIVIAL_ARM: "trivial reference", OFF_THE_SHELF_ARM: "off-the-shelf reference"}
 )
-"""Titles of the reference arms in tables."""
 OFF_THE_SHELF_MODELS = ("boosted trees", "linear")
-_DEFAULT_SOURCE = "the default of scikit-learn 1.9"
 
 
 def build_space(facts: Iterable[DatasetFacts], pretrained: Iterable[str] = ()) -> tuple[Hyperparameter, ...]:
     """Build the search space of the off-the-shelf model for these datasets; `pretrained` models are
     OWNER/NAME@REVISION."""
 
-    def of_trees(name: str, low: float, high: float, default: float) -> Hyperparameter:
-        return Hyperparameter(
-            name=name,
-            kind="log" if name == "learning_rate" else "integer",
-            low=low,
-            high=high,
-            default=default if name == "learning_rate" else int(default),
-            source=_DEFAULT_SOURCE,
-            arms=(OFF_THE_SHELF_ARM,),
-            given="model",
-            among=OFF_THE_SHELF_MODELS[:1],
-        )
+    def dimension(name: str, kind: HyperparameterKind, default: Scalar, **more: Any) -> Hyperparameter:
+        of_model: dict[str, Any] = {"arms": (OFF_THE_SHELF_ARM,), "source": "the default of scikit-learn 1.9", **more}
+        return Hyperparameter(name=name, kind=kind, default=default, **of_model)
 
+    of_trees, of_linear = ({"given": "model", "among": (model,)} for model in OFF_THE_SHELF_MODELS)
+    table = {"options": OFF_THE_SHELF_MODELS, "source": "common practice on tables"}
     options = ("plain", *(("components",) if any(len(one.shape) > 1 for one in facts) else ()), *pretrained)
-    features = Hyperparameter(
-        name="features",
-        kind="choice",
-        options=options,
-        default="plain",
-        arms=(OFF_THE_SHELF_ARM,),
-        source="pixels, columns or counts as they are",
-    )
+    features = {"options": options, "source": "pixels, columns or counts as they are"}
+    parts = {"low": 8, "high": 128, "given": "features", "among": ("components",), "source": "common practice"}
     return (
-        Hyperparameter(
-            name="model",
-            kind="choice",
-            options=OFF_THE_SHELF_MODELS,
-            default=OFF_THE_SHELF_MODELS[0],
-            arms=(OFF_THE_SHELF_ARM,),
-            source="common practice on tables",
-        ),
-        of_trees("learning_rate", 0.02, 0.5, 0.1),
-        of_trees("rounds", 30, 150, 100),
-        of_trees("leaves", 4, 31, 31),
-        of_trees("leaf_size", 5, 50, 20),
-        Hyperparameter(
-            name="penalty",
-            kind="log",
-            low=1e-4,
-            high=1e4,
-            default=1.0,
-            source=_DEFAULT_SOURCE,
-            arms=(OFF_THE_SHELF_ARM,),
-            given="model",
-            among=OFF_THE_SHELF_MODELS[1:],
-        ),
-        *((features,) if len(options) > 1 else ()),
-        *(
-            (
-                Hyperparameter(
-                    name="components",
-                    kind="integer",
-                    low=8,
-                    high=128,
-                    default=32,
-                    arms=(OFF_THE_SHELF_ARM,),
-                    source="common practice",
-                    given="features",
-                    among=("components",),
-                ),
-            )
-            if "components" in options
-            else ()
-        ),
+        dimension("model", "choice", OFF_THE_SHELF_MODELS[0], **table),
+        dimension("learning_rate", "log", 0.1, low=0.02, high=0.5, **of_trees),
+        dimension("rounds", "integer", 100, low=30, high=150, **of_trees),
+        dimension("leaves", "integer", 31, low=4, high=31, **of_trees),
+        dimension("leaf_size", "integer", 20, low=5, high=50, **of_trees),
+        dimension("penalty", "log", 1.0, low=1e-4, high=1e4, **of_linear),
+        *([dimension("features", "choice", "plain", **features)] if len(options) > 1 else []),
+        *([dimension("components", "integer", 32, **parts)] if "components" in options else []),
     )
 
 
@@ -122,11 +77,8 @@ def list_reference_datasets(state: RunState) -> tuple[str, ...]:
 
 def build_default_setting(space: Iterable[Hyperparameter], model: str) -> HyperparameterSetting:
     """Return the default setting of a model."""
-    found: HyperparameterSetting = {}
-    for one in space:
-        if not one.given or found.get(one.given) in one.among:
-            found[one.name] = model if one.name == "model" else one.default
-    return found
+    space = tuple(space)
+    return select_active(space, {one.name: model if one.name == "model" else one.default for one in space})
 
 
 def count_reference_trials(tuning: TuningPlan) -> int:
@@ -156,14 +108,15 @@ def list_reference_cells(state: RunState, node: Node) -> tuple[Cell, ...]:
     assert isinstance(action, ExpandTree)
     tried = tuple(one.number for one in action.trials if one.arm == OFF_THE_SHELF_ARM)
     best = {} if node.parent is None else find_chosen_settings(state, node.parent)
+
+    def list_trials(dataset: str) -> list[tuple[str, int]]:
+        numbers = tried if node.parent is None else (best[dataset].number,)
+        return [(TRIVIAL_ARM, 0), *((OFF_THE_SHELF_ARM, number) for number in numbers)]
+
     return tuple(
         Cell(dataset=name, arm=arm, trial=number, seed=node.seed)
         for name in list_reference_datasets(state)
-        for arm, numbers in (
-            (TRIVIAL_ARM, (0,)),
-            (OFF_THE_SHELF_ARM, tried if node.parent is None else (best[name].number,)),
-        )
-        for number in numbers
+        for arm, number in list_trials(name)
     )
 
 
@@ -179,10 +132,10 @@ def find_chosen_settings(state: RunState, node: str) -> dict[str, Trial]:
             own = next((value.value for value in one.run.measurements if value.name == name), None)
             values[one.cell.dataset] |= {} if own is None else {one.cell.trial: sign * own}
     best = {
-        dataset: min((-value, number) for number, value in (known or {1: 0.0}).items())
+        dataset: min(known or {1: 0.0}, key=lambda number: (-known.get(number, 0.0), number))
         for dataset, known in values.items()
     }
-    return {dataset: state.search.trials[OFF_THE_SHELF_ARM, number] for dataset, (_, number) in best.items()}
+    return {dataset: state.search.trials[OFF_THE_SHELF_ARM, number] for dataset, number in best.items()}
 
 
 # --- results ---------------------------------------------------------------------------------------------------------
@@ -214,19 +167,15 @@ def find_reference_wins(state: RunState) -> tuple[ReferenceWin, ...]:
     """
     plan = state.search.data_plan
     assert plan is not None
-    sign = 1 if plan.primary_metric.higher_is_better else -1
+    metric = plan.primary_metric
+    sign = 1 if metric.higher_is_better else -1
 
     def best(claims: Iterable[Claim], dataset: str) -> Claim | None:
-        return max(
-            (one for one in claims if (one.dataset, one.name) == (dataset, plan.primary_metric.name)),
-            key=lambda one: sign * one.mean,
-            default=None,
-        )
+        known = (one for one in claims if (one.dataset, one.name) == (dataset, metric.name))
+        return max(known, key=lambda one: sign * one.mean, default=None)
 
-    own, found = (
-        [one for one in compute_paper_claims(state) if one.arm in plan.compared_arms],
-        compute_reference_claims(state),
-    )
+    own = [one for one in compute_paper_claims(state) if one.arm in plan.compared_arms]
+    found = compute_reference_claims(state)
     pairs = [(use.name, best(found, use.name), best(own, use.name)) for use in plan.datasets]
     return tuple(
         ReferenceWin(dataset=name, reference=rung, best=arm)

@@ -169,20 +169,14 @@ def print_setting(value: Scalar) -> PrintedValue | None:
     if isinstance(value, bool):
         return PrintedValue(str(value), _MAKER_TOKEN)
     if isinstance(value, int | float):
-        if not math.isfinite(value):
-            return None
         longest = MAX_NUMBER_LENGTH if isinstance(value, float) else MAX_TEXT_LENGTH
-        return PrintedValue(
-            _format_plain_number(str(value) if len(str(value)) <= longest else f"{value:.4g}"), _MAKER_TOKEN
-        )
+        shown = str(value) if len(str(value)) <= longest else f"{value:.4g}"
+        return PrintedValue(_format_plain_number(shown), _MAKER_TOKEN) if math.isfinite(value) else None
     text = " ".join(value.split())
     if _NUMBERS.fullmatch(text):
         items = re.split(r"\s*,\s*", text)
-        return (
-            PrintedValue(", ".join(map(_format_plain_number, items)), _MAKER_TOKEN)
-            if len(items) <= MAX_NUMBERS
-            else None
-        )
+        numbers = ", ".join(map(_format_plain_number, items))
+        return PrintedValue(numbers, _MAKER_TOKEN) if len(items) <= MAX_NUMBERS else None
     return PrintedValue(escape_tex(text), _MAKER_TOKEN) if text and is_plain_name(text) else None
 
 
@@ -220,8 +214,7 @@ MacroName = Literal["result", "setup", "verdict"]
 
 MACRO_USE_PATTERN = re.compile(r"\\(?P<macro>result|setup|verdict)\s*\{(?P<key>[^{}]*)\}")
 """Matches a macro that prints a value, for code that needs its position; other code uses `find_macro_uses` and
-`fill_macros`.
-"""
+`fill_macros`."""
 _RESULT_LINE_PATTERN = re.compile(r"^\\(result|setup|verdict)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
 _KEY_PATTERN = re.compile(r"[^\\{}%#^\x00-\x1f\x7f]+")
 _KEY_PART_PATTERN = re.compile(r"[\w .@:+,*-]+", re.ASCII)
@@ -275,13 +268,14 @@ class ClaimKey(NamedTuple):
 def format_key(*parts: str) -> str:
     """Build a key from names. A name with characters not allowed in a key (code may use any) is made unique by
     its hash."""
-    return "/".join(
-        one
-        if _KEY_PART_PATTERN.fullmatch(one)
-        else "".join(char if _KEY_PART_PATTERN.fullmatch(char) else "-" for char in one)[:40]
-        + f"-{sha256(one.encode()).hexdigest()[:8]}"
-        for one in parts
-    )
+
+    def make_valid(name: str) -> str:
+        if _KEY_PART_PATTERN.fullmatch(name):
+            return name
+        plain = "".join(char if _KEY_PART_PATTERN.fullmatch(char) else "-" for char in name)
+        return f"{plain[:40]}-{sha256(name.encode()).hexdigest()[:8]}"
+
+    return "/".join(map(make_valid, parts))
 
 
 def is_interval_form(key: str) -> bool:

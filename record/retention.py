@@ -44,9 +44,10 @@ async def delete_unreferenced(folder: RunFolder, recorder: Recorder) -> None:
         gone.update(one for one in found if not (folder.root / one).is_dir())
         return [one for one in found if one not in gone]
 
-    going = tuple(
-        there(collectable(state, lambda node: _find_named_nodes(folder.get_source_path(node.id), node.source_sha256)))
-    )
+    def find_named(node: Node) -> Iterable[str]:
+        return _find_named_nodes(folder.get_source_path(node.id), node.source_sha256)
+
+    going = tuple(there(collectable(state, find_named)))
     if going:
         freed = _count_freed_bytes(folder.root / one for one in going)
         recorder.append(FoldersDeleted(keep=state.read_setting("keep") or "best", folders=going, bytes=freed))
@@ -70,12 +71,8 @@ def collectable(state: RunState, reads: NamedNodesLookup) -> Iterator[str]:
     scored = state.is_task_done("score tests")  # until then a node may execute reused cells again
     for node, place, left in _iterate_sealed(state):
         rests = not scored and node.id in state.required_cells and state.required_cells[node.id].taken
-        if (
-            left.failure is not None
-            and node.is_finished
-            and not rests
-            and f"{place}/checkpoints" not in state.deleted_folders
-        ):
+        gone = f"{place}/checkpoints" in state.deleted_folders
+        if left.failure is not None and node.is_finished and not rests and not gone:
             yield f"{place}/checkpoints"
     if state.read_setting("search.order") == "ticket" and state.phase in (*STAGES, "missing"):
         return
@@ -93,10 +90,8 @@ def find_deletion_setting(state: RunState, node: str) -> str:
     deleted.
     """
     attempts = state.nodes[node].attempts
-    places = [
-        f"nodes/{node}/attempt{len(attempts)}",
-        *(f"cells/{line.id}" for one in attempts[-1:] for line in one.cells),
-    ]
+    cells = (f"cells/{line.id}" for one in attempts[-1:] for line in one.cells)
+    places = (f"nodes/{node}/attempt{len(attempts)}", *cells)
     return next((keep for one in places if (keep := state.deleted_folders.get(f"{one}/artifacts"))), "")
 
 
@@ -105,9 +100,9 @@ def _iterate_sealed(state: RunState) -> Iterator[tuple[Node, str, Attempt | Cell
     its record."""
     for node in state.nodes.values():
         yield from ((node, f"nodes/{node.id}/attempt{one.number}", one) for one in node.attempts)
-    for one in state.cells.runs_with_leftovers:
-        name, run = state.cells[one]
-        yield state.nodes[name], f"cells/{run.id}", run
+    for name, run in state.cells.values():
+        if run.artifacts or run.failure is not None:
+            yield state.nodes[name], f"cells/{run.id}", run
 
 
 def _collect_wanted_folders(state: RunState, reads: NamedNodesLookup) -> set[str]:
@@ -116,12 +111,8 @@ def _collect_wanted_folders(state: RunState, reads: NamedNodesLookup) -> set[str
     attempts = [(name, state.nodes[name].attempts[-1]) for name in nodes if state.nodes[name].attempts]
     runs = {line.id for _, attempt in attempts for line in attempt.cells}
     runs |= {run.id for name in nodes for run in state.cells.list_node_runs(name)}
-    runs |= {
-        run
-        for name, owed in state.required_cells.items()
-        if not state.nodes[name].is_finished
-        for run in owed.taken.values()
-    }
+    unfinished = (owed for name, owed in state.required_cells.items() if not state.nodes[name].is_finished)
+    runs |= {run for owed in unfinished for run in owed.taken.values()}
     return {f"nodes/{name}/attempt{last.number}" for name, last in attempts} | {f"cells/{run}" for run in runs}
 
 
@@ -132,11 +123,8 @@ def _collect_wanted_nodes(state: RunState, reads: NamedNodesLookup) -> set[str]:
     stage, or that a pending decision may see or build on. With `keep=cited` and a released paper, these are only the
     nodes on which the paper relies and those that they read.
     """
-    cited = (
-        state.read_setting("keep") == "cited"
-        and state.paper.current is not None
-        and state.paper.current.released.released
-    )
+    current = state.paper.current
+    cited = state.read_setting("keep") == "cited" and current is not None and current.released.released
     tops = {find_winner(state)} if cited else {stage.best for stage in state.search.stages.values()}
     tops |= {node.id for node in find_ablation_nodes(state)}
     wanted = {
@@ -151,15 +139,11 @@ def _collect_wanted_nodes(state: RunState, reads: NamedNodesLookup) -> set[str]:
         wanted |= {node.id, node.parent or node.id} | {
             one.id for one in state.nodes.values() if not node.source_sha256 and one.decision in seen
         }
-    while (
-        more := {
-            name
-            for one in (wanted if cited else state.nodes)
-            for name in reads(state.nodes[one])
-            if name in state.nodes
-        }
-        - wanted
-    ):
+
+    def list_read() -> set[str]:
+        return {name for one in (wanted if cited else state.nodes) for name in reads(state.nodes[one])}
+
+    while more := list_read() & state.nodes.keys() - wanted:
         wanted |= more
     return wanted
 

@@ -16,15 +16,7 @@ from labwright.record.schema.nodes import Attempt, ExecutionResult, Node
 from labwright.record.source_tree import check_source
 from labwright.record.untrusted_files import remove_tree
 
-REPORT_FILES = (
-    "report.md",
-    "answer.json",
-    "change.patch",
-    "reproduce.sh",
-    "ablations.json",
-    "section.tex",
-    "results.tex",
-)
+REPORT_FILES = tuple("report.md answer.json change.patch reproduce.sh ablations.json section.tex results.tex".split())
 """Files that an ablation or a question writes into its folder."""
 
 
@@ -247,11 +239,8 @@ def list_result_folders(
 
     Empty for a node that was not executed, and for one that tries settings, whose cells have values for other nodes.
     """
-    if attempt is None:
-        if not node.attempts:
-            return []
-        attempt = node.attempts[-1]
-    if node.is_trial:
+    attempt = attempt or (node.attempts[-1] if node.attempts else None)
+    if attempt is None or node.is_trial:
         return []
     if not attempt.cells:
         return [ResultFolder(folder.get_attempt_path(node.id, attempt.number), attempt)]

@@ -29,34 +29,25 @@ class WidenedHyperparameter(Hyperparameter):
 
 def build_effective_plan(state: RunState, before: int | None = None) -> DataPlan:
     """Return the plan as prompts show it: with the ranges widened by the decisions before `before` (None: all)."""
-    assert state.search.data_plan is not None
-    widened = {
-        one.action.dimension: one.action
-        for k, one in state.decisions.items()
-        if isinstance(one.action, WidenDimension) and (before is None or k < before)
-    }
-    if not widened:
-        return state.search.data_plan
-    space = tuple(
-        one
-        if (wider := widened.get(one.name)) is None
-        else WidenedHyperparameter.model_validate(
-            one.model_dump()
-            | {"low": wider.low, "high": wider.high, "planned": f"{one.low:g} to {one.high:g}", "arm": wider.arm}
-        )
-        for one in state.search.data_plan.space
-    )
-    return state.search.data_plan.model_copy(update={"space": space})
+    plan = state.search.data_plan
+    assert plan is not None
+    earlier = (one.action for k, one in state.decisions.items() if before is None or k < before)
+    widened = {one.dimension: one for one in earlier if isinstance(one, WidenDimension)}
+
+    def widen(one: Hyperparameter) -> Hyperparameter:
+        if (wider := widened.get(one.name)) is None:
+            return one
+        ranges = {"low": wider.low, "high": wider.high, "planned": f"{one.low:g} to {one.high:g}", "arm": wider.arm}
+        return WidenedHyperparameter.model_validate(one.model_dump() | ranges)
+
+    return plan.model_copy(update={"space": tuple(map(widen, plan.space))}) if widened else plan
 
 
 def widen_space(plan: DataPlan, arm: str, extended: Mapping[str, WidenDimension]) -> tuple[Hyperparameter, ...]:
     """Return the dimensions of an arm with their current ranges."""
-    return tuple(
-        one
-        if one.name not in extended
-        else one.model_copy(update={"low": extended[one.name].low, "high": extended[one.name].high})
-        for one in plan.find_space(arm)
-    )
+    ranges = {name: {"low": one.low, "high": one.high} for name, one in extended.items()}
+    space = plan.find_space(arm)
+    return tuple(one.model_copy(update=ranges[one.name]) if one.name in ranges else one for one in space)
 
 
 def find_edges(setting: HyperparameterSetting, space: Iterable[Hyperparameter]) -> tuple[str, ...]:
@@ -87,13 +78,9 @@ def list_settings(space: Iterable[Hyperparameter]) -> list[HyperparameterSetting
         values = one.options if one.kind == "choice" else range(int(one.low or 0), int(one.high or 0) + 1)
         if len(values) * len(settings) > MAX_LISTED_SETTINGS:
             return None
-        settings = [
-            made
-            for known in settings
-            for made in (
-                [known]
-                if one.given and known.get(one.given) not in one.among
-                else [known | {one.name: value} for value in values]
-            )
-        ]
+        made: list[HyperparameterSetting] = []
+        for known in settings:
+            is_active = not one.given or known.get(one.given) in one.among
+            made += [known | {one.name: value} for value in values] if is_active else [known]
+        settings = made
     return settings

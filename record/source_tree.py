@@ -28,28 +28,11 @@ MAX_PATH_DEPTH, MAX_PATH_LENGTH = 6, 200
 """Maximum folder depth and path length in characters."""
 PATH_PART_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 RESERVED_NAMES = frozenset(
-    {
-        "arrays",
-        "artifacts",
-        "checkpoints",
-        "figures",
-        "inputs",
-        "lab",
-        "lab.py",
-        "measurements.jsonl",
-        "node.ipynb",
-        "probe.py",
-        "scores.json",
-        "sealed",
-        "sitecustomize.py",
-        "stdout.txt",
-        "submissions",
-        "submissions.jsonl",
-    }
+    "arrays artifacts checkpoints figures inputs lab lab.py measurements.jsonl node.ipynb probe.py scores.json sealed "
+    "sitecustomize.py stdout.txt submissions submissions.jsonl".split()
 )
 """Top-level names reserved by the harness: the names of files that it writes, or of modules that can already be
-imported.
-"""
+imported."""
 
 
 class SourceTreeError(ValueError):
@@ -58,11 +41,8 @@ class SourceTreeError(ValueError):
 
 def check_source(files: Mapping[str, str]) -> None:
     """Check that files are valid as a node's source. Raises `SourceTreeError` with every error."""
-    found = [
-        f"{path[:MAX_PATH_LENGTH]!r} {why}"
-        for path, text in files.items()
-        if (why := _find_path_fault(path, text, files))
-    ]
+    faults = ((path, _find_path_fault(path, text, files)) for path, text in files.items())
+    found = [f"{path[:MAX_PATH_LENGTH]!r} {why}" for path, why in faults if why]
     if len(files) > MAX_FILES:
         found.append(f"there are {len(files)} files, more than {MAX_FILES}")
     if (size := sum(len(text) for text in files.values())) > MAX_TREE_BYTES:
@@ -92,18 +72,11 @@ def format_diff(
     a: Mapping[str, str], b: Mapping[str, str], names: tuple[str, str] = ("", ""), *, around: int = 2
 ) -> str:
     """Return a unified diff of two trees, each file under its path, with `names` before the paths."""
-    lines = [
-        line
-        for path in dict.fromkeys((*a, *b))
-        for line in unified_diff(
-            a.get(path, "").splitlines(),
-            b.get(path, "").splitlines(),
-            f"{names[0]} {path}".strip(),
-            f"{names[1]} {path}".strip(),
-            lineterm="",
-            n=around,
-        )
-    ]
+    lines: list[str] = []
+    for path in dict.fromkeys((*a, *b)):
+        before, after = (tree.get(path, "").splitlines() for tree in (a, b))
+        shown = (f"{name} {path}".strip() for name in names)
+        lines += unified_diff(before, after, *shown, lineterm="", n=around)
     return "\n".join(lines)
 
 
@@ -125,15 +98,10 @@ def _find_path_fault(path: str, text: str, files: Mapping[str, str]) -> str | No
         return "leads out of the tree: use paths relative to its root, with / as separator"
     if any(part.startswith(".") for part in parts):
         return "is hidden: no name may begin with a dot"
-    if (
-        len(path) > MAX_PATH_LENGTH
-        or len(parts) > MAX_PATH_DEPTH
-        or not all(PATH_PART_PATTERN.fullmatch(part) for part in parts)
-    ):
-        return (
-            f"is not a valid file name: use letters, digits and _ . - in at most {MAX_PATH_DEPTH} parts, "
-            f"{MAX_PATH_LENGTH} characters"
-        )
+    is_name = all(PATH_PART_PATTERN.fullmatch(part) for part in parts)
+    if len(path) > MAX_PATH_LENGTH or len(parts) > MAX_PATH_DEPTH or not is_name:
+        limits = f"at most {MAX_PATH_DEPTH} parts, {MAX_PATH_LENGTH} characters"
+        return f"is not a valid file name: use letters, digits and _ . - in {limits}"
     if parts[0] in RESERVED_NAMES or "__pycache__" in parts:
         return "is reserved for the harness: choose another name"
     if any(str(one) in files for one in PurePosixPath(path).parents):
@@ -174,7 +142,6 @@ def format_arm_path(arm: str, ending: str = ".py") -> str:
 # Derive a node's source from its parent's: whole files, edits that must match exactly once, deletions.
 
 MAX_LINES_SHOWN = 12
-"""Number of lines of a file shown for a failed match."""
 MAX_LINES_COMPARED, MAX_LINES_SEARCHED = 400, 2000
 """Characters of a searched string that are compared, and lines of a file searched for the nearest match."""
 RETRY_INSTRUCTION = "nothing was changed: give the whole answer again with these errors fixed"
@@ -212,9 +179,8 @@ def apply_edits(
 ) -> dict[str, str]:
     """Apply an answer to the previous files. Raises `SourceTreeError` that lists every error."""
     made = {path: text for path, text in before.items() if path not in set(removed)}
-    misses = [
-        f"removed: there is no file {path!r}; there are {_list_names(before)}" for path in removed if path not in before
-    ]
+    there = f"there are {_list_names(before)}"
+    misses = [f"removed: there is no file {path!r}; {there}" for path in removed if path not in before]
     whole = [one.path for one in files]
     misses += [f"{path!r} is given twice in files" for path in sorted(set(whole)) if whole.count(path) > 1]
     made |= {one.path: one.text for one in files}
@@ -268,11 +234,9 @@ def _explain_mismatch(text: str, find: str, places: Sequence[int]) -> str:
         return "find is empty: quote the lines to replace, or give the whole file in files"
     if places:
         lines = [text.count("\n", 0, at) + 1 for at in places]
-        shown = ", ".join(map(str, lines[:MAX_LINES_SHOWN])) + (", ..." if len(lines) > MAX_LINES_SHOWN else "")
-        return (
-            f"find occurs {len(places)} times, at lines {shown}: quote more lines around the intended one "
-            f"({find.strip().splitlines()[0][:80]!r})"
-        )
+        shown = ", ".join(map(str, lines[:MAX_LINES_SHOWN])) + ", ..." * (len(lines) > MAX_LINES_SHOWN)
+        fix = f"quote more lines around the intended one ({find.strip().splitlines()[0][:80]!r})"
+        return f"find occurs {len(places)} times, at lines {shown}: {fix}"
     return (
         f"find does not occur ({find.strip().splitlines()[0][:80]!r}); the nearest lines are\n"
         f"{_find_nearest_lines(text, find)}"
@@ -293,10 +257,8 @@ def _find_nearest_lines(text: str, find: str) -> str:
 
     starts = sorted(range(min(len(lines) - size + 1, MAX_LINES_SEARCHED)), key=lambda at: -likeness(at, quick=True))[:5]
     best = max(starts, key=lambda at: likeness(at, quick=False))
-    return "\n".join(
-        f"{number:5d}| {line[:200]}"
-        for number, line in enumerate(lines[best : best + min(size, MAX_LINES_SHOWN)], best + 1)
-    )
+    shown = lines[best : best + min(size, MAX_LINES_SHOWN)]
+    return "\n".join(f"{number:5d}| {line[:200]}" for number, line in enumerate(shown, best + 1))
 
 
 def _list_names(files: Iterable[str]) -> str:
@@ -319,12 +281,10 @@ No kernel runs this file: the program checks the tree out, runs the command and 
 class ArmCode(FrozenModel):
     """The changes that define an arm of the repository."""
 
-    words: tuple[str, ...] = Field(
-        default=(), description="words added to the command: options, or overrides key=value"
-    )
-    patch: str = Field(
-        default="", exclude=True, description="diff from the common base tree; stored in a separate file"
-    )
+    words: tuple[str, ...] = ()
+    """Words added to the command: options, or overrides key=value."""
+    patch: str = Field(default="", exclude=True)
+    """Diff from the common base tree; stored in a separate file."""
 
 
 class ScriptResults(FrozenModel):
@@ -344,33 +304,22 @@ class RepositoryProgram(FrozenModel):
     tree: str = Field(description="git id of the base tree")
     command: RepositoryCommand
     name: str = Field(description="name of its metric in the plan")
-    predictions: str = Field(
-        default="", description="file of predictions that the host scores, instead of both metrics"
-    )
+    predictions: str = ""
+    """File of predictions that the host scores, instead of both metrics."""
     test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search ends")
     environment: str = Field(default="", description="sha256 of interpreter, packages and mounted data")
-    results: ScriptResults | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
-        description="what the command measures, instead of metrics",
-    )
-    traced: bool = Field(
-        default=False,
-        exclude_if=lambda value: not value,
-        description="whether runs record the functions that are called (`sandbox.repository.trace`)",
-    )
+    results: ScriptResults | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What the command measures, instead of metrics."""
+    traced: bool = Field(default=False, exclude_if=lambda value: not value)
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")
-    dimensions: dict[str, str] = Field(
-        default_factory=dict, description="hyperparameter -> the word that sets it, containing {value}"
-    )
+    dimensions: dict[str, str] = Field(default_factory=dict)
+    """Hyperparameter -> the word that sets it, containing {value}."""
 
     def build_words(self, arm: ArmCode, cell: Cell, setting: Mapping[str, Scalar]) -> tuple[str, ...]:
         """Return the words of a cell's arm, level and setting, in that order."""
-        own = (
-            self.dimensions.get(name, f"{name}={{value}}").replace("{value}", str(value))
-            for name, value in setting.items()
-        )
-        return (*arm.words, *self.levels.get(cell.level, ()), *(word for text in own for word in text.split()))
+        forms = {name: self.dimensions.get(name, f"{name}={{value}}") for name in setting}
+        own = (forms[name].replace("{value}", str(value)).split() for name, value in setting.items())
+        return (*arm.words, *self.levels.get(cell.level, ()), *(word for words in own for word in words))
 
 
 def build_program(
@@ -418,9 +367,8 @@ def build_command_line(
         argv[at : at + 1] = words
     else:
         overrides = [word for word in words if word.startswith("~") or (not word.startswith("-") and "=" in word)]
-        at = max(
-            (at + 1 for at, word in enumerate(argv) if "=" in word and not word.startswith("-")), default=len(argv)
-        )
+        given = [at + 1 for at, word in enumerate(argv) if "=" in word and not word.startswith("-")]
+        at = max(given, default=len(argv))
         argv[at:at] = overrides
         argv += [word for word in words if word not in overrides]
     return command.model_copy(update={"argv": tuple(argv)}).build_argv(seed, out=OUTPUT_FOLDER, device=device)

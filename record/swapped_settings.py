@@ -32,15 +32,8 @@ def list_swapped_cells(plan: DataPlan, *, trials: Mapping[str, int] | None = Non
             own, others = (0, 0) if trials is None else (trials.get(place.arm, 0), trials.get(other, 0))
             if not tuned[place.arm] & tuned[other] or (trials is not None and own == others == 0):
                 continue
-            cell = Cell(
-                dataset=place.dataset,
-                arm=place.arm,
-                level=place.level,
-                seed=seed,
-                trial=own,
-                setting_of=other,
-                setting_trial=others,
-            )
+            own_cell = Cell(dataset=place.dataset, arm=place.arm, level=place.level, seed=seed, trial=own)
+            cell = own_cell.model_copy(update={"setting_of": other, "setting_trial": others})
             if cell.measured_arm not in roles:
                 found[cell] = None
     return tuple(found)

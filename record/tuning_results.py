@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from math import ceil
 from operator import mul
 from statistics import fmean, median
@@ -16,7 +16,7 @@ from pydantic import Field
 
 from labwright.record.cell_status import CellStatus, compute_node_cells
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.data_plan import DataPlan, HyperparameterSetting, MetricSpec
+from labwright.record.schema.data_plan import DataPlan, HyperparameterSetting, MetricSpec, TuningPlan
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import PRECISE_SHARE
@@ -41,6 +41,10 @@ class TuningEffort(FrozenModel):
         """Number of trials and code versions."""
         return self.trials + self.versions
 
+    def count_spent(self, tuning: TuningPlan) -> float:
+        """Return the effort in the plan's currency."""
+        return self.seconds if tuning.currency == "seconds" else float(self.evaluation_count)
+
 
 class ChosenSetting(FrozenModel):
     """The setting of an arm in a node."""
@@ -50,23 +54,19 @@ class ChosenSetting(FrozenModel):
     setting: HyperparameterSetting
     code: str
     study: int = Field(description="settings fully measured on this code")
-    stale: bool = Field(
-        description="whether there are fewer trials than planned, and an earlier code version with enough trials gave "
-        "other values"
-    )
-    gaining: bool = Field(
-        description="whether it was found so late in its study that more trials may find a better setting"
-    )
+    stale: bool
+    """Whether there are fewer trials than planned, and an earlier code version with enough trials gave other values."""
+    gaining: bool
+    """Whether it was found so late in its study that more trials may find a better setting."""
     edges: tuple[str, ...] = Field(description="dimensions whose chosen value is at an edge of their range")
 
 
 def list_trial_cells(plan: DataPlan, arm: str, *, seed: int, number: int = 0, share: float = 1.0) -> tuple[Cell, ...]:
     """Return the cells to measure for one setting of an arm."""
-    datasets = plan.tuning.datasets or (plan.datasets[0].name,)
+    datasets, levels = plan.tuning.datasets or (plan.datasets[0].name,), plan.tuning.levels or plan.level_names
     return tuple(
         Cell(dataset=dataset, arm=arm, level=level, trial=number, share=share, seed=seed)
-        for dataset in datasets
-        for level in plan.tuning.levels or plan.level_names
+        for dataset, level in product(datasets, levels)
         if plan.has_cell(dataset, arm, level)
     )
 
@@ -82,18 +82,16 @@ def collect_trial_results(
     assert state.search.data_plan is not None and state.started is not None
     found: dict[tuple[str, str, int, float], dict[int, TrialResult]] = {}
     for node in state.nodes.values():
-        if (
-            node.kind not in SELECTION_KINDS
-            or node.stage == "ablation"
-            or (before is not None and node.decision >= before)
-        ):
+        if node.kind not in SELECTION_KINDS or node.stage == "ablation":
+            continue
+        if before is not None and node.decision >= before:
             continue
         visible = node.is_finished if visible_decisions is None else node.decision in visible_decisions
-        for one in (
-            state.search.trial_results.get(node.id) or compute_node_results(state, node)
-            if visible and node.id in state.required_cells
-            else _list_pending_results(state, node)
-        ):
+        if visible and node.id in state.required_cells:
+            results = state.search.trial_results.get(node.id) or compute_node_results(state, node)
+        else:
+            results = _list_pending_results(state, node)
+        for one in results:
             by_seed = found.setdefault((one.arm, one.code, one.number, one.share), {})
             if node.seed not in by_seed or (by_seed[node.seed].outcome != "measured" and one.outcome == "measured"):
                 by_seed[node.seed] = one
@@ -103,16 +101,14 @@ def collect_trial_results(
 def _merge_seeds(results: Sequence[TrialResult]) -> TrialResult:
     """Merge the results of one setting over its seeds: the means of the measured seeds."""
     measured = [one for one in results if one.outcome == "measured"] or results[:1]
-    return (
-        measured[0]
-        if len(measured) == 1
-        else measured[0].model_copy(
-            update={
-                "seeds": len(measured),
-                "seconds": sum(one.seconds for one in measured),
-                "values": {name: fmean(one.values[name] for one in measured) for name in measured[0].values},
-            }
-        )
+    if len(measured) == 1:
+        return measured[0]
+    return measured[0].model_copy(
+        update={
+            "seeds": len(measured),
+            "seconds": sum(one.seconds for one in measured),
+            "values": {name: fmean(one.values[name] for one in measured) for name in measured[0].values},
+        }
     )
 
 
@@ -146,36 +142,33 @@ def index_trial_results(state: RunState, nodes: Iterable[Node]) -> None:
 
 def compute_node_results(state: RunState, node: Node) -> tuple[TrialResult, ...]:
     """Return the result of each setting that a node with cells measured."""
-    assert state.search.data_plan is not None
-    return tuple(_compute_node_results(state, node, state.search.data_plan))
-
-
-def _compute_node_results(state: RunState, node: Node, plan: DataPlan) -> Iterable[TrialResult]:
+    plan = state.search.data_plan
+    assert plan is not None
     owed, known = state.required_cells[node.id], {one.cell: one for one in compute_node_cells(state, node.id)}
-    compared = plan.compared_arms
+    compared, found = plan.compared_arms, list[TrialResult]()
     tried = dict.fromkeys((cell.arm, cell.trial, cell.share) for cell in owed.cells if cell.arm in compared)
     for arm, number, share in tried:
         cells = list_trial_cells(plan, arm, seed=node.seed, number=number, share=share)
-        lines = [known.get(cell) for cell in cells]
-        values = _compute_cell_values(plan, [one for one in lines if one is not None])
-        complete = all(one is not None and one.cell in values for one in lines)
-        yield TrialResult(
-            arm=arm,
-            number=number,
-            setting=state.search.find_setting(arm, number),
-            code=owed.code.get(arm, ""),
-            share=share,
-            node=node.id,
-            kind=node.kind,
-            seconds=sum(one.seconds for one in lines if one is not None),
-            outcome="measured" if complete else "failed",
-            values={
-                dataset: fmean(values[cell] for cell in cells if cell.dataset == dataset)
-                for dataset in dict.fromkeys(cell.dataset for cell in cells)
-            }
-            if complete
-            else {},
+        lines = [known[cell] for cell in cells if cell in known]
+        values, by_dataset = _compute_cell_values(plan, lines), dict[str, list[float]]()
+        complete = all(cell in values for cell in cells)
+        for cell in cells if complete else ():
+            by_dataset.setdefault(cell.dataset, []).append(values[cell])
+        found.append(
+            TrialResult(
+                arm=arm,
+                number=number,
+                setting=state.search.find_setting(arm, number),
+                code=owed.code.get(arm, ""),
+                share=share,
+                node=node.id,
+                kind=node.kind,
+                seconds=sum(one.seconds for one in lines),
+                outcome="measured" if complete else "failed",
+                values={dataset: fmean(each) for dataset, each in by_dataset.items()},
+            )
         )
+    return tuple(found)
 
 
 def _compute_cell_values(plan: DataPlan, lines: Iterable[CellStatus]) -> dict[Cell, float]:
@@ -244,36 +237,32 @@ def compute_efforts(state: RunState, found: Sequence[TrialResult] | None = None)
     """Return the effort of each tunable arm in the plan's order; trials count as soon as they are
     decided on.
     """
-    assert state.search.data_plan is not None and state.started is not None
-    own: dict[str, list[TrialResult]] = {arm: [] for arm in state.search.data_plan.tuned_arms}
+    plan = state.search.data_plan
+    assert plan is not None and state.started is not None
+    own: dict[str, list[TrialResult]] = {arm: [] for arm in plan.tuned_arms}
     for one in collect_trial_results(state) if found is None else found:
         own.setdefault(one.arm, []).append(one)
-    return tuple(
-        _compute_effort(state, arm, own[arm], state.search.selection_seconds.get(arm, 0.0))
-        for arm in state.search.data_plan.tuned_arms
-    )
+    return tuple(_compute_effort(state, plan, arm, own[arm]) for arm in plan.tuned_arms)
 
 
-def _compute_effort(state: RunState, arm: str, found: Iterable[TrialResult], seconds: float) -> TuningEffort:
-    """Compute the effort of an arm from its trials and code versions."""
+def _compute_effort(state: RunState, plan: DataPlan, arm: str, found: Iterable[TrialResult]) -> TuningEffort:
     looks = {(one.code, one.number): one for one in found if one.outcome != "failed" or one.kind == "trial"}
-    trials = {key for key, one in looks.items() if one.kind == "trial"}
-    assert state.search.data_plan is not None
-    every = list_settings(widen_space(state.search.data_plan, arm, state.search.widened_dimensions))
+    trials = sum(one.kind == "trial" for one in looks.values())
+    every = list_settings(widen_space(plan, arm, state.search.widened_dimensions))
     tried = {tuple(sorted(one.setting.items())) for one in looks.values()}
     return TuningEffort(
         arm=arm,
-        trials=len(trials),
-        versions=len(looks) - len(trials),
-        seconds=seconds,
+        trials=trials,
+        versions=len(looks) - trials,
+        seconds=state.search.selection_seconds.get(arm, 0.0),
         exhausted=every is not None and len(tried) >= len(every),
     )
 
 
 def find_chosen(state: RunState, node: str, found: Sequence[TrialResult] | None = None) -> dict[str, ChosenSetting]:
     """Return, by arm, its setting in a node with cells, and whether it was tuned on that node's code."""
-    assert state.search.data_plan is not None
     plan, known = state.search.data_plan, state.nodes[node]
+    assert plan is not None
     studies = group_studies(collect_trial_results(state) if found is None else found)
     made: dict[str, ChosenSetting] = {}
     for arm in plan.tuned_arms:
@@ -307,7 +296,6 @@ def has_enough_trials(study: Sequence[TrialResult], plan: DataPlan) -> bool:
 LATE_SHARE = 1 / 3
 """Share of trials at the end of a study; if the best trial is among them, the study is still gaining."""
 MIN_TRIALS_FOR_TREND = 8
-"""Minimum number of trials for judging whether a study is still gaining."""
 
 
 def is_still_gaining(study: Sequence[TrialResult], plan: DataPlan) -> bool:
@@ -332,9 +320,7 @@ def find_decisive_gain(plan: DataPlan) -> float | None:
     metric = find_tuning_metric(plan).name
     margins = [
         effect.smallest
-        for one in plan.hypotheses
-        if one.confirmatory
-        for effect in one.effects
+        for _, effect in plan.confirmatory_effects
         if (effect.metric or plan.primary_metric.name) == metric
         and not any(sign in effect.estimand for sign in ("/", "change(", "slope("))
     ]
@@ -366,16 +352,11 @@ def find_tuned_study(
     if has_enough_trials(own, plan):
         return own
     values = next((one.values for one in select_full_trials(own) if one.number == number), None)
-    others = (study for (name, other), study in studies.items() if name == arm and other != code)
-    return next(
-        (
-            study
-            for study in others
-            if has_enough_trials(study, plan)
-            and any((one.number, one.values) == (number, values) for one in select_full_trials(study))
-        ),
-        (),
-    )
+    for (name, other), study in studies.items():
+        same = any((one.number, one.values) == (number, values) for one in select_full_trials(study))
+        if name == arm and other != code and same and has_enough_trials(study, plan):
+            return study
+    return ()
 
 
 @lru_cache(maxsize=64)

@@ -7,13 +7,11 @@ is reached, no matter what the code renames or links in the meantime; no read bl
 Problems that the code caused raise `BadFile`, the failure of its attempt; problems of the host's disk or system raise
 `OSError`. Limits: a process of the code that is still running can change files through its own descriptors.
 
-Source: openat2(2), RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS; openat(2), "Rationale for openat() and other directory
-file descriptor APIs".
+Source: openat(2), "Rationale for openat() and other directory file descriptor APIs".
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import hashlib
 import os
@@ -24,7 +22,6 @@ import stat
 import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from importlib import import_module
 from io import BufferedReader, BufferedWriter, BytesIO
 from pathlib import Path
@@ -49,14 +46,10 @@ FILE_NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_OPENAT2_NUMBER = 437
-"""Number of the system call, on every architecture that has the unified table."""
-_RESOLVE_BENEATH_WITHOUT_LINKS = 0x08 | 0x04
 _DEFAULT_ACL_ATTRIBUTE = "system.posix_acl_default"
 """Default access rights for files created in a folder, including the owner's."""
 _MAX_REMOVAL_PASSES = 100_000
 """Maximum number of passes before giving up because a process keeps creating folders."""
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class BadFile(SubmissionRefused):
@@ -117,10 +110,6 @@ def open_subfolder(
             place = _open_folder(folder, unlock=unlock)
     try:
         for depth, name in enumerate(names, start=1):
-            if depth == 1 and not (make or unlock) and (inner := _open_beneath(place, relative)) >= 0:
-                os.close(place)
-                place = inner
-                break
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(name, dir_fd=place)
@@ -153,38 +142,6 @@ def _open_folder(name: str | Path, parent_fd: int | None = None, *, unlock: bool
     if unlock:
         _unlock_folder(folder)
     return folder
-
-
-class _OpenHow(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
-
-@cache
-def has_openat2() -> bool:
-    """Whether the kernel opens a path as a whole without following links (Linux 5.6; not in every container)."""
-    folder = os.open("/", _FOLDER_FLAGS)
-    try:
-        os.close(_call_openat2(folder, b"."))
-    except OSError:
-        return False
-    finally:
-        os.close(folder)
-    return True
-
-
-def _open_beneath(folder_fd: int, relative: str) -> int:
-    """Open a subfolder in one step; -1 if that fails, or the kernel cannot: opening its parts then says why."""
-    with suppress(OSError):
-        return _call_openat2(folder_fd, os.fsencode(relative)) if has_openat2() else -1
-    return -1
-
-
-def _call_openat2(folder_fd: int, relative: bytes) -> int:
-    how = _OpenHow(_FOLDER_FLAGS, 0, _RESOLVE_BENEATH_WITHOUT_LINKS)
-    opened = _LIBC.syscall(_OPENAT2_NUMBER, folder_fd, relative, ctypes.byref(how), ctypes.sizeof(how))
-    if opened < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return opened
 
 
 def _unlock_folder(folder_fd: int) -> None:
@@ -228,15 +185,10 @@ def _raise_as_bad_file(what: str, folder_fd: int | None = None, name: str = "") 
 
 def open_plain_file(path: str | Path, folder_fd: int | None = None) -> int:
     """Open a regular file that is not a link for reading, without blocking. Raises `OSError`, `ValueError`."""
-    try:
-        file = os.open(path, _FILE_FLAGS, dir_fd=folder_fd)
-    except OSError as error:
-        if error.errno in (errno.ENXIO, errno.ENODEV) and not stat.S_ISREG(
-            os.stat(path, dir_fd=folder_fd, follow_symlinks=False).st_mode
-        ):  # a socket, or a missing device
-            raise OSError(errno.EINVAL, "not a plain file") from error
-        raise
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    if not stat.S_ISREG(os.stat(path, dir_fd=folder_fd, follow_symlinks=False).st_mode):  # as a socket, or a device
+        raise OSError(errno.EINVAL, "not a plain file")
+    file = os.open(path, _FILE_FLAGS, dir_fd=folder_fd)
+    if not stat.S_ISREG(os.fstat(file).st_mode):  # it was replaced meanwhile
         os.close(file)
         raise OSError(errno.EINVAL, "not a plain file")
     return file
@@ -343,11 +295,8 @@ def list_folders(folder: FolderRef, relative: str) -> list[str]:
     Raises `BadFile`.
     """
     with suppress(FileNotFoundError), open_subfolder(folder, relative) as place:
-        return sorted(
-            name
-            for name in os.listdir(place)
-            if stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode)
-        )
+        modes = {name: os.stat(name, dir_fd=place, follow_symlinks=False).st_mode for name in os.listdir(place)}
+        return sorted(name for name, mode in modes.items() if stat.S_ISDIR(mode))
     return []
 
 
@@ -372,7 +321,7 @@ def iterate_entries(
             try:
                 with _raise_as_bad_file(f"{above}{name}", place, name):
                     status = os.stat(name, dir_fd=place, follow_symlinks=False)
-                    if stat.S_ISDIR(status.st_mode) and depth < MAX_DEPTH:
+                    if is_folder := stat.S_ISDIR(status.st_mode):
                         below = _open_folder(name, place, unlock=as_watchdog and status.st_mode & 0o500 != 0o500)
             except FileNotFoundError:
                 continue
@@ -382,9 +331,9 @@ def iterate_entries(
                 raise
             try:
                 yield f"{above}{name}", status
-                if stat.S_ISDIR(status.st_mode):
-                    if depth == MAX_DEPTH:
-                        raise BadFile(f"folders are nested more than {MAX_DEPTH} deep")
+                if is_folder and depth == MAX_DEPTH:
+                    raise BadFile(f"folders are nested more than {MAX_DEPTH} deep")
+                if is_folder:
                     yield from inner(below, f"{above}{name}/", depth + 1)
             finally:
                 if below >= 0:
@@ -615,12 +564,9 @@ def take_back_folder(lent: OpenFolder, folder: Path, reach: Path, subfolder: str
     ):
         if lent.is_at(folder.name, place):
             os.rename(folder.name, folder, src_dir_fd=place)
-    with (
-        suppress(FileNotFoundError, BadFile),
-        open_subfolder(reach, unlock=True) as place,
-        _raise_as_bad_file(reach.name),
-    ):
-        _empty_folder(place)  # if this fails, the next `lend_folder` reports it
+    emptying = _raise_as_bad_file(reach.name)  # if this fails, the next `lend_folder` reports it
+    with suppress(FileNotFoundError, BadFile), open_subfolder(reach, unlock=True) as place, emptying:
+        _empty_folder(place)
     if lent.is_at(folder):
         return True
     remove_tree(folder)

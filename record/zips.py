@@ -21,6 +21,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 
@@ -69,43 +70,31 @@ def refuse_zip(path: Path) -> None:
     if is_zip(path):
         name, plain = shlex.quote(str(path)), f"{shlex.quote(path.stem)}-plain.zip"
         how = f"unzip {name}"
-        if _is_small(path):
-            how = f"scientist export {name} --zip {plain} --with-data && unzip {plain}"
+        with suppress(OSError, *DAMAGED), zipfile.ZipFile(path) as packed:
+            if packed.namelist() == [INNER]:
+                how = f"scientist export {name} --zip {plain} --with-data && unzip {plain}"
         raise UsageError(
             f"{path} is a read-only zip, but this command needs the folder of the run: unpack it "
             f"first ({how}), then give the folder"
         )
 
 
-def _is_small(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as packed:
-            return packed.namelist() == [INNER]
-    except (OSError, *DAMAGED):
-        return False
-
-
 def _unpack(path: Path) -> Path:
     """Unpack the run in a zip into a folder that is removed when the process ends. Raises `UsageError`."""
+    root = Path(tempfile.mkdtemp(prefix="scientist-run-")).resolve()
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
     try:
-        with zipfile.ZipFile(path) as packed:
-            members = _check_members(path, packed.infolist())
-            root = Path(tempfile.mkdtemp(prefix="scientist-run-")).resolve()
-            atexit.register(shutil.rmtree, root, ignore_errors=True)
-            try:
-                _check_room(path, root, members)
-                if [one.filename for one in members] != [INNER]:
-                    return _unpack_members(path, packed, members, root)
-                with tempfile.TemporaryFile(dir=root) as whole:
-                    with packed.open(members[0]) as source:
-                        shutil.copyfileobj(source, whole, BLOCK)
-                    with zipfile.ZipFile(whole) as inner:
-                        members = _check_members(path, inner.infolist())
-                        _check_room(path, root, members)
-                        return _unpack_members(path, inner, members, root)
-            except BaseException:
-                shutil.rmtree(root, ignore_errors=True)
-                raise
+        with zipfile.ZipFile(path) as packed, ExitStack() as failed, tempfile.TemporaryFile() as whole:
+            failed.callback(shutil.rmtree, root, ignore_errors=True)
+            opened = packed
+            if packed.namelist() == [INNER]:
+                _check_room(path, root, packed.infolist())
+                with packed.open(INNER) as source:
+                    shutil.copyfileobj(source, whole, BLOCK)
+                opened = zipfile.ZipFile(whole)
+            folder = _unpack_members(path, opened, root)
+            failed.pop_all()
+            return folder
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         fix = "free disk space, or set TMPDIR to a folder with more" if full else "give a readable file"
@@ -114,9 +103,11 @@ def _unpack(path: Path) -> Path:
         raise _refused(path, f"it is damaged ({' '.join(str(error).split())[:200]})") from None
 
 
-def _unpack_members(path: Path, packed: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], root: Path) -> Path:
+def _unpack_members(path: Path, packed: zipfile.ZipFile, root: Path) -> Path:
     """Write the files of a zip under `root` and return the run's folder. Raises `UsageError`, and zipfile's
     exceptions."""
+    members = _check_members(path, packed.infolist())
+    _check_room(path, root, members)
     for member in members:
         target = root / member.filename
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -125,18 +116,13 @@ def _unpack_members(path: Path, packed: zipfile.ZipFile, members: Sequence[zipfi
     found = [one for one in (root, *sorted(root.iterdir())) if is_run(one)]
     if len(found) != 1:
         raise _refused(path, "it contains several runs" if found else "it contains no run (no events.jsonl)")
-    # a zip without a top-level folder: the run is named after the zip
-    return _move_into(root, root / path.stem) if found[0] == root else found[0]
-
-
-def _move_into(root: Path, folder: Path) -> Path:
-    """Move the contents of a folder into a new subfolder."""
-    inside = [*root.iterdir()]
-    draft = Path(tempfile.mkdtemp(dir=root))
-    for one in inside:
-        one.rename(draft / one.name)
-    draft.rename(folder)
-    return folder
+    if found[0] != root:
+        return found[0]
+    named = Path(tempfile.mkdtemp(dir=root)) / path.stem  # without a top-level folder, the run is named after the zip
+    named.mkdir()
+    for one in [one for one in root.iterdir() if one != named.parent]:
+        one.rename(named / one.name)
+    return named
 
 
 def _check_members(path: Path, members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
@@ -147,20 +133,18 @@ def _check_members(path: Path, members: Sequence[zipfile.ZipInfo]) -> list[zipfi
     for member in members:
         name, kind = member.filename, stat.S_IFMT(member.external_attr >> 16)
         parts = name.removesuffix("/").split("/")
-        shown = repr(name[:120])
-        if NAME.fullmatch(name) is None or {"", ".", ".."} & set(parts) or PurePosixPath(name).is_absolute():
-            raise _refused(path, f"the name {shown} in it leads outside the folder")
-        if len(name) > MAX_NAME_CHARS:
-            raise _refused(path, f"the name {shown} in it has more than {MAX_NAME_CHARS} characters")
-        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise _refused(path, f"{shown} in it is not a regular file")
-        if member.flag_bits & 1:
-            raise _refused(path, f"{shown} in it is encrypted")
-        if member.is_dir():
-            continue
-        if name in files:
-            raise _refused(path, f"{shown} is in it twice")
-        files[name] = member
+        odd = NAME.fullmatch(name) is None or {"", ".", ".."} & set(parts) or PurePosixPath(name).is_absolute()
+        faults = {
+            "leads outside the folder": odd,
+            f"has more than {MAX_NAME_CHARS} characters": len(name) > MAX_NAME_CHARS,
+            "is not a regular file": kind not in (0, stat.S_IFREG, stat.S_IFDIR),
+            "is encrypted": member.flag_bits & 1,
+            "is in it twice": name in files,
+        }
+        for fault in (fault for fault, applies in faults.items() if applies):
+            raise _refused(path, f"the name {name[:120]!r} in it {fault}")
+        if not member.is_dir():
+            files[name] = member
     folders = {
         "/".join(parts[:depth]) for parts in (name.split("/") for name in files) for depth in range(1, len(parts))
     }
@@ -174,9 +158,8 @@ def _check_room(path: Path, root: Path, members: Sequence[zipfile.ZipInfo]) -> N
     small."""
     size, packed = sum(member.file_size for member in members), path.stat().st_size
     if size > max(FREE_BYTES, MAX_RATIO * packed):
-        raise _refused(
-            path, f"{packed / 1e6:.1f} MB would unpack to {size / 1e6:.0f} MB, which is implausible for a run"
-        )
+        sizes = f"{packed / 1e6:.1f} MB would unpack to {size / 1e6:.0f} MB"
+        raise _refused(path, f"{sizes}, which is implausible for a run")
     if size > shutil.disk_usage(root).free:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

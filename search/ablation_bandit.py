@@ -25,8 +25,7 @@ NEAR_ZERO_STANDARD_ERRORS = 3.0
 """Number of standard errors within which the effect of one run is not distinguishable from zero."""
 NEGLIGIBLE_EFFECT_SHARE = 0.05
 """An effect below this share of the largest also counts as near zero, since two redundant parts have little effect
-each.
-"""
+each."""
 CONFIRM_SEEDS = 5
 """Number of fresh seeds behind every reported effect."""
 
@@ -176,22 +175,15 @@ def find_near_zero(arms: Sequence[BanditArm], sigma: float, k: int = 0) -> list[
     beyond chance. It includes arms that changed no digit.
     """
     slight = NEGLIGIBLE_EFFECT_SHARE * max((abs(one.mean_effect) for one in arms), default=0.0)
-    best = find_helping(arms, k)
-    bad = [one.name for one in arms if one.name in find_harmful(arms, sigma) and one.mean_effect < -2 * slight]
-    return order_sweep(
-        {
-            one.name: one.prior
-            for one in arms
-            if one.effects
-            and one.name not in bad
-            and (
-                abs(one.mean_effect)
-                <= max(
-                    slight, _compute_standard_error(one, sigma) * (1 if one.name in best else NEAR_ZERO_STANDARD_ERRORS)
-                )
-            )
-        }
-    )
+    best, harmful = find_helping(arms, k), find_harmful(arms, sigma)
+
+    def is_near_zero(one: BanditArm) -> bool:
+        if not one.effects or (one.name in harmful and one.mean_effect < -2 * slight):
+            return False
+        errors = 1 if one.name in best else NEAR_ZERO_STANDARD_ERRORS
+        return abs(one.mean_effect) <= max(slight, _compute_standard_error(one, sigma) * errors)
+
+    return order_sweep({one.name: one.prior for one in arms if is_near_zero(one)})
 
 
 def _compute_standard_error(one: BanditArm, sigma: float) -> float:

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import floor, sqrt
 from statistics import fmean, median, stdev
+from typing import NamedTuple
 
 from labwright.record.claims.hypothesis_tests import compute_unit_values, read_replicate_values
 from labwright.record.claims.planned_seeds import compute_planned_seeds, predict_seeds
@@ -33,7 +35,7 @@ from labwright.record.estimands import (
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan, OmittedCells, TuningPlan, parse_arm
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.hypotheses import Effect, Hypothesis
+from labwright.record.schema.hypotheses import Effect
 from labwright.record.schema.nodes import Node
 from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
@@ -141,29 +143,25 @@ class DesignForecast(FrozenModel):
     @property
     def lines(self) -> tuple[str, ...]:
         """The forecast as lines of text, for prompts and listings."""
-        by = "measured" if self.measured else "by the plan's estimate"
-        slots = f"{self.slots} slot{'s' * (self.slots != 1)}"
+        by, plural = "measured" if self.measured else "by the plan's estimate", "s" * (self.slots != 1)
         first = (
-            f"{slots}, {_format_minutes(self.seconds)}, {self.seed_seconds:.0f} slot-seconds a seed of all "
-            f"{self.cells} cells, of which {self.deciding} decide ({by}): {self.most_seeds} seeds if all hours went "
-            f"there, {self.share_seeds} in their share of six tenths"
+            f"{self.slots} slot{plural}, {_format_minutes(self.seconds)}, {self.seed_seconds:.0f} slot-seconds a seed "
+            f"of all {self.cells} cells, of which {self.deciding} decide ({by}): {self.most_seeds} seeds if all hours "
+            f"went there, {self.share_seeds} in their share of six tenths"
         )
         if self.limit is not None and self.limit < self.share_seeds:
             first += f"; search.max_seeds allows {self.limit}"
         rest = (1 - CONFIRMATION_SHARE) * self.slot_seconds
+        too_much = ": too much" * (self.exploration_seconds > rest)
         before = (
             f"before the lock: {self.exploration_seconds:.0f} slot-seconds for {FULL_EXPERIMENTS} experiments of all "
-            f"cells, tuning and reference models, of {rest:.0f}" + (": too much" * (self.exploration_seconds > rest))
+            f"cells, tuning and reference models, of {rest:.0f}{too_much}"
         )
         few = (
-            (
-                f"at most {FEW_SEEDS} seeds fit: reduce the cells that the confirmatory hypotheses read, or let "
-                "examples, tasks or datasets be the unit, and say so",
-            )
-            if self.share_seeds <= FEW_SEEDS
-            else ()
+            f"at most {FEW_SEEDS} seeds fit: reduce the cells that the confirmatory hypotheses read, or let "
+            "examples, tasks or datasets be the unit, and say so"
         )
-        return (first, *map(str, self.effects), before, *few)
+        return (first, *map(str, self.effects), before, *([few] if self.share_seeds <= FEW_SEEDS else []))
 
 
 def _count_seeds(seconds: float, seed_seconds: float) -> int:
@@ -186,25 +184,18 @@ class CellTimes:
         return sum(self._find(one) for one in cells)
 
     def _find(self, cell: CellRef) -> float:
-        found = self.measured.get((cell.dataset, cell.condition))
-        if found is not None:
+        if (found := self.measured.get((cell.dataset, cell.condition))) is not None:
             return found
-        alike = [
-            seconds
-            for (dataset, condition), seconds in self.measured.items()
-            if dataset == cell.dataset and parse_arm(condition) == cell.arm
-        ]
-        return median(alike) if alike else self.average
+        places = [place for place in self.measured if place[0] == cell.dataset and parse_arm(place[1]) == cell.arm]
+        return median(self.measured[place] for place in places) if places else self.average
 
 
 def read_cell_times(nodes: Iterable[Node]) -> CellTimes | None:
     """Return the seconds of cells measured in full, medians over executions; None before the first one."""
     found: dict[tuple[str, str], list[float]] = {}
-    for node in nodes:
-        for attempt in node.attempts:
-            for line in attempt.cells:
-                if line.outcome in ("measured", "taken over") and line.cell.share == 1 and line.seconds > 0:
-                    found.setdefault((line.cell.dataset, line.cell.condition), []).append(line.seconds)
+    for line in (line for node in nodes for attempt in node.attempts for line in attempt.cells):
+        if line.outcome in ("measured", "taken over") and line.cell.share == 1 and line.seconds > 0:
+            found.setdefault((line.cell.dataset, line.cell.condition), []).append(line.seconds)
     if not found:
         return None
     medians = {place: median(seconds) for place, seconds in found.items()}
@@ -213,13 +204,8 @@ def read_cell_times(nodes: Iterable[Node]) -> CellTimes | None:
 
 def list_main_cells(plan: DataPlan) -> tuple[CellRef, ...]:
     """Return every cell of one experiment: the main arms at every level on every dataset."""
-    return tuple(
-        CellRef(use.name, arm, level)
-        for use in plan.datasets
-        for arm in list_main_arms(plan)
-        for level in plan.level_names
-        if plan.has_cell(use.name, arm, level)
-    )
+    cells = product((use.name for use in plan.datasets), list_main_arms(plan), plan.level_names)
+    return tuple(CellRef(*cell) for cell in cells if plan.has_cell(*cell))
 
 
 def list_seed_cells(plan: DataPlan, *, trials: Mapping[str, int] | None = None) -> tuple[CellRef, ...]:
@@ -243,12 +229,9 @@ def estimate_exploration(plan: DataPlan, times: CellTimes, *, measured: bool, re
     """
     experiments = (FULL_EXPERIMENTS - measured) * times.estimate(list_main_cells(plan))
     in_trials = plan.tuning.currency == "trials"
-    tuning = plan.tuning.budget * sum(
-        times.estimate(CellRef(cell.dataset, cell.arm, cell.level) for cell in list_trial_cells(plan, arm, seed=0))
-        if in_trials
-        else 1.0
-        for arm in plan.tuned_arms
-    )
+    trials = (list_trial_cells(plan, arm, seed=0) for arm in plan.tuned_arms)
+    seconds = (times.estimate(CellRef(one.dataset, one.arm, one.level) for one in cells) for cells in trials)
+    tuning = plan.tuning.budget * (sum(seconds) if in_trials else len(plan.tuned_arms))
     settings = (plan.tuning.budget if in_trials else TuningPlan().budget) * len(plan.datasets)
     return experiments + tuning + (settings * REFERENCE_SECONDS if references and plan.reference_models else 0.0)
 
@@ -283,52 +266,33 @@ def forecast_design(
         measured=times is not None,
         exploration_seconds=estimate_exploration(plan, known, measured=times is not None, references=references),
     )
+    seeds = found.share_seeds if limit is None else min(limit, found.share_seeds)
     effects: dict[tuple[str, str, str], EffectForecast] = {}
-    for one in plan.hypotheses:
-        for effect in one.effects if one.confirmatory else ():
-            key = effect.estimand, effect.metric, effect.claim_text
-            seeds = found.share_seeds if limit is None else min(limit, found.share_seeds)
-            forecast = _forecast_effect(plan, one, effect, seeds, test_sizes or {}, spreads or {}, floors or {})
-            if key in effects:
-                forecast = effects[key].model_copy(update={"hypotheses": f"{effects[key].hypotheses}, {one.id}"})
-            effects[key] = forecast
+    for one, effect in plan.confirmatory_effects:
+        key = effect.estimand, effect.metric, effect.claim_text
+        sd, left = ((known or {}).get((one.id, effect.estimand)) for known in (spreads, floors))
+        assumed = left is None and one.unit == "seeds and examples"
+        if assumed:
+            left = _assume_floor(plan, effect, test_sizes or {})
+        forecast = EffectForecast(
+            hypotheses=f"{effects[key].hypotheses}, {one.id}" if key in effects else one.id,
+            estimand=effect.estimand,
+            claim=effect.claim_text,
+            smallest=effect.smallest,
+            design=effect.design_value,
+            floor=left,
+            assumed=assumed and left is not None,
+        )
+        if sd is not None and seeds > 1:
+            examples = ((left or 0.0) / NORMAL_QUANTILE) ** 2
+            planned = compute_planned_seeds(effect, sd, examples=examples)
+            expected = predict_seeds(effect, seeds, sd, examples=examples)
+            equivalent = planned.equivalent if is_contrast(effect.estimand) else None
+            forecast = forecast.model_copy(
+                update={"half_width": expected.half_width, "planned": planned.n, "equivalent": equivalent}
+            )
+        effects[key] = forecast
     return found.model_copy(update={"effects": tuple(effects.values())})
-
-
-def _forecast_effect(
-    plan: DataPlan,
-    hypothesis: Hypothesis,
-    effect: Effect,
-    seeds: int,
-    test_sizes: Mapping[str, int],
-    spreads: Mapping[tuple[str, str], float],
-    floors: Mapping[tuple[str, str], float],
-) -> EffectForecast:
-    key = hypothesis.id, effect.estimand
-    left, sd = floors.get(key), spreads.get(key)
-    assumed = left is None and hypothesis.unit == "seeds and examples"
-    if assumed:
-        left = _assume_floor(plan, effect, test_sizes)
-    found = EffectForecast(
-        hypotheses=hypothesis.id,
-        estimand=effect.estimand,
-        claim=effect.claim_text,
-        smallest=effect.smallest,
-        design=effect.design_value,
-        floor=left,
-        assumed=assumed and left is not None,
-    )
-    if sd is None or seeds < 2:
-        return found
-    examples = ((left or 0.0) / NORMAL_QUANTILE) ** 2
-    planned = compute_planned_seeds(effect, sd, examples=examples)
-    return found.model_copy(
-        update={
-            "half_width": predict_seeds(effect, seeds, sd, examples=examples).half_width,
-            "planned": planned.n,
-            "equivalent": planned.equivalent if is_contrast(effect.estimand) else None,
-        }
-    )
 
 
 def _assume_floor(plan: DataPlan, effect: Effect, test_sizes: Mapping[str, int]) -> float | None:
@@ -350,28 +314,25 @@ def read_spreads(state: RunState) -> dict[tuple[str, str], float]:
     plan, groups = state.search.data_plan, dict[str, list[str]]()
     if plan is None:
         return {}
-    for node in state.nodes.values():
-        if node.status == "good" and not node.suspect:
-            groups.setdefault(node.parent or "" if node.kind == "replicate" else node.id, []).append(node.id)
+    for node in (node for node in state.nodes.values() if node.status == "good" and not node.suspect):
+        groups.setdefault(node.parent or "" if node.kind == "replicate" else node.id, []).append(node.id)
     most = max(groups.values(), key=len) if groups else []
     runs = [read_replicate_values(state.nodes[name]) for name in most]
     found: dict[tuple[str, str], float] = {}
-    for one in plan.hypotheses:
-        for effect in one.effects if one.confirmatory else ():
-            try:
-                values = compute_unit_values(plan, one.model_copy(update={"unit": "seeds"}), effect, runs).values
-            except (MissingCell, EstimandError):
-                continue
-            if len(values) >= 2:
-                found[one.id, effect.estimand] = stdev(values)
+    for one, effect in plan.confirmatory_effects:
+        try:
+            values = compute_unit_values(plan, one.model_copy(update={"unit": "seeds"}), effect, runs).values
+        except (MissingCell, EstimandError):
+            continue
+        if len(values) >= 2:
+            found[one.id, effect.estimand] = stdev(values)
     return found
 
 
 # --- reductions ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Reduction:
+class Reduction(NamedTuple):
     """A smaller plan, and what was removed and why, in one sentence."""
 
     plan: DataPlan
@@ -391,71 +352,58 @@ def reduce_design(
         return forecast_design(of, times, slots=slots, seconds=seconds, references=references)
 
     while not (now := forecast(plan)).fits:
-        smaller = next(
-            (
-                one
-                for one in _iterate_smaller(plan, times, now, references=references)
-                if forecast(one[0]).excess_seconds < now.excess_seconds
-            ),
-            None,
-        )
-        if smaller is None:
+        smaller = _iterate_smaller(plan, times, now, references=references)
+        first = next((one for one in smaller if forecast(one.plan).excess_seconds < now.excess_seconds), None)
+        if first is None:
             break
-        plan, what = smaller
+        plan = first.plan
         why = (
-            f"{what}: {WANTED_SEEDS} fresh seeds would take {WANTED_SEEDS * now.seed_seconds:.0f} slot-seconds and all "
-            f"before the lock {now.exploration_seconds:.0f}, of {now.slot_seconds:.0f} that are left"
+            f"{first.why}: {WANTED_SEEDS} fresh seeds would take {WANTED_SEEDS * now.seed_seconds:.0f} slot-seconds "
+            f"and all before the lock {now.exploration_seconds:.0f}, of {now.slot_seconds:.0f} that are left"
         )
         found.append(Reduction(plan, why))
     return tuple(found)
 
 
-def _iterate_smaller(
-    plan: DataPlan, times: CellTimes, now: DesignForecast, *, references: bool
-) -> Iterator[tuple[DataPlan, str]]:
+def _iterate_smaller(plan: DataPlan, times: CellTimes, now: DesignForecast, *, references: bool) -> Iterator[Reduction]:
     """Yield smaller plans that can be carried out and decide the same, by value, each with what was removed."""
     deciding = list_registered_cells(plan)
-    for level in _sort_by_cost({cell.level for cell in list_main_cells(plan)}, "level", plan, times):
-        if not level or level in {cell.level for cell in deciding} or _is_named(plan, level):
-            continue
+    kept = {cell.level for cell in deciding} | {cell.dataset for cell in deciding}
+    for level in _sort_by_cost({cell.level for cell in list_main_cells(plan)} - {""}, "level", plan, times):
         left_out = OmittedCells(level=level, reason="too little time; no confirmatory hypothesis reads it")
         smaller = _drop_unreadable(plan.model_copy(update={"left_out": (*plan.left_out, left_out)}))
-        if not list(find_hypothesis_faults(smaller)):
-            yield smaller, f"level {level} was left out, which no confirmatory hypothesis reads"
+        if level not in kept and not _is_named(plan, level) and not list(find_hypothesis_faults(smaller)):
+            yield Reduction(smaller, f"level {level} was left out, which no confirmatory hypothesis reads")
     for dataset in _sort_by_cost({use.name for use in plan.datasets[1:]}, "dataset", plan, times):
-        if dataset in {cell.dataset for cell in deciding} or _is_named(plan, dataset):
-            continue
-        smaller = _drop_unreadable(
-            plan.model_copy(
-                update={
-                    "datasets": tuple(use for use in plan.datasets if use.name != dataset),
-                    "left_out": tuple(one for one in plan.left_out if one.dataset != dataset),
-                    "untested": (*plan.untested, f"the dataset {dataset} (too little time)"),
-                }
-            )
-        )
-        if not list(find_hypothesis_faults(smaller)):
-            yield smaller, f"dataset {dataset} was left out, which no confirmatory hypothesis reads"
+        rest = {
+            "datasets": tuple(use for use in plan.datasets if use.name != dataset),
+            "left_out": tuple(one for one in plan.left_out if one.dataset != dataset),
+            "untested": (*plan.untested, f"the dataset {dataset} (too little time)"),
+        }
+        smaller = _drop_unreadable(plan.model_copy(update=rest))
+        if dataset not in kept and not _is_named(plan, dataset) and not list(find_hypothesis_faults(smaller)):
+            yield Reduction(smaller, f"dataset {dataset} was left out, which no confirmatory hypothesis reads")
     if references and plan.reference_models:
-        yield plan.model_copy(update={"reference_models": False}), "the reference models were left out"
+        smaller = plan.model_copy(update={"reference_models": False})
+        yield Reduction(smaller, "the reference models were left out")
     if plan.tuning.currency == "trials" and plan.tuned_arms and plan.tuning.budget > MIN_TRIALS:
-        a_trial = estimate_exploration(plan, times, measured=now.measured, references=False) - estimate_exploration(
-            _set_trials(plan, plan.tuning.budget - 1), times, measured=now.measured, references=False
+        with_one_less = _set_trials(plan, plan.tuning.budget - 1)
+        before, after = (
+            estimate_exploration(one, times, measured=now.measured, references=False) for one in (plan, with_one_less)
         )
-        over = now.exploration_seconds - (1 - CONFIRMATION_SHARE) * now.slot_seconds
-        trials = max(MIN_TRIALS, floor(plan.tuning.budget - over / a_trial)) if a_trial > 0 else MIN_TRIALS
-        yield _set_trials(plan, trials), f"tuning was reduced from {plan.tuning.budget:g} to {trials} trials an arm"
+        over, trials = now.exploration_seconds - (1 - CONFIRMATION_SHARE) * now.slot_seconds, MIN_TRIALS
+        if before > after:
+            trials = max(MIN_TRIALS, floor(plan.tuning.budget - over / (before - after)))
+        why = f"tuning was reduced from {plan.tuning.budget:g} to {trials} trials an arm"
+        yield Reduction(_set_trials(plan, trials), why)
 
 
 def _sort_by_cost(names: set[str], axis: str, plan: DataPlan, times: CellTimes) -> list[str]:
     """Return levels or datasets: first those that nothing registered reads, among them the most expensive first."""
-    cells = list_main_cells(plan)
-    read = {
-        getattr(cell, axis)
-        for one in plan.hypotheses
-        for effect in (*one.effects, *one.alternatives)
-        for cell in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
-    }
+    cells, effects = list_main_cells(plan), (effect for one in plan.hypotheses for effect in one.effects)
+    alternatives = (effect for one in plan.hypotheses for effect in one.alternatives)
+    known = ((effect, find_effect_metric(effect, plan)) for effect in (*effects, *alternatives))
+    read = {getattr(cell, axis) for effect, metric in known for cell in list_cells_read(effect.estimand, plan, metric)}
     costs = {name: times.estimate(one for one in cells if getattr(one, axis) == name) for name in names}
     return sorted(names, key=lambda name: (name in read, -costs[name], name))
 

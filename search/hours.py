@@ -76,14 +76,10 @@ class TimeLimits:
         if action.kind == "debug" and has_nothing_working(view):
             left = max(left, self.run_seconds - now if self.run_seconds is not None else inf)
         expected = estimate_seconds(action, view)
-        return (
-            None
-            if expected <= left
-            else (
-                f"limit of {self.seconds:g} s: {max(0.0, left):.0f} s left, but another node is expected to take "
-                f"{expected:.0f} s"
-            )
-        )
+        if expected <= left:
+            return None
+        said = f"limit of {self.seconds:g} s: {max(0.0, left):.0f} s left"
+        return f"{said}, but another node is expected to take {expected:.0f} s"
 
 
 def has_nothing_working(view: StageSnapshot) -> bool:
@@ -168,9 +164,7 @@ def plan_hours(
     if view.lock is not None:
         wanted, remaining = max(view.lock.n, len(list_confirming_seeds(view))), count_remaining_seeds(view)
     else:
-        known = bool(compute_wanted_seeds(view, settings.family)) or not any(
-            one.confirmatory for one in view.plan.hypotheses
-        )
+        known = not view.plan.confirmatory_effects or bool(compute_wanted_seeds(view, settings.family))
         wanted = count_fresh_seeds(view, settings) if known else count_most_seeds(settings)
         wanted = remaining = int(min(wanted, most))
     return Hours(
@@ -200,8 +194,10 @@ def count_affordable_seeds(
     hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=swapped)
     if hours is None:
         return inf
-    more = hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=sum_fresh_seconds(view))
-    return more + max(0, sum(one.status == "good" or not one.is_finished for one in list_fresh_replicates(view)) - read)
+    fresh = list_fresh_replicates(view)
+    spent = sum(attempt.seconds for node in fresh for attempt in node.attempts)
+    more = hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=spent)
+    return more + max(0, sum(one.status == "good" or not one.is_finished for one in fresh) - read)
 
 
 def count_remaining_seeds(view: StageSnapshot) -> int:
@@ -243,14 +239,10 @@ def check_time(
     view = build_snapshot(state, action.stage, VisibleDecisions(through=state.last_decision), settings=settings)
     if action.kind not in EXPLORING_KINDS:
         seconds = estimate_seconds(action, view)
-        return (
-            None
-            if seconds <= seconds_left
-            else LimitHit(
-                f"the time limit of {run_seconds:g} s: {seconds_left:.0f} s left, but this {action.kind} is expected "
-                f"to take {seconds:.0f} s"
-            )
-        )
+        if seconds <= seconds_left:
+            return None
+        left = f"{seconds_left:.0f} s left, but this {action.kind} is expected to take {seconds:.0f} s"
+        return LimitHit(f"the time limit of {run_seconds:g} s: {left}")
     running = (one.action for one in map(state.decisions.get, (node.decision for node in view.in_flight)) if one)
     exploring = [one for one in running if isinstance(one, ExpandTree) and one.kind in EXPLORING_KINDS]
     reason = explain_no_exploration(
@@ -281,10 +273,10 @@ def explain_no_exploration(
     kept = estimate_first_ablation(view, settings, hours)
     if needed + hours.set_aside + kept <= left:
         return None
+    first = f", {kept:.0f} kept for the first ablation" if kept else ""
     return (
         f"{left:.0f} slot-seconds are left, {hours.set_aside:.0f} of them set aside for {hours.remaining_seeds} fresh "
-        f"seeds, test scoring and the paper{f', {kept:.0f} kept for the first ablation' if kept else ''}, and "
-        f"exploration would need {needed:.0f}"
+        f"seeds, test scoring and the paper{first}, and exploration would need {needed:.0f}"
     )
 
 
@@ -317,8 +309,3 @@ def list_fresh_replicates(view: StageSnapshot) -> list[Node]:
     """Return the replicates of the winner with fresh seeds."""
     lock = view.lock
     return [one for one in view.list_replicates(lock.winner) if lock.is_fresh_seed(one.seed)] if lock else []
-
-
-def sum_fresh_seconds(view: StageSnapshot) -> float:
-    """Return the slot-seconds that fresh replicates of the winner took."""
-    return sum(attempt.seconds for node in list_fresh_replicates(view) for attempt in node.attempts)

@@ -54,32 +54,23 @@ def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | Non
     followed_up = not view.unfinished_search_nodes and not view.list_debuggable(settings)
     if view.stage == "preliminary":
         drafted = len(view.list_nodes_of_kind("draft")) >= settings.count_drafts(view.plan.open)
-        return (
-            "a prototype works, and every draft was followed up"
-            if (drafted and view.open_nodes and followed_up)
-            else None
-        )
-    best = view.best_node
-    if best is None:
+        works = drafted and view.open_nodes and followed_up
+        return "a prototype works, and every draft was followed up" if works else None
+    if view.best_node is None:
         return "there is no node to build on: the selected node is suspect"
-    if view.stage == "tuning" and (
-        (base := tuning.find_tuning_base(view)) is None or not tuning.is_tunable(view, base)
-    ):
-        return "nothing can be tuned: " + (
-            "no arm has hyperparameters" if not view.plan.tuned_arms else "the program does not run cell by cell"
-        )
-    if view.stage == "agenda" and followed_up and is_agenda_exhausted(view):
-        return "no experiment has an idea left to try"
-    if (
-        view.stage == "tuning"
-        and followed_up
-        and tuning.next_tuning_action(view, tuning.find_tuning_base(view)) is None
-        and not view.has_pending_trials
-    ):
-        return "every arm was tuned"
-    return (
-        "every planned ablation was tried" if view.stage == "ablation" and view.items_taken_up and followed_up else None
-    )
+    if view.stage == "tuning":
+        base = tuning.find_tuning_base(view)
+        if not view.plan.tuned_arms:
+            return "nothing can be tuned: no arm has hyperparameters"
+        if base is None or not tuning.is_tunable(view, base):
+            return "nothing can be tuned: the program does not run cell by cell"
+        waits = view.has_pending_trials or not followed_up or tuning.next_tuning_action(view, base) is not None
+        return None if waits else "every arm was tuned"
+    if not followed_up:
+        return None
+    if view.stage == "agenda":
+        return "no experiment has an idea left to try" if is_agenda_exhausted(view) else None
+    return "every planned ablation was tried" if view.items_taken_up else None
 
 
 def is_agenda_exhausted(view: StageSnapshot) -> bool:
@@ -101,8 +92,7 @@ NODE_KIND_BY_STAGE: dict[StageName, NodeKind] = {
     "ablation": "ablate",
 }
 """The kind of node that adds code in each stage; in tuning only the user does so, since its search is
-`search.tuning`.
-"""
+`search.tuning`."""
 
 
 class Policy(Protocol):
@@ -131,9 +121,8 @@ class StagedPolicy:
             return due
         reason = stage_end_reason(view, self.settings)
         if reason is None:
-            return (
-                self.next_search_node(view, rng) if view.ablation_plan_status != "asked" else None
-            ) or WaitForResult()
+            found = self.next_search_node(view, rng) if view.ablation_plan_status != "asked" else None
+            return found or WaitForResult()
         if view.unfinished_search_nodes:
             return WaitForResult()
         if (tuned := self.next_tuning_step(view)) is not None:
@@ -158,12 +147,8 @@ class StagedPolicy:
         """Return the next step after the search of a stage: tune arms whose code changed, and measure the
         chosen settings."""
         node = {"tuning": tuning.find_tuning_base(view), "agenda": view.best_node}.get(view.stage)
-        if (
-            node is None
-            or view.selects_nothing
-            or view.run_limit_reason
-            or (view.stage == "agenda" and view.list_nodes_of_kind("tune"))
-        ):  # only once per stage
+        was_tuned = view.stage == "agenda" and view.list_nodes_of_kind("tune")  # only once per stage
+        if node is None or view.selects_nothing or view.run_limit_reason or was_tuned:
             return None
         return tuning.next_tuning_action(view, node) or (WaitForResult() if view.has_pending_trials else None)
 
@@ -194,11 +179,8 @@ class BestFirstPolicy(StagedPolicy):
                 return debug
             if view.stage == "tuning":
                 return debug or tuning.next_tuning_action(view, tuning.find_tuning_base(view))
-            return (
-                build_next_expansion(view, view.best_node)
-                if view.best_node.id not in view.shared_failures.nodes_under_repair
-                else None
-            )
+            under_repair = view.best_node.id in view.shared_failures.nodes_under_repair
+            return None if under_repair else build_next_expansion(view, view.best_node)
         wanted = len(view.list_nodes_of_kind("draft")) < self.settings.count_drafts(view.plan.open) or not (
             view.open_nodes or view.unfinished_search_nodes
         )
@@ -272,7 +254,6 @@ class FollowUpPolicy:
 
 
 MAX_LATE_DEBUGS = 1
-"""Number of debug attempts for a failed ablation that was requested after the draft."""
 
 
 @dataclass(frozen=True)
@@ -285,9 +266,8 @@ class RequestedWorkPolicy:
     """Whether the budget has room for an action; an action without room is skipped and does not affect others."""
 
     def pick(self, view: StageSnapshot, rng: Random) -> SearchAction:
-        due: list[ExpandTree] = []
         tried = [line[-1] for line in view.requested_ablations.values() if line]
-        due += [
+        due = [
             build_expansion(view, "ablate", view.root).model_copy(update={"item": item})
             for item, line in view.requested_ablations.items()
             if not line

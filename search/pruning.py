@@ -15,7 +15,6 @@ CurveKey = tuple[str, str, str, str]
 CurveSample = tuple[CurveKey, int, float]
 """(curve, step, value)"""
 MIN_PEERS = 3
-"""Minimum number of peers for comparing with their median."""
 MIN_STEP_SHARE = 0.3
 """Share of the peers' median last step; before it, no curve is judged."""
 MAX_DEVIATIONS_BEHIND = 3.0
@@ -43,15 +42,12 @@ def collect_peer_values(logs: Iterable[Iterable[CurveSample]]) -> PeerValues:
             values.setdefault(curve, {}).setdefault(step, []).append(value)
         for curve, step in last.items():
             lengths.setdefault(curve, []).append(step)
-    counting = {
-        curve: {
-            step: known
-            for step, known in by_step.items()
-            if step >= MIN_STEP_SHARE * median(lengths[curve]) and len(known) >= MIN_PEERS
-        }
-        for curve, by_step in values.items()
-    }
-    return {curve: by_step for curve, by_step in counting.items() if by_step}
+    counting: dict[CurveKey, dict[int, list[float]]] = {}
+    for curve, by_step in values.items():
+        first = MIN_STEP_SHARE * median(lengths[curve])
+        steps = {step: known for step, known in by_step.items() if step >= first and len(known) >= MIN_PEERS}
+        counting |= {curve: steps} if steps else {}
+    return counting
 
 
 def is_loss(curve: CurveKey) -> bool:
@@ -98,10 +94,8 @@ def explain_silence(quiet_seconds: float, limit_seconds: float) -> str | None:
     """Return the reason why code without activity for this long is hopeless; None below the limit."""
     if quiet_seconds <= limit_seconds:
         return None
-    return (
-        f"it printed, logged and submitted nothing for {quiet_seconds:.0f} s; the limit is {limit_seconds:g} "
-        "s (search.silent_timeout)"
-    )
+    limit = f"the limit is {limit_seconds:g} s (search.silent_timeout)"
+    return f"it printed, logged and submitted nothing for {quiet_seconds:.0f} s; {limit}"
 
 
 def _format_curve(curve: CurveKey) -> str:

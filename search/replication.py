@@ -90,8 +90,7 @@ MIN_FRESH_SEEDS = 3
 """Minimum number of pilot replicates for estimating their spread."""
 MAX_REPLACED_SHARE = 1 / 4
 """Share of the locked seeds (at least one seed) that may be replaced after failures; if more fail, the code is at
-fault.
-"""
+fault."""
 
 
 def pending_follow_up(view: StageSnapshot, settings: SearchSettings) -> ExpandTree | RunTask | None:
@@ -132,11 +131,8 @@ def list_planning_seeds(view: StageSnapshot, stage: StageName, settings: SearchS
 def find_pilot_replicates(view: StageSnapshot) -> tuple[Node, ...]:
     """Return the replicates of the tuned node with planning seeds; the finished ones show the spread."""
     tuned = _find_tuned_node(view)
-    return (
-        tuple(one for one in view.list_replicates(tuned.id) if one.seed < view.seed + FRESH_SEED_OFFSET)
-        if tuned is not None
-        else ()
-    )
+    replicates = view.list_replicates(tuned.id) if tuned is not None else ()
+    return tuple(one for one in replicates if one.seed < view.seed + FRESH_SEED_OFFSET)
 
 
 def compute_wanted_seeds(view: StageSnapshot, family: int) -> dict[str, int]:
@@ -146,24 +142,22 @@ def compute_wanted_seeds(view: StageSnapshot, family: int) -> dict[str, int]:
     Hypotheses whose cells the pilot did not measure are left out.
     """
     plan = view.plan
-    asked = [one for one in plan.hypotheses if one.confirmatory]
-    runs = [
-        read_replicate_values(one) for one in find_pilot_replicates(view) if one.status == "good" and not one.suspect
-    ]
-    level, found = SIGNIFICANCE_LEVEL / max(1, len(asked), family), dict[str, int]()
-    for one in asked:
-        for effect in one.effects:
-            by_seed = one.model_copy(update={"unit": "seeds"})
-            try:
-                values = compute_unit_values(plan, by_seed, effect, runs).values
-                loss = compute_worst_loss(plan, by_seed, effect, runs)
-            except (MissingCell, EstimandError):
-                continue
-            if len(values) >= MIN_FRESH_SEEDS:
-                factor = SKEWED_LEVEL_FACTOR if has_extreme(effect.estimand) else 1
-                planned = compute_planned_seeds(effect, stdev(values), level=level * factor).n or MAX_UNITS
-                n = max(MIN_REPLICATES, planned, compute_divergence_n(loss, effect.smallest, level))
-                found[one.id] = max(n, found.get(one.id, 0))
+    pilots = (one for one in find_pilot_replicates(view) if one.status == "good" and not one.suspect)
+    runs = [read_replicate_values(one) for one in pilots]
+    claims = sum(one.confirmatory for one in plan.hypotheses)
+    level, found = SIGNIFICANCE_LEVEL / max(1, claims, family), dict[str, int]()
+    for one, effect in plan.confirmatory_effects:
+        by_seed = one.model_copy(update={"unit": "seeds"})
+        try:
+            values = compute_unit_values(plan, by_seed, effect, runs).values
+            loss = compute_worst_loss(plan, by_seed, effect, runs)
+        except (MissingCell, EstimandError):
+            continue
+        if len(values) >= MIN_FRESH_SEEDS:
+            factor = SKEWED_LEVEL_FACTOR if has_extreme(effect.estimand) else 1
+            planned = compute_planned_seeds(effect, stdev(values), level=level * factor).n or MAX_UNITS
+            n = max(MIN_REPLICATES, planned, compute_divergence_n(loss, effect.smallest, level))
+            found[one.id] = max(n, found.get(one.id, 0))
     return found
 
 
@@ -187,33 +181,28 @@ def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionFore
     if plan is None or not asked or stage is None:
         fault = "there is no plan" if plan is None else "its plan has no confirmatory hypothesis"
         return DecisionForecast(name="", why=fault if not asked else "its search is over")
-    view = build_snapshot(
-        state, stage, VisibleDecisions(also=tuple(sorted(state.finished_decisions))), settings=settings
-    )
+    visible = VisibleDecisions(also=tuple(sorted(state.finished_decisions)))
+    view = build_snapshot(state, stage, visible, settings=settings)
     runs = [one.attempts[-1].seconds for one in find_pilot_replicates(view) if one.status == "good" and one.attempts]
-    found = compute_wanted_seeds(view, settings.family)
-    why = (
-        "" if found else "its replicates did not measure its hypotheses" if runs else "no replicate of a prototype ran"
-    )
+    found, why = compute_wanted_seeds(view, settings.family), ""
+    if not found:
+        why = "its replicates did not measure its hypotheses" if runs else "no replicate of a prototype ran"
     seconds = fmean(runs) if runs else 0.0
     hourly = min(MAX_UNITS, int(3600 / seconds)) if seconds else 0
     level = SIGNIFICANCE_LEVEL / max(len(asked), settings.family)
     spreads, widths = read_spreads(state) if found and hourly > 1 else {}, dict[str, float]()
-    for one in asked:
-        for effect in one.effects:
-            if (sd := spreads.get((one.id, effect.estimand))) is not None:
-                width = predict_seeds(effect, hourly, sd, level).half_width / effect.smallest
-                widths[one.id] = max(width, widths.get(one.id, 0.0))
+    for one, effect in plan.confirmatory_effects:
+        if (sd := spreads.get((one.id, effect.estimand))) is not None:
+            width = predict_seeds(effect, hourly, sd, level).half_width / effect.smallest
+            widths[one.id] = max(width, widths.get(one.id, 0.0))
+    outcomes = ((one.name, one.outcomes) for one in asked if one.outcomes is not None)
+    matters = (f"{name}: if supported, {one.supported} If refuted, {one.refuted}" for name, one in outcomes)
     return DecisionForecast(
         name="",
         wanted=found,
         hypotheses=len(asked),
         half_widths=widths,
-        matters=tuple(
-            f"{one.name}: if supported, {one.outcomes.supported} If refuted, {one.outcomes.refuted}"
-            for one in asked
-            if one.outcomes is not None
-        ),
+        matters=tuple(matters),
         why=why,
         seconds=seconds,
         seeds=count_most_seeds(settings),
@@ -234,18 +223,15 @@ def build_lock(
     `MAX_UNCONTROLLED_SEEDS` of them, `with_controls` (None: as many as without): a claim that differing settings may
     explain gains less from further seeds than from these controls.
     """
-    stage = find_locking_stage(state.search.data_plan) if state.search.data_plan is not None else "agenda"
+    search = state.search
+    stage = find_locking_stage(search.data_plan) if search.data_plan is not None else "agenda"
     view, best = view_at_stage_end(state, stage, settings), find_winner(state)
-    if (
-        view is None
-        or best is None
-        or state.search.test_measurements
-        or not state.search.stages[stage].is_settled
-        or (state.search.current_lock is not None and state.search.current_lock.winner == best)
-    ):
+    if view is None or best is None or search.test_measurements or not search.stages[stage].is_settled:
+        return None
+    if search.current_lock is not None and search.current_lock.winner == best:
         return None
     node, asked, n = state.nodes[best], compute_wanted_seeds(view, settings.family), count_fresh_seeds(view, settings)
-    tested = any(one.confirmatory for one in view.plan.hypotheses) and n > 0
+    tested = bool(view.plan.confirmatory_effects) and n > 0
     if tested and not asked and affordable < inf and view.limited_stages.intersection(PLANNING_STAGES):
         n = count_most_seeds(settings)  # no planning seeds ran
     with_controls = affordable if with_controls is None else with_controls
@@ -264,8 +250,8 @@ def build_lock(
         n = next((size for size in fitting if size >= n), fitting[-1])
     seed = view.seed + FRESH_SEED_OFFSET
     return ConfirmationLocked(
-        plan=state.search.plan_hash,
-        amendments=len(state.search.amendments),
+        plan=search.plan_hash,
+        amendments=len(search.amendments),
         winner=best,
         source=node.source_sha256,
         trials=node.trials,
@@ -338,11 +324,9 @@ def list_look_seeds(view: StageSnapshot) -> Sequence[int]:
 def _list_fresh_seeds(view: StageSnapshot, n: int) -> range:
     """Return the first `n` fresh seeds, and the next one for each of them that failed, within the limit."""
     assert view.lock is not None
-    failed = [
-        one.seed
-        for one in view.list_replicates(view.lock.winner)
-        if view.lock.is_fresh_seed(one.seed) and one.is_finished and one.status != "good" and not _is_cut_short(one)
-    ]
+    replicates = (one for one in view.list_replicates(view.lock.winner) if view.lock.is_fresh_seed(one.seed))
+    ended = (one for one in replicates if one.is_finished and one.status != "good")
+    failed = [one.seed for one in ended if not _is_cut_short(one)]
     first = view.lock.seeds[0]
     seeds = range(first, first + n)
     while (lost := min(sum(seed in seeds for seed in failed), ceil(MAX_REPLACED_SHARE * n))) > len(seeds) - n:
@@ -382,11 +366,8 @@ def list_complete_replicates(plan: DataPlan, lock: ConfirmationLocked, replicate
 
     def is_complete(node: Node) -> bool:
         lines = node.attempts[-1].cells if node.attempts else ()
-        known = {
-            (one.cell.dataset, one.cell.measured_arm, one.cell.level)
-            for one in lines
-            if one.outcome in ("measured", "taken over") or one.diverged
-        }
+        ended = (one.cell for one in lines if one.outcome in ("measured", "taken over") or one.diverged)
+        known = {(cell.dataset, cell.measured_arm, cell.level) for cell in ended}
         return node.status == "good" and not node.suspect and (not lines or known >= needed)
 
     complete = {one.seed: one for one in replicates if lock.is_fresh_seed(one.seed) and is_complete(one)}
@@ -432,13 +413,11 @@ def needs_paired_seeds(view: StageSnapshot) -> ExpandTree | None:
     if view.limit_reason or view.run_limit_reason or "replicate" in view.skipped_kinds:
         return None
     ran = {one.parent for one in view.list_nodes_of_kind("replicate") if one.seed < view.seed + FRESH_SEED_OFFSET}
-    for node in (
-        view.contested_nodes if len(ran | {one.id for one in view.contested_nodes}) <= MAX_CONTESTED_NODES else ()
-    ):
-        seeds = range(first := view.seed + FINALIST_SEED_OFFSET, first + MIN_FRESH_SEEDS - 1)
-        if due := next(next_replicate(view, view.stage, node, seeds), None):
-            return due
-    return None
+    contested = view.contested_nodes
+    if len(ran | {one.id for one in contested}) > MAX_CONTESTED_NODES:
+        return None
+    seeds = range(first := view.seed + FINALIST_SEED_OFFSET, first + MIN_FRESH_SEEDS - 1)
+    return next((due for node in contested for due in next_replicate(view, view.stage, node, seeds)), None)
 
 
 def next_replicate(view: StageSnapshot, stage: StageName, target: Node, seeds: Sequence[int]) -> Iterator[ExpandTree]:
@@ -472,21 +451,12 @@ def _iterate_conclusions(view: StageSnapshot, settings: SearchSettings) -> Itera
         if not all(one.is_finished for one in replicates) or (best is None and view.best_node is None):
             continue
         last = max((one.decision for one in replicates), default=0)
-        aggregate = next(
-            (
-                one
-                for one in view.nodes.values()
-                if best is not None and one.kind == "aggregate" and one.parent == best.id and one.decision > last
-            ),
-            None,
-        )
-        due = (
-            stage == "agenda"
-            and "aggregate" not in view.skipped_kinds
-            and any(one.status == "good" for one in replicates)
-        )
-        if best is not None and aggregate is None and due:
-            ordinal = sum(one.kind == "aggregate" and one.stage == stage for one in view.nodes.values())
+        made = [one for one in view.nodes.values() if one.kind == "aggregate"]
+        late = (one for one in made if best is not None and one.parent == best.id and one.decision > last)
+        aggregate = next(late, None)
+        due = stage == "agenda" and "aggregate" not in view.skipped_kinds
+        if best is not None and aggregate is None and due and any(one.status == "good" for one in replicates):
+            ordinal = sum(one.stage == stage for one in made)
             yield ExpandTree(stage=stage, kind="aggregate", parent=best.id, ordinal=ordinal, seed=view.seed)
         elif (aggregate is None or aggregate.is_finished) and stage not in view.report_written_by_stage:
             yield build_summary_task(stage)

@@ -18,7 +18,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, Trial
+from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, Trial, select_active
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.nodes import TrialResult
 from labwright.record.search_space import list_settings
@@ -27,18 +27,15 @@ from labwright.search.stage_snapshot import StageSnapshot
 
 BATCH_SIZE = 4
 """Number of settings of one arm per node: few enough for later settings to learn from them, and enough to share a
-kernel.
-"""
+kernel."""
 STARTUP_TRIALS = 5
 """Number of trials of an arm, including the defaults, that cover its space before a sampler uses their results."""
 REDUCTION_FACTOR = 3
 """One in this many trials at a rung continues."""
 MAX_GAP_BELOW_MEDIAN = 3
-"""Scores are clipped if their distance below the median exceeds this many times the distance of the best score
-above it.
-"""
+"""Scores are clipped if their distance below the median exceeds this many times the distance of the best score above
+it."""
 MAX_SAMPLING_TRIES = 10
-"""Maximum attempts to sample a setting that was not tried before."""
 
 
 def sample_setting(
@@ -53,12 +50,15 @@ def sample_setting(
         sampler = "tpe"  # TPE can use trials that were stopped early
     for attempt in range(MAX_SAMPLING_TRIES):
         if sampler == "sobol":
-            setting = _map_point(space, _sample_sobol(len(space), view.seed, number + attempt * BATCH_SIZE))
+            from scipy.stats import qmc  # half a second
+
+            sequence = qmc.Sobol(len(space), rng=view.seed).fast_forward(number + attempt * BATCH_SIZE)
+            setting = _map_point(space, sequence.random(1)[0].tolist())
         elif sampler != "random" and len(tried) < STARTUP_TRIALS and not attempt:
             setting = _map_point(space, _sample_latin_hypercube(space, view.seed, max(0, len(tried) - 1)))
         else:
             known = () if sampler == "random" else _collect_known(study, view.plan, space, tried)
-            setting = _keep_active(_suggest(sampler, known, space, _hash_seed(view.seed, number, attempt)), space)
+            setting = select_active(space, _suggest(sampler, known, space, _hash_seed(view.seed, number, attempt)))
         if setting not in tried:
             return setting
     return next((one for one in list_settings(space) or () if one not in tried), None)
@@ -67,13 +67,6 @@ def sample_setting(
 def _hash_seed(*of: object) -> int:
     """Hash values into a seed."""
     return int.from_bytes(hashlib.sha256("/".join(map(str, of)).encode()).digest()[:4])
-
-
-def _sample_sobol(dimensions: int, seed: int, number: int) -> Sequence[float]:
-    """Return a point of a scrambled Sobol sequence."""
-    from scipy.stats import qmc  # half a second
-
-    return qmc.Sobol(dimensions, rng=seed).fast_forward(number).random(1)[0].tolist()
 
 
 def _sample_latin_hypercube(space: Sequence[Hyperparameter], seed: int, number: int) -> Sequence[float]:
@@ -102,16 +95,7 @@ def _map_point(space: Sequence[Hyperparameter], point: Sequence[float]) -> Hyper
         else:
             value = low * (high / low) ** share if one.kind == "log" else low + share * (high - low)
             found[one.name] = _round_in_range(value, one)
-    return _keep_active(found, space)
-
-
-def _keep_active(setting: HyperparameterSetting, space: Sequence[Hyperparameter]) -> HyperparameterSetting:
-    """Return the active dimensions of a setting."""
-    found: HyperparameterSetting = {}
-    for one in space:
-        if not one.given or found.get(one.given) in one.among:
-            found[one.name] = setting[one.name]
-    return found
+    return select_active(space, found)
 
 
 class _KnownTrial(NamedTuple):
@@ -142,13 +126,9 @@ def _collect_known(
     known: list[_KnownTrial] = []
     for last in ([one for one in study if one.number == number][-1] for number in numbers):
         value = least if last.outcome == "failed" else score.get((last.number, last.share))
-        known.append(
-            _KnownTrial(
-                _fill_defaults(last.setting, space),
-                None if value is None else max(value, least),
-                plan.tuning.rungs.index(last.share) if last.share < 1 else None,
-            )
-        )
+        rung = plan.tuning.rungs.index(last.share) if last.share < 1 else None
+        value = None if value is None else max(value, least)
+        known.append(_KnownTrial(_fill_defaults(last.setting, space), value, rung))
     return (*known, *(_KnownTrial(_fill_defaults(one, space), None, None) for one in tried[len(numbers) :]))
 
 
@@ -180,36 +160,28 @@ def _build_study(
         "tpe": lambda: optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True),
         "gp": lambda: optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP_TRIALS - 1),
     }
-    made = optuna.create_study(
-        direction="maximize",
-        sampler=samplers[sampler](),
-        pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=REDUCTION_FACTOR),
-    )
-    states = optuna.trial.TrialState
+    pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=REDUCTION_FACTOR)
+    made = optuna.create_study(direction="maximize", sampler=samplers[sampler](), pruner=pruner)
+    states, distributions = optuna.trial.TrialState, _build_distributions(space)
     for one in known:
-        running, cut = one.score is None, one.score is not None and one.rung is not None
-        made.add_trial(
-            optuna.trial.create_trial(
-                params=dict(one.setting),
-                distributions=_build_distributions(space),
-                value=None if cut else one.score,
-                state=states.RUNNING if running else states.PRUNED if cut else states.COMPLETE,
-                intermediate_values={REDUCTION_FACTOR ** (one.rung or 0): one.score} if cut else {},
-            )
-        )
+        trial: dict[str, Any] = {"state": states.COMPLETE, "value": one.score}
+        if one.score is None:
+            trial = {"state": states.RUNNING}
+        elif one.rung is not None:
+            trial = {"state": states.PRUNED, "intermediate_values": {REDUCTION_FACTOR**one.rung: one.score}}
+        made.add_trial(optuna.trial.create_trial(params=dict(one.setting), distributions=distributions, **trial))
     return made
 
 
 def _build_distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
     made = _import_optuna().distributions
-    return {
-        one.name: made.CategoricalDistribution(one.options)
-        if one.kind == "choice"
-        else made.IntDistribution(int(one.low or 0), int(one.high or 0))
-        if one.kind == "integer"
-        else made.FloatDistribution(one.low or 0.0, one.high or 0.0, log=one.kind == "log")
-        for one in space
+    kinds: dict[str, Callable[[Hyperparameter], Any]] = {
+        "choice": lambda one: made.CategoricalDistribution(one.options),
+        "integer": lambda one: made.IntDistribution(int(one.low or 0), int(one.high or 0)),
+        "linear": lambda one: made.FloatDistribution(one.low or 0.0, one.high or 0.0),
+        "log": lambda one: made.FloatDistribution(one.low or 0.0, one.high or 0.0, log=True),
     }
+    return {one.name: kinds[one.kind](one) for one in space}
 
 
 def round_four_digits(value: float) -> float:

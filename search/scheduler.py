@@ -141,9 +141,8 @@ It returns only events; the last one finishes the decision.
 OVERLAPPING_TASKS = (ABLATION_PLAN_TASK, *(build_summary_task(name) for name in STAGES), *LOOK_TASKS)
 """Tasks that the scheduler starts in parallel with nodes and comparisons; other tasks run between stages."""
 MAX_LOOKAHEAD = 8
-"""Maximum number of nodes written in advance, if writing takes longer than running: further nodes would be chosen
-from too few results.
-"""
+"""Maximum number of nodes written in advance, if writing takes longer than running: further nodes would be chosen from
+too few results."""
 
 
 class SearchError(Exception):
@@ -192,11 +191,8 @@ class Scheduler:
         state = self.recorder.state
         try:
             for k, decided in state.decisions.items():
-                if (
-                    k not in state.finished_decisions
-                    and k not in self._tasks
-                    and (isinstance(decided.action, ExpandTree | CompareNodes) or decided.action in OVERLAPPING_TASKS)
-                ):
+                overlaps = isinstance(decided.action, ExpandTree | CompareNodes) or decided.action in OVERLAPPING_TASKS
+                if overlaps and k not in state.finished_decisions and k not in self._tasks:
                     self._start(decided)
             end = await self._search()
             if end is None and self._tasks:
@@ -249,12 +245,9 @@ class Scheduler:
         while (refused := self._find_refusal(action, view)) is not None:
             if refused.may_fit_later and self._tasks:
                 return None
-            if (
-                refused.may_fit_later and view.unfinished_search_nodes
-            ):  # `ticket`: the result exists but is not visible yet
+            if refused.may_fit_later and view.unfinished_search_nodes:  # `ticket`: a result exists but is not visible
                 return WaitForResult()
-            owed = isinstance(action, ExpandTree) and action.kind not in SEARCH_KINDS
-            without = (action.kind,) if isinstance(action, ExpandTree) and owed else ()
+            without = (action.kind,) if isinstance(action, ExpandTree) and action.kind not in SEARCH_KINDS else ()
             self.recorder.append(LimitReached(reason=refused.reason, stage=refused.stage, skipped_kinds=without))
             action, view = self._pick_with_view(seen)
         if isinstance(action, WaitForResult) and not self._tasks and not view.has_pending_results:
@@ -265,19 +258,16 @@ class Scheduler:
         if not isinstance(action, ExpandTree | CompareNodes) and action != ABLATION_PLAN_TASK:
             return None
         if isinstance(action, ExpandTree) and action.kind in SEARCH_KINDS | {"trial"} and action.kind != "tune":
-            reason = self.time_limits.find_refusal(
-                action, view, self.recorder.state, now=self._offset + self.run_control.read_clock()
-            )
+            now = self._offset + self.run_control.read_clock()
+            reason = self.time_limits.find_refusal(action, view, self.recorder.state, now=now)
             if reason is not None:
                 return LimitHit(reason, stage=self.stage, may_fit_later=has_nothing_working(view))
         return self.check_room(action)
 
     def _pick_with_view(self, seen: VisibleDecisions) -> tuple[SearchAction, StageSnapshot]:
-        state = self.recorder.state
+        state, k = self.recorder.state, self._next_decision_id
         view = build_snapshot(state, self.stage, seen, settings=self.settings)
-        return self.policy.pick(
-            view, Random(f"{state.compute_seed(self._next_decision_id)}/{self._next_decision_id}")
-        ), view
+        return self.policy.pick(view, Random(f"{state.compute_seed(k)}/{k}")), view
 
     async def _wait_for_visible(self) -> VisibleDecisions:
         """Return the results that the next decision may use; in `ticket` order, wait for them."""
@@ -302,11 +292,12 @@ class Scheduler:
 
         Nodes that are being plotted, reviewed or judged do not count.
         """
-        while not self.run_control.stop_event.is_set() and len(
-            self._holding_slot
-        ) >= self.settings.num_workers + lookahead_count(
-            self.recorder.state, self.stage, self._holding_slot, self.settings
-        ):
+
+        def has_room() -> bool:
+            ahead = lookahead_count(self.recorder.state, self.stage, self._holding_slot, self.settings)
+            return len(self._holding_slot) < self.settings.num_workers + ahead
+
+        while not self.run_control.stop_event.is_set() and not has_room():
             self._woken.clear()
             await wait_first(*self._tasks.values(), self._woken.wait(), self.run_control.stop_event.wait())
             self._collect_finished()

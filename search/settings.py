@@ -19,8 +19,7 @@ NUM_PLANNING_SEEDS = 3
 spread. A wrong guess costs a look at the results, not the study."""
 STAGE_TIME_SHARE = 0.4
 """Share of the run's time limit for a stage without its own limit; so one slow stage leaves more than half of the time
-for the others.
-"""
+for the others."""
 
 
 class StageLimits(FrozenModel):
@@ -36,8 +35,7 @@ class StageLimits(FrozenModel):
         default=None,
         ge=0,
         description="replicates per target; None: search.num_seeds; for a node that later stages change, seeds used "
-        "to plan "
-        "the number of fresh seeds (None: at most three in tuning, none in preliminary)",
+        "to plan the number of fresh seeds (None: at most three in tuning, none in preliminary)",
     )
 
 
@@ -82,8 +80,7 @@ class SearchSettings(FrozenModel):
         default=100,
         ge=0,
         description="maximum number of fresh seeds for reported results, if the spread between planning seeds "
-        "requires more "
-        "than agenda.num_seeds and there is time for them",
+        "requires more than agenda.num_seeds and there is time for them",
     )
     family: int = Field(
         default=0,

@@ -21,7 +21,6 @@ NodeGroup = tuple[Node, ...]
 UNSHARED_ERROR_CLASSES: frozenset[ErrorClass] = frozenset({"no answer", "suspect", "figure"})
 """Failures unrelated to the parent: no program was written, typed-in numbers, a poor figure."""
 MIN_GROUP_SIZE = 2
-"""Minimum number of children with the same failure."""
 
 _QUOTES = re.compile(r"[\"`‘’“”]")
 _PATHS = re.compile(r"(?:[A-Za-z]:)?(?:[\w.~+-]*[/\\])+[\w.~+-]*")
@@ -50,8 +49,7 @@ class SharedFailures:
     """The stage's search nodes, in decision order."""
     working_nodes: frozenset[str] = frozenset()
     """The working nodes of any stage on which others may build; failures shared by their children can be fixed in
-    them.
-    """
+    them."""
     item_by_node: Mapping[str, str] = field(default_factory=dict[str, str])
     """Node -> the agenda item on which it works, if any."""
 
@@ -122,15 +120,11 @@ class SharedFailures:
     @cached_property
     def reopened_items(self) -> tuple[str, ...]:
         """The items of superseded nodes on which no other node has worked since."""
-        since = {
-            self.item_by_node[node.id]: node.decision
-            for node in self.searched_nodes
-            if node.id in self.item_by_node and node.id not in self.group_node_by_node
-        }
-        items = {
-            self.item_by_node[node.id]: node.decision for node in self.superseded_nodes if node.id in self.item_by_node
-        }
-        return tuple(item for item, k in items.items() if since.get(item, 0) < k)
+        items = self.item_by_node
+        named = [node for node in self.searched_nodes if node.id in items]
+        since = {items[node.id]: node.decision for node in named if node.id not in self.group_node_by_node}
+        lost = {items[node.id]: node.decision for node in self.superseded_nodes if node.id in items}
+        return tuple(item for item, k in lost.items() if since.get(item, 0) < k)
 
     @cached_property
     def _repair_by_node(self) -> dict[str, Node]:

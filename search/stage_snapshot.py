@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, product
 from math import sqrt
+from operator import attrgetter
 from statistics import fmean, stdev
 from typing import Literal
 
@@ -41,7 +42,13 @@ from labwright.record.schema.nodes import (
     format_node_id,
 )
 from labwright.record.search_space import widen_space
-from labwright.record.tuning_results import TrialStudies, collect_trial_results, compute_efforts, group_studies
+from labwright.record.tuning_results import (
+    TrialStudies,
+    TuningEffort,
+    collect_trial_results,
+    compute_efforts,
+    group_studies,
+)
 from labwright.search.settings import FAILED_REPAIRS, SearchSettings
 from labwright.search.shared_failures import SharedFailures, has_same_failure
 
@@ -51,7 +58,6 @@ from labwright.search.shared_failures import SharedFailures, has_same_failure
 # replicates does not count; before there are replicates, the noise is unknown.
 
 MIN_REPLICATES_FOR_NOISE = 3
-"""Minimum number of replicates for estimating the noise."""
 CLOSE_CALL_STANDARD_ERRORS = 1.0
 """Two nodes are a close call if they differ by less than this many standard errors of the difference.
 
@@ -66,12 +72,6 @@ class ComparisonPanel:
     metric: MetricSpec
     entries: frozenset[PanelEntry]
     deciding_arms: frozenset[str]
-    """Arms whose entries decide among nodes with equal coverage."""
-
-    @cached_property
-    def deciding_entries(self) -> dict[str, list[PanelEntry]]:
-        """Dataset -> the entries that decide."""
-        return _group_deciding(self.entries, self.deciding_arms)
 
     def restrict(self, entries: Collection[PanelEntry]) -> ComparisonPanel:
         """Return the panel restricted to some entries."""
@@ -93,27 +93,19 @@ def get_panel(stage: StageName, plan: DataPlan) -> ComparisonPanel:
     With objective `improve`, the methods decide. With `measure`, all compared arms decide, each at its best, so neither
     the size nor the sign of an effect influences the selection.
     """
-    return _PANEL_MEMO.get_or_compute(stage, (plan,), lambda: _build_panel(stage, plan))
+
+    def build() -> ComparisonPanel:
+        cells = product(list_stage_datasets(stage, plan), list_main_arms(plan), plan.level_names)
+        entries = frozenset(PanelEntry(*cell) for cell in cells if plan.has_cell(*cell))
+        methods = (arm.name for arm in plan.arms if arm.role == "method")
+        deciding = methods if plan.objective == "improve" else plan.compared_arms
+        return ComparisonPanel(plan.primary_metric, entries, frozenset(deciding))
+
+    return _PANEL_MEMO.get_or_compute(stage, (plan,), build)
 
 
 _PANEL_MEMO = Memo[ComparisonPanel]()
 _RANKED_MEMO = Memo[Mapping[PanelEntry, float]]()
-_MEANS_MEMO = Memo[dict[str, float]]()
-
-
-def _build_panel(stage: StageName, plan: DataPlan) -> ComparisonPanel:
-    methods = frozenset(arm.name for arm in plan.arms if arm.role == "method")
-    return ComparisonPanel(
-        plan.primary_metric,
-        frozenset(
-            PanelEntry(dataset, arm, level)
-            for dataset in list_stage_datasets(stage, plan)
-            for arm in list_main_arms(plan)
-            for level in plan.level_names
-            if plan.has_cell(dataset, arm, level)
-        ),
-        methods if plan.objective == "improve" else frozenset(plan.compared_arms),
-    )
 
 
 def collect_values(node: Node, plan: DataPlan) -> Mapping[PanelEntry, float]:
@@ -121,31 +113,24 @@ def collect_values(node: Node, plan: DataPlan) -> Mapping[PanelEntry, float]:
     return _read_primary_values(node, plan.primary_metric.name)
 
 
-def find_diverged(node: Node, panel: ComparisonPanel) -> frozenset[PanelEntry]:
-    """Return the panel entries whose training diverged in a node's last attempt, if the metric has a worst value.
-
-    They rank as that value. Without a worst value, these entries are missing.
-    """
-    lines = node.attempts[-1].cells if node.attempts and panel.metric.worst is not None else ()
-    lost = {PanelEntry(one.cell.dataset, one.cell.measured_arm, one.cell.level) for one in lines if one.diverged}
-    return panel.entries & lost - _read_primary_values(node, panel.metric.name).keys()
-
-
 def compute_ranked_values(node: Node, panel: ComparisonPanel) -> Mapping[PanelEntry, float]:
-    """Return the values by which a node is ranked: panel values, with the worst value for diverged training. These
-    values must not be printed.
+    """Return the values by which a node is ranked: panel values, with the metric's worst value, if it has one, where
+    training diverged in the last attempt. These values must not be printed.
     """
-    return _RANKED_MEMO.get_or_compute(
-        (node.id, panel.metric.name), (node.attempts, panel), lambda: _compute_ranked_values(node, panel)
-    )
+
+    def compute() -> Mapping[PanelEntry, float]:
+        values, worst = _read_primary_values(node, panel.metric.name), panel.metric.worst
+        lines = node.attempts[-1].cells if node.attempts and worst is not None else ()
+        lost = {PanelEntry(one.cell.dataset, one.cell.measured_arm, one.cell.level) for one in lines if one.diverged}
+        found = {**dict.fromkeys(lost, worst or 0.0), **values}
+        return {one: found[one] for one in found.keys() & panel.entries}
+
+    return _RANKED_MEMO.get_or_compute((node.id, panel.metric.name), (node.attempts, panel), compute)
 
 
-def _compute_ranked_values(node: Node, panel: ComparisonPanel) -> Mapping[PanelEntry, float]:
-    worst = panel.metric.worst
-    lost = dict.fromkeys(find_diverged(node, panel), worst) if worst is not None else {}
-    values = _read_primary_values(node, panel.metric.name)
-    own = values if values.keys() <= panel.entries else {one: values[one] for one in values.keys() & panel.entries}
-    return {**lost, **own} if lost else own
+def find_diverged(node: Node, panel: ComparisonPanel) -> Collection[PanelEntry]:
+    """Return the panel entries that rank as the metric's worst value, since their training diverged."""
+    return compute_ranked_values(node, panel).keys() - _read_primary_values(node, panel.metric.name).keys()
 
 
 def count_coverage(node: Node, panel: ComparisonPanel) -> int:
@@ -186,11 +171,8 @@ def estimate_noise(replicates: Sequence[Node], panel: ComparisonPanel) -> dict[s
     """
     if len(replicates) < MIN_REPLICATES_FOR_NOISE:
         return {}
-    name = panel.metric.name
-    found = [
-        {entry: value for entry, value in _read_primary_values(one, name).items() if entry in panel.entries}
-        for one in replicates
-    ]
+    measured = [_read_primary_values(one, panel.metric.name) for one in replicates]
+    found = [{entry: values[entry] for entry in values.keys() & panel.entries} for values in measured]
     spread = {dataset: stdev(means) for dataset, means in _compute_dataset_means(found, panel.deciding_arms).items()}
     return {dataset: sd for dataset, sd in spread.items() if sd > 0}
 
@@ -223,8 +205,7 @@ def compute_paired_differences(
         return {}
     found: dict[str, list[float]] = {}
     for seed in seeds:
-        pairs = _compute_common_means(ours[seed], theirs[seed], panel)
-        for dataset, (x, y) in pairs.items():
+        for dataset, (x, y) in _compute_common_means(ours[seed], theirs[seed], panel).items():
             found.setdefault(dataset, []).append(x - y)
     return {
         dataset: (fmean(values), stdev(values) / sqrt(len(values)))
@@ -236,20 +217,7 @@ def compute_paired_differences(
 def _compute_common_means(a: Node, b: Node, panel: ComparisonPanel) -> dict[str, tuple[float, ...]]:
     """Return, by dataset, the mean of each of two nodes over the entries that both have."""
     found = [compute_ranked_values(one, panel) for one in (a, b)]
-    if any(len(values) < len(panel.entries) for values in found):
-        return _compute_dataset_means(found, panel.deciding_arms)
-    means, others = (
-        _MEANS_MEMO.get_or_compute(
-            one.id,
-            (values,),
-            lambda values=values: {
-                dataset: fmean([*map(values.__getitem__, entries)])
-                for dataset, entries in panel.deciding_entries.items()
-            },
-        )
-        for one, values in zip((a, b), found, strict=True)
-    )
-    return {dataset: (mean, others[dataset]) for dataset, mean in means.items()}
+    return _compute_dataset_means(found, panel.deciding_arms)
 
 
 def _read_primary_values(node: Node, metric: str) -> Mapping[PanelEntry, float]:
@@ -260,17 +228,12 @@ def _compute_dataset_means(
     found: Sequence[Mapping[PanelEntry, float]], arms: frozenset[str]
 ) -> dict[str, tuple[float, ...]]:
     """Return the mean of each node by dataset, over the common entries (only those of the given arms, if any)."""
-    grouped = _group_deciding(set(found[0]).intersection(*found[1:]), arms)
+    common = set(found[0]).intersection(*found[1:])
+    deciding = sorted([entry for entry in common if entry.arm in arms] or common)
+    grouped = {dataset: list(those) for dataset, those in groupby(deciding, key=attrgetter("dataset"))}
     return {
-        dataset: tuple(fmean([one[entry] for entry in entries]) for one in found)
-        for dataset, entries in grouped.items()
+        dataset: tuple(fmean([*map(one.__getitem__, those)]) for one in found) for dataset, those in grouped.items()
     }
-
-
-def _group_deciding(entries: Collection[PanelEntry], arms: frozenset[str]) -> dict[str, list[PanelEntry]]:
-    """Group the entries of the given arms (all entries if there are none) by dataset."""
-    deciding = sorted([entry for entry in entries if entry.arm in arms] or entries)
-    return {dataset: list(those) for dataset, those in groupby(deciding, key=lambda entry: entry.dataset)}
 
 
 NodePair = tuple[str, str]
@@ -280,8 +243,7 @@ AblationPlanStatus = Literal["no", "due", "asked", "done"]
 
 MAX_COMPARISONS = 2
 """Maximum number of close calls per stage that a model may decide; differences within noise are of little
-importance.
-"""
+importance."""
 
 
 @dataclass(frozen=True)
@@ -292,8 +254,7 @@ class StageSnapshot:
     plan: DataPlan
     nodes: dict[str, Node]
     """Every node of the run by id, in decision order."""
-    root: Node | None
-    """The best node of the previous stage, or of an earlier one if that is suspect."""
+    actions: Mapping[int, SearchAction] = field(default_factory=dict[int, SearchAction])
     winner_by_stage: dict[StageName, Node | None] = field(default_factory=dict[StageName, Node | None])
     """The best node of every earlier stage; None if all nodes of the stage are suspect."""
     report_written_by_stage: dict[StageName, bool] = field(default_factory=dict[StageName, bool])
@@ -304,12 +265,9 @@ class StageSnapshot:
     """The node that a comparison of two nodes of this stage found sounder; None: neither."""
     pending_comparisons: frozenset[NodePair] = frozenset()
     """Comparisons whose answer may not be known yet."""
-    item_by_node: dict[str, str] = field(default_factory=dict[str, str])
-    """Node -> the agenda item on which it works, if any."""
     agenda_items: tuple[str, ...] = ()
     """The agenda: the idea's experiments; in the ablation stage the planned ablations, otherwise the idea's risk
-    factors.
-    """
+    factors."""
     ablation_plan_status: AblationPlanStatus = "no"
     """Whether the ablations have been planned: `asked` until the plan is visible, `no` if the idea's risks are used."""
     requested_ablations: dict[str, tuple[Node, ...]] = field(default_factory=dict[str, tuple[Node, ...]])
@@ -320,16 +278,8 @@ class StageSnapshot:
     """Results of trials, in the stages that tune; trials without visible results appear as running."""
     code_hashes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     """Node with cells -> arm -> hash of the code that its cells see."""
-    widened_dimensions: dict[str, WidenDimension] = field(default_factory=dict[str, WidenDimension])
-    """Dimensions that were widened."""
-    spent_by_arm: dict[str, float] = field(default_factory=dict[str, float])
-    """Arm -> effort spent on it, in the plan's currency."""
-    version_count_by_arm: dict[str, int] = field(default_factory=dict[str, int])
-    """Arm -> number of measured versions of its code."""
-    decided_trials: frozenset[tuple[str, int]] = frozenset()
-    """Trials that were decided on, by arm and number."""
-    improved_arm_by_node: dict[str, str] = field(default_factory=dict[str, str])
-    """Node -> the arm that it should improve."""
+    efforts: Mapping[str, TuningEffort] = field(default_factory=dict[str, TuningEffort])
+    """Arm -> effort spent on it."""
     seed: int = 0
     """The run's seed, used by search nodes."""
     limit_reason: str | None = None
@@ -337,19 +287,51 @@ class StageSnapshot:
     run_limit_reason: str | None = None
     """The limit of the whole run that was reached."""
     limited_stages: frozenset[StageName] = frozenset()
-    """Stages that reached a limit of their own."""
     skipped_kinds: frozenset[NodeKind] = frozenset()
-    """Kinds of follow-up nodes that the budget has no room for."""
     reference_space: tuple[Hyperparameter, ...] = ()
     """The search space of the off-the-shelf model (`record.reference_baselines`); empty without reference models."""
     lock: ConfirmationLocked | None = None
-    """What is confirmed with which seeds, once that is fixed."""
     looks: tuple[LookTaken, ...] = ()
-    """The visible looks at the fresh seeds of the lock."""
     has_pending_look: bool = False
     """Whether a further look was decided on whose result is not visible."""
     prefers_cheaper: bool = False
     """Whether ties go to the cheaper node; otherwise (`ticket` order) to the earlier one."""
+
+    @cached_property
+    def root(self) -> Node | None:
+        """The best node of the previous stage, or of an earlier one if that is suspect."""
+        found = reversed(self.winner_by_stage.values())
+        return next((node for node in found if node is not None and not node.suspect), None)
+
+    @cached_property
+    def _expansions(self) -> dict[str, ExpandTree]:
+        """Node -> the decision that made it."""
+        return {format_node_id(k): one for k, one in self.actions.items() if isinstance(one, ExpandTree)}
+
+    @cached_property
+    def item_by_node(self) -> dict[str, str]:
+        """Node -> the agenda item on which it works, if any."""
+        return {node: one.item for node, one in self._expansions.items() if one.item}
+
+    @cached_property
+    def improved_arm_by_node(self) -> dict[str, str]:
+        """Node -> the arm that it should improve."""
+        return {node: one.arm for node, one in self._expansions.items() if one.arm}
+
+    @cached_property
+    def decided_trials(self) -> frozenset[tuple[str, int]]:
+        """Trials that were decided on, by arm and number."""
+        return frozenset((one.arm, one.number) for made in self._expansions.values() for one in made.trials)
+
+    @cached_property
+    def widened_dimensions(self) -> dict[str, WidenDimension]:
+        """Dimensions that were widened."""
+        return {one.dimension: one for one in self.actions.values() if isinstance(one, WidenDimension)}
+
+    @cached_property
+    def spent_by_arm(self) -> dict[str, float]:
+        """Arm -> effort spent on it, in the plan's currency."""
+        return {arm: one.count_spent(self.plan.tuning) for arm, one in self.efforts.items()}
 
     @cached_property
     def searched_nodes(self) -> tuple[Node, ...]:
@@ -402,40 +384,24 @@ class StageSnapshot:
     @cached_property
     def shared_failures(self) -> SharedFailures:
         """Failures shared by several children of one node; none if nothing may replace the selected node."""
-        return (
-            SharedFailures()
-            if self.selects_nothing
-            else SharedFailures(
-                self.searched_nodes,
-                frozenset(
-                    node.id
-                    for node in self.nodes.values()
-                    if node.status == "good" and not (node.suspect or node.closed)
-                ),
-                self.item_by_node,
-            )
-        )
+        if self.selects_nothing:
+            return SharedFailures()
+        working = (node for node in self.nodes.values() if node.status == "good" and not (node.suspect or node.closed))
+        return SharedFailures(self.searched_nodes, frozenset(node.id for node in working), self.item_by_node)
 
     @cached_property
     def superseded_nodes(self) -> frozenset[str]:
         """Nodes replaced by a working repair, or by the same program with chosen settings."""
-        return frozenset(
-            (
-                *self.shared_failures.repaired_node_by_repair.values(),
-                *(node.parent for node in self.good_nodes if node.kind == "tune" and not node.closed and node.parent),
-            )
-        )
+        tuned = (node.parent for node in self.good_nodes if node.kind == "tune" and not node.closed and node.parent)
+        return frozenset((*self.shared_failures.repaired_node_by_repair.values(), *tuned))
 
     @cached_property
     def widest_nodes(self) -> tuple[Node, ...]:
         """The candidates for the best node: those that measured most of the panel, earliest first."""
-        candidates = (
-            *([self.root] if self.root and self.root.id not in self.superseded_nodes else ()),
-            *self.open_nodes,
-        )
-        covered = [count_coverage(node, self.panel) for node in candidates]
-        most = max(covered, default=0)
-        return tuple(node for node, cells in zip(candidates, covered, strict=True) if cells == most)
+        root = [self.root] if self.root and self.root.id not in self.superseded_nodes else []
+        covered = [(count_coverage(node, self.panel), node) for node in (*root, *self.open_nodes)]
+        most = max((cells for cells, _ in covered), default=0)
+        return tuple(node for cells, node in covered if cells == most)
 
     @cached_property
     def panel(self) -> ComparisonPanel:
@@ -464,17 +430,17 @@ class StageSnapshot:
         if not self.widest_nodes:
             return ()
         same = [node for node in self.widest_nodes if node is self.top_node or not self.is_distinguishable(node)]
-        return tuple(
-            sorted(same, key=lambda node: (node.attempts[-1].seconds if self.prefers_cheaper else 0.0, node.decision))
-        )
+
+        def rank(node: Node) -> tuple[float, int]:
+            return (node.attempts[-1].seconds if self.prefers_cheaper else 0.0, node.decision)
+
+        return tuple(sorted(same, key=rank))
 
     @cached_property
     def top_node(self) -> Node:
         """The widest node with the largest gain at the run's seed."""
-        return max(
-            self.widest_nodes,
-            key=lambda node: (compute_gain(node, self.widest_nodes[0], self.shared_panel), -node.decision),
-        )
+        first, panel = self.widest_nodes[0], self.shared_panel
+        return max(self.widest_nodes, key=lambda node: (compute_gain(node, first, panel), -node.decision))
 
     def is_distinguishable(self, node: Node) -> bool:
         """Return whether the top node is better than another by more than noise, measured on common seeds if there are
@@ -488,26 +454,15 @@ class StageSnapshot:
 
     def list_good_runs(self, node: Node) -> tuple[Node, ...]:
         """Return a node and its working replicates."""
-        return (
-            node,
-            *(one for one in self._replicates_by_node.get(node.id, ()) if one.status == "good" and not one.suspect),
-        )
+        return (node, *(one for one in self.list_replicates(node.id) if one.status == "good" and not one.suspect))
 
     @cached_property
     def contested_nodes(self) -> tuple[Node, ...]:
         """The top node and the node preferred because of noise, both of which need more seeds; or empty."""
-        if (
-            self.selects_nothing
-            or not self.noise
-            or len(self.indistinguishable_nodes) < 2
-            or self.indistinguishable_nodes[0] is self.top_node
-        ):
+        if self.selects_nothing or not self.noise or not self.widest_nodes:
             return ()
-        return (
-            ()
-            if is_close_call(self.top_node, self.indistinguishable_nodes[0], self.shared_panel, {})
-            else (self.top_node, self.indistinguishable_nodes[0])
-        )
+        top, preferred = self.top_node, self.indistinguishable_nodes[0]
+        return () if top is preferred or is_close_call(top, preferred, self.shared_panel, {}) else (top, preferred)
 
     @cached_property
     def best_node(self) -> Node | None:
@@ -524,11 +479,8 @@ class StageSnapshot:
     @cached_property
     def exhausted_items(self) -> frozenset[str]:
         """Agenda items, and arms to improve, for which an author reported nothing left to try."""
-        said = (
-            node.id
-            for node in self.list_nodes_of_kind("improve")
-            if node.failure is not None and node.failure.kind == "nothing left"
-        )
+        failures = {node.id: node.failure for node in self.list_nodes_of_kind("improve")}
+        said = (node for node, failure in failures.items() if failure is not None and failure.kind == "nothing left")
         return frozenset(self.improved_arm_by_node.get(node) or self.item_by_node.get(node, "") for node in said)
 
     @cached_property
@@ -554,9 +506,9 @@ class StageSnapshot:
         if self.selects_nothing or not self.indistinguishable_nodes:
             return self.root, None
         champion, *others = self.indistinguishable_nodes
-        for other in [
-            node for node in others if not is_close_call(node, champion, self.shared_panel, {})
-        ]:  # equal nodes are a tie
+        for other in others:
+            if is_close_call(other, self.indistinguishable_nodes[0], self.shared_panel, {}):  # equal nodes are a tie
+                continue
             pair = (champion.id, other.id) if champion.decision < other.decision else (other.id, champion.id)
             if pair not in self.sounder_by_pair:
                 return champion, pair
@@ -594,23 +546,18 @@ class StageSnapshot:
     def count_debug_depth(self, node: Node) -> int:
         """Return the number of consecutive debug attempts ending in this node; a repair of a shared failure is
         the first."""
-        is_debug = node.kind == "debug" and node.parent is not None
-        return (
-            1 + (0 if node.repairs_children else self.count_debug_depth(self.nodes[node.parent or ""]))
-            if is_debug
-            else 0
-        )
+        if node.kind != "debug" or node.parent is None:
+            return 0
+        return 1 if node.repairs_children else 1 + self.count_debug_depth(self.nodes[node.parent])
 
     def has_repeated_failure(self, node: Node) -> bool:
         """Return whether a debugged program failed again in exactly the same way."""
         if node.repairs_children:
             return has_same_failure(node, tuple(self.nodes[name] for name in node.repairs_children))
         before = self.nodes[node.parent].failure if node.kind == "debug" and node.parent is not None else None
-        return (
-            before is not None
-            and node.failure is not None
-            and ((before.kind, before.message) == (node.failure.kind, node.failure.message))
-        )
+        if before is None or node.failure is None:
+            return False
+        return (before.kind, before.message) == (node.failure.kind, node.failure.message)
 
     def needs_author(self, node: Node) -> bool:
         """Return whether a single answer is not enough to repair a node: two repairs in a row failed, or the last one
@@ -622,21 +569,21 @@ class StageSnapshot:
     def list_debuggable(self, settings: SearchSettings) -> tuple[Node, ...]:
         """Return buggy leaves worth another try: with code to fix, not too deep, without a shared failure, and without
         a repeated one, unless an author has not yet had its turn."""
-        return tuple(
-            node
-            for node in self.searched_nodes
-            if node.status == "buggy"
-            and node.source_sha256
-            and node.id not in self.parent_ids
-            and node.id not in self.shared_failures.group_node_by_node
-            and (node.failure is None or node.failure.kind != "no answer")  # a model failed, not the code
-            and not (node.closed or node.marked)
-            and self.count_debug_depth(node) < settings.max_debug_depth
-            and not (
-                self.has_repeated_failure(node)
-                and (settings.author != "auto" or self.needs_author(self.nodes[node.parent or ""]))
-            )
-        )
+
+        def is_debuggable(node: Node) -> bool:
+            if node.status != "buggy" or not node.source_sha256 or node.closed or node.marked:
+                return False
+            if node.id in self.parent_ids or node.id in self.shared_failures.group_node_by_node:
+                return False
+            if node.failure is not None and node.failure.kind == "no answer":  # a model failed, not the code
+                return False
+            if self.count_debug_depth(node) >= settings.max_debug_depth:
+                return False
+            if not self.has_repeated_failure(node):
+                return True
+            return settings.author == "auto" and not self.needs_author(self.nodes[node.parent or ""])
+
+        return tuple(node for node in self.searched_nodes if is_debuggable(node))
 
     def list_replicates(self, node: str) -> tuple[Node, ...]:
         """Return the replicates of a node, of any stage, including failed ones."""
@@ -675,124 +622,84 @@ def build_snapshot(
     Later decisions are left out, so that a prompt is unchanged when rendered again. Later marks and settlements are
     left out too or, if `marks_before` is given, those after that decision.
     """
-    assert state.search.data_plan is not None and state.started is not None
+    search, plan = state.search, state.search.data_plan
+    assert plan is not None and state.started is not None
     settings = settings or SearchSettings()
     marks_before = before if marks_before is None else marks_before
     earlier = {k: one.action for k, one in state.decisions.items() if before is None or k < before}
+    finished = {k for k in state.finished_decisions if k in visible}
     known = state.nodes if marks_before is None else nodes_before_marks(state, marks_before)
     nodes = {
-        node.id: node
-        if node.decision in visible
-        else Node(  # only facts from the decision itself
-            id=node.id,
-            decision=node.decision,
-            parent=node.parent,
-            stage=node.stage,
-            kind=node.kind,
-            seed=node.seed,
-            author=node.author,
-            repairs_children=node.repairs_children,
-            status="running",
-        )
+        node.id: node if node.decision in visible else _hide_results(node)
         for node in known.values()
         if before is None or node.decision < before
     }
     settled: dict[StageName, Node | None] = {
         name: nodes.get(last[1].best or "")
         for name in STAGES[: STAGES.index(stage)]
-        if (last := state.search.stages[name].find_settlement(marks_before)) is not None
+        if (last := search.stages[name].find_settlement(marks_before)) is not None
     }
     asked = {
         (action.a, action.b): k in visible
         for k, action in earlier.items()
         if isinstance(action, CompareNodes) and action.stage == stage
     }
-    taken = {
-        format_node_id(k): action.item
-        for k, action in earlier.items()
-        if isinstance(action, ExpandTree) and action.item
-    }
     reports = _collect_reports(state, earlier, before)
     planning = _find_ablation_plan_status(state, earlier, visible, settings) if stage == "ablation" else "no"
     found = collect_trial_results(state, visible, before=before) if stage in ("tuning", "agenda") else ()
-    given = compute_efforts(state, found) if found else ()
-    items = (
-        state.started.idea.risks if stage == "ablation" else _build_agenda(state.started.idea, state.search.data_plan)
-    )
-    if planning == "done" and state.search.planned_ablations is not None:
-        items = tuple(one.item_text for one in state.search.planned_ablations.ablations)
-    locked_at, locked = next(
-        ((k, one) for k, one in reversed(state.search.locks) if before is None or k < before), (0, None)
-    )
+    owed = state.required_cells.items() if found else ()
+    items = state.started.idea.risks if stage == "ablation" else _build_agenda(state.started.idea, plan)
+    if planning == "done" and search.planned_ablations is not None:
+        items = tuple(one.item_text for one in search.planned_ablations.ablations)
+    requested = [one.ablation.item_text for one in search.requested_ablations if not one.refused]
+    locked_at, locked = next(((k, one) for k, one in reversed(search.locks) if before is None or k < before), (0, None))
     looks = [k for k, action in earlier.items() if locked is not None and k > locked_at and action in LOOK_TASKS]
-    looks_seen = sum(k in visible and k in state.finished_decisions for k in looks)
+    looks_seen = sum(k in finished for k in looks)
     return StageSnapshot(
         stage=stage,
-        plan=state.search.data_plan,
+        plan=plan,
         nodes=nodes,
+        actions=earlier,
         winner_by_stage=settled,
-        report_written_by_stage={name: k in visible and k in state.finished_decisions for name, k in reports.items()},
+        report_written_by_stage={name: k in finished for name, k in reports.items()},
         summary_by_stage={
-            name: state.search.stages[name].reports[k]
+            name: search.stages[name].reports[k]
             for name, k in reports.items()
-            if k in visible and k in state.search.stages[name].reports
+            if k in visible and k in search.stages[name].reports
         },
-        root=next((node for node in reversed(settled.values()) if node is not None and not node.suspect), None),
         pending_comparisons=frozenset(pair for pair, known in asked.items() if not known),
         sounder_by_pair={
-            pair: state.search.comparisons[pair].better
+            pair: search.comparisons[pair].better
             for pair, known in asked.items()
-            if known and pair in state.search.comparisons
+            if known and pair in search.comparisons
         },
         trials=found,
-        code_hashes={
-            name: one.code for name, one in state.required_cells.items() if name in nodes and nodes[name].is_finished
-        }
-        if found
-        else {},
-        widened_dimensions={
-            action.dimension: action for action in earlier.values() if isinstance(action, WidenDimension)
-        },
-        spent_by_arm={
-            one.arm: one.seconds if state.search.data_plan.tuning.currency == "seconds" else float(one.evaluation_count)
-            for one in given
-        },
-        version_count_by_arm={one.arm: one.versions for one in given},
-        decided_trials=frozenset(
-            (one.arm, one.number)
-            for action in earlier.values()
-            if isinstance(action, ExpandTree)
-            for one in action.trials
-        ),
-        improved_arm_by_node={
-            format_node_id(k): action.arm
-            for k, action in earlier.items()
-            if isinstance(action, ExpandTree) and action.arm
-        },
-        item_by_node=taken,
+        code_hashes={name: one.code for name, one in owed if name in nodes and nodes[name].is_finished},
+        efforts={one.arm: one for one in compute_efforts(state, found)} if found else {},
         agenda_items=items,
         ablation_plan_status=planning,
         seed=state.started.seed,
         requested_ablations={
-            one.ablation.item_text: tuple(
-                nodes[node.id] for node in find_item_nodes(state, one.ablation.item_text) if node.id in nodes
-            )
-            for one in (state.search.requested_ablations if stage == "ablation" else ())
-            if not one.refused
+            item: tuple(nodes[node.id] for node in find_item_nodes(state, item) if node.id in nodes)
+            for item in (requested if stage == "ablation" else ())
         },
-        added_seeds=state.search.added_seeds,
-        limit_reason=state.limit_reason or state.search.stages[stage].limit_reason,
+        added_seeds=search.added_seeds,
+        limit_reason=state.limit_reason or search.stages[stage].limit_reason,
         run_limit_reason=state.limit_reason,
-        limited_stages=frozenset(name for name, one in state.search.stages.items() if one.limit_reason is not None),
+        limited_stages=frozenset(name for name, one in search.stages.items() if one.limit_reason is not None),
         skipped_kinds=state.skipped_kinds,
         prefers_cheaper=settings.order == "arrival",
         lock=locked,
-        looks=tuple(state.search.looks[:looks_seen]),
+        looks=tuple(search.looks[:looks_seen]),
         has_pending_look=looks_seen < len(looks),
-        reference_space=build_reference_space(state)
-        if settings.ladder and state.search.data_plan.reference_models
-        else (),
+        reference_space=build_reference_space(state) if settings.ladder and plan.reference_models else (),
     )
+
+
+def _hide_results(node: Node) -> Node:
+    """Return a node as a running one, with facts from its decision alone."""
+    facts = ("id", "decision", "parent", "stage", "kind", "seed", "author", "repairs_children")
+    return Node(**{name: getattr(node, name) for name in facts}, status="running")
 
 
 def _build_agenda(idea: Idea, plan: DataPlan) -> tuple[str, ...]:
@@ -805,16 +712,15 @@ def _find_ablation_plan_status(
     state: RunState, earlier: Mapping[int, SearchAction], seen: VisibleDecisions, settings: SearchSettings
 ) -> AblationPlanStatus:
     """Return the status of the ablation plan. A stage that started without a plan continues without one."""
+    planned = state.search.planned_ablations
     k = next((k for k, action in earlier.items() if action == ABLATION_PLAN_TASK), None)
     if k is None:
-        begun = any(
-            node.kind == "ablate" and not node.author and node.decision in earlier
-            for node in state.list_stage_nodes("ablation")
-        )
+        made = (node for node in state.list_stage_nodes("ablation") if node.kind == "ablate" and not node.author)
+        begun = any(node.decision in earlier for node in made)
         return "due" if settings.planned_ablations and not begun else "no"
     if k not in seen or k not in state.finished_decisions:
         return "asked"
-    return "done" if state.search.planned_ablations is not None and state.search.planned_ablations.ablations else "no"
+    return "done" if planned is not None and planned.ablations else "no"
 
 
 def nodes_before_marks(state: RunState, decision_id: int) -> dict[str, Node]:

@@ -54,14 +54,13 @@ def next_tuning_action(view: StageSnapshot, node: Node | None) -> ExpandTree | W
         return None
     finals = [one for one in view.list_nodes_of_kind("trial") if one.parent == node.id and one.seed != view.seed]
     if "trial" not in view.skipped_kinds and not view.limit_reason:
-        if not finals and (batch := _next_batch(view, node)) is not None:
-            return batch
-        if not finals and view.has_pending_trials:
-            return None
-        wider = _next_widening(view, node) if view.stage == "tuning" and not finals else None
-        final = _next_finals(view, node, finals) if wider is None else None
-        if wider is not None or final is not None:
-            return wider or final
+        if not finals:
+            if (batch := _next_batch(view, node)) is not None or view.has_pending_trials:
+                return batch
+            if view.stage == "tuning" and (wider := _next_widening(view, node)) is not None:
+                return wider
+        if (final := _next_finals(view, node, finals)) is not None:
+            return final
     return None if view.has_pending_trials else build_conclusion(view, node)
 
 
@@ -101,9 +100,8 @@ def build_conclusion(view: StageSnapshot, node: Node) -> ExpandTree | None:
 
 
 MAX_FINALISTS, FINALIST_SEEDS = 3, 2
-"""Number of settings of an arm that are repeated, and the number of seeds, since a result with one seed may be due
-to chance.
-"""
+"""Number of settings of an arm that are repeated, and the number of seeds, since a result with one seed may be due to
+chance."""
 FINALIST_SEED_OFFSET = 1000
 """Offset of the final seeds from the run's seed; the replicates that claims rest on thus have other seeds."""
 
@@ -112,14 +110,11 @@ def _next_finals(view: StageSnapshot, node: Node, before: Sequence[Node]) -> Exp
     """Return the best settings of each arm, to be repeated with another seed; None if this is done, if studies
     are small, or if the currency is seconds (equal numbers of settings then cost unequal amounts).
     """
+    if len(before) >= FINALIST_SEEDS or view.plan.tuning.currency == "seconds":
+        return None
     studies = [_find_study(view, node, arm) for arm in view.plan.tuned_arms]
     tuned_here = view.stage == "tuning" or any(one.parent == node.id for one in view.list_nodes_of_kind("trial"))
-    if (
-        len(before) >= FINALIST_SEEDS
-        or not tuned_here
-        or view.plan.tuning.currency == "seconds"
-        or (max(len(select_full_trials(study)) for study in studies) < MIN_TRIALS_FOR_TREND)
-    ):
+    if not tuned_here or max(len(select_full_trials(study)) for study in studies) < MIN_TRIALS_FOR_TREND:
         return None
     trials = tuple(
         Trial(arm=one.arm, number=one.number, setting=one.setting)
@@ -140,14 +135,10 @@ def _next_batch(view: StageSnapshot, node: Node) -> ExpandTree | None:
         trials = next_trials(view, node, arm, max_count=ceil(owed[arm] / batches))
         if trials:
             return _build_expansion(view, node, "trial", trials)
-    return next(
-        (
-            _build_expansion(view, node, "trial", tuple(further[:BATCH_SIZE]))
-            for arm in view.plan.tuned_arms
-            if (further := find_promotions(_find_study(view, node, arm), view.plan))
-        ),
-        None,
-    )
+    for arm in view.plan.tuned_arms:
+        if further := find_promotions(_find_study(view, node, arm), view.plan):
+            return _build_expansion(view, node, "trial", tuple(further[:BATCH_SIZE]))
+    return None
 
 
 def next_trials(view: StageSnapshot, node: Node, arm: str, *, max_count: int) -> tuple[Trial, ...]:
@@ -186,26 +177,25 @@ def count_pending_trials(view: StageSnapshot, node: Node) -> dict[str, float]:
 
     After the tuning stage an arm only gets a new budget if a code change altered its results.
     """
-    plan = view.plan
+    plan, spent = view.plan, view.spent_by_arm
     budget = _compute_budget(view, node) if view.stage == "tuning" else plan.tuning.budget
-    need: dict[str, float] = {}
-    cost: dict[str, float] = {}
+    cost = {arm: _estimate_trial_cost(view, arm) for arm in plan.tuned_arms}
+    need = dict.fromkeys(plan.tuned_arms, 0.0)
     for arm in plan.tuned_arms:
         code = view.code_hashes[node.id].get(arm, "")
         study = view.studies.get((arm, code), ())
-        cost[arm] = _estimate_trial_cost(view, arm)
         stale = view.stage == "tuning" or not find_tuned_study(view.studies, arm, node.trials.get(arm, 0), code, plan)
-        lacking = budget - compute_study_cost(study, plan) - _count_running(study) * cost[arm]
-        need[arm] = max(0.0, lacking) if stale and lacking > NEGLIGIBLE_TRIAL_SHARE * cost[arm] else 0.0
-    given = {arm: amount + need[arm] for arm, amount in view.spent_by_arm.items()}
+        ended = {one.number for one in study if one.outcome != "running"}
+        running = len({one.number for one in study} - ended)
+        lacking = budget - compute_study_cost(study, plan) - running * cost[arm]
+        if stale and lacking > NEGLIGIBLE_TRIAL_SHARE * cost[arm]:
+            need[arm] = lacking
+    given = {arm: amount + need[arm] for arm, amount in spent.items()}
     most = max(given.values(), default=0.0)
-    return {
-        arm: max(
-            need[arm], most / MAX_EQUAL_RATIO - view.spent_by_arm[arm] if most > MAX_EQUAL_RATIO * given[arm] else 0.0
-        )
-        / cost[arm]
-        for arm in plan.tuned_arms
-    }
+    for arm in plan.tuned_arms:
+        if most > MAX_EQUAL_RATIO * given[arm]:
+            need[arm] = max(need[arm], most / MAX_EQUAL_RATIO - spent[arm])
+    return {arm: need[arm] / cost[arm] for arm in plan.tuned_arms}
 
 
 def _compute_budget(view: StageSnapshot, node: Node) -> float:
@@ -213,17 +203,14 @@ def _compute_budget(view: StageSnapshot, node: Node) -> float:
     more for all arms while one of them still gains enough to matter for a claim, up to `MAX_BUDGET_FACTOR` times the
     budget."""
     plan, budget = view.plan, view.plan.tuning.budget
-    amount = budget * (
-        1 + WIDENED_BUDGET_SHARE * sum(one.stage == view.stage for one in view.widened_dimensions.values())
-    )
-    studies = {
-        arm: study
-        for arm in plan.tuned_arms
-        if (study := _find_study(view, node, arm))
-        and not ((every := list_settings(view.find_space(arm))) and len(every) <= len(study))
-    }
+    widened = sum(one.stage == view.stage for one in view.widened_dimensions.values())
+    amount = budget * (1 + WIDENED_BUDGET_SHARE * widened)
     if find_decisive_gain(plan) is None:
         return amount
+    studies = {arm: study for arm in plan.tuned_arms if (study := _find_study(view, node, arm))}
+    for arm, study in tuple(studies.items()):
+        if (every := list_settings(view.find_space(arm))) and len(every) <= len(study):
+            del studies[arm]
     negligible = {arm: NEGLIGIBLE_TRIAL_SHARE * _estimate_trial_cost(view, arm) for arm in studies}
     while amount < MAX_BUDGET_FACTOR * budget:
         parts = [_take_spent_part(study, plan, amount - negligible[arm]) for arm, study in studies.items()]
@@ -254,11 +241,6 @@ def _estimate_trial_cost(view: StageSnapshot, arm: str) -> float:
     return sum(known) / len(known) if known else 1.0
 
 
-def _count_running(study: Sequence[TrialResult]) -> int:
-    known = {one.number for one in study if one.outcome != "running"}
-    return len({one.number for one in study} - known)
-
-
 def undertuned_baseline(view: StageSnapshot) -> str:
     """Return the baseline whose code should be improved next because others had many more tries; empty if there is
     none.
@@ -266,17 +248,16 @@ def undertuned_baseline(view: StageSnapshot) -> str:
     A baseline that is already being improved waits for that result.
     """
     under_way = {view.improved_arm_by_node.get(node.id) for node in view.in_flight}
+    waiting = under_way | view.exhausted_items
     most = max(view.spent_by_arm.values(), default=0.0)
-    versions = max(view.version_count_by_arm.values(), default=0)
+    versions = max((one.versions for one in view.efforts.values()), default=0)
+    baselines = (arm.name for arm in view.plan.arms if arm.role == "baseline" and arm.name in view.efforts)
     late = [
-        arm.name
-        for arm in view.plan.arms
-        if arm.role == "baseline"
-        and arm.name in view.spent_by_arm
-        and arm.name not in under_way
-        and arm.name not in view.exhausted_items
-        and most > MAX_EQUAL_RATIO * view.spent_by_arm[arm.name]
-        and view.version_count_by_arm[arm.name] < versions
+        arm
+        for arm in baselines
+        if arm not in waiting
+        and most > MAX_EQUAL_RATIO * view.spent_by_arm[arm]
+        and view.efforts[arm].versions < versions
     ]
     return min(late, key=lambda arm: view.spent_by_arm[arm], default="")
 
@@ -307,11 +288,9 @@ def _compute_widened_range(one: Hyperparameter, value: object) -> tuple[float, f
         upper = value > (one.low + one.high) / 2
         low, high = (one.low, one.high + half) if upper else (one.low - half, one.high)
         low = max(low, min(one.low, 1.0 if one.kind == "integer" else 0.0)) if one.low >= 0 else low
-    return (
-        (float(round(low)), float(round(high)))
-        if one.kind == "integer"
-        else (round_four_digits(low), round_four_digits(high))
-    )
+    if one.kind == "integer":
+        return float(round(low)), float(round(high))
+    return round_four_digits(low), round_four_digits(high)
 
 
 # Schedule the reference models: their settings are tried during tuning, the selected ones run during ablation. A
@@ -342,7 +321,7 @@ def sample_settings(view: StageSnapshot) -> tuple[Trial, ...]:
     plan = view.plan.model_copy(
         update={"space": view.reference_space, "tuning": view.plan.tuning.model_copy(update={"sampler": "random"})}
     )
-    own = replace(view, plan=plan, widened_dimensions={})
+    own = replace(view, plan=plan, actions={})
     tried: list[HyperparameterSetting] = [
         build_default_setting(view.reference_space, model) for model in OFF_THE_SHELF_MODELS
     ]

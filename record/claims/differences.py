@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 from math import exp, inf, log, sqrt
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from labwright.record.claims.estimates import (
     SIGNIFICANCE_LEVEL,
@@ -79,9 +79,8 @@ class Spread(NamedTuple):
         if not self.examples:
             return sqrt(total * of_units)
         of_examples = compute_t_quantile(1 - level / 2, min(self.examples_freedom, MAX_FREEDOM)) ** 2
-        exponent = (
-            compute_exponent(self.units_freedom, level) if self.examples_freedom >= MIN_CALIBRATED_FREEDOM else 1.0
-        )
+        calibrated = self.examples_freedom >= MIN_CALIBRATED_FREEDOM
+        exponent = compute_exponent(self.units_freedom, level) if calibrated else 1.0
         return sqrt(total * (of_examples + (of_units - of_examples) * (self.units / total) ** exponent))
 
     def compute_floor(self, level: float) -> float:
@@ -104,13 +103,10 @@ class MeanEstimate(NamedTuple):
         half = self.spread.compute_half_width(level)
         return self.mean - half, self.mean + half
 
-    def lies_above(self, bound: float, level: float) -> bool:
-        """Return whether the interval lies above a bound."""
-        return self.compute_interval(level)[0] > bound
-
-    def lies_below(self, bound: float, level: float) -> bool:
-        """Return whether the interval lies below a bound."""
-        return self.compute_interval(level)[1] < bound
+    def find_side(self, bound: float, level: float) -> int:
+        """Return the side of a bound on which the interval lies: 1 above, -1 below; 0 if it contains the bound."""
+        low, high = self.compute_interval(level)
+        return (low > bound) - (high < bound)
 
 
 def estimate_mean(values: Sequence[float], examples: float = 0.0, examples_freedom: float = inf) -> MeanEstimate:
@@ -140,11 +136,6 @@ class RatioEstimate(NamedTuple):
         return fmean(self.numerators) / fmean(self.divisors)
 
     @property
-    def divisor(self) -> MeanEstimate:
-        """The mean of the divisor."""
-        return estimate_mean(self.divisors, self.examples[1], self.examples_freedom)
-
-    @property
     def spread(self) -> Spread:
         """The spread of the ratio by the delta method, for plans and lower limits."""
         found, size = self._compare(self.mean).spread, fmean(self.divisors) ** 2
@@ -162,15 +153,12 @@ class RatioEstimate(NamedTuple):
 
     def has_clear_divisor(self, level: float) -> bool:
         """Return whether the interval of the divisor excludes zero, so that the interval of the ratio is bounded."""
-        return self.divisor.lies_above(0.0, level) or self.divisor.lies_below(0.0, level)
+        divisor = estimate_mean(self.divisors, self.examples[1], self.examples_freedom)
+        return divisor.find_side(0.0, level) != 0
 
-    def lies_above(self, bound: float, level: float) -> bool:
-        """Return whether the interval is bounded and lies above a bound."""
-        return self.has_clear_divisor(level) and self._compare(bound).lies_above(0.0, level)
-
-    def lies_below(self, bound: float, level: float) -> bool:
-        """Return whether the interval is bounded and lies below a bound."""
-        return self.has_clear_divisor(level) and self._compare(bound).lies_below(0.0, level)
+    def find_side(self, bound: float, level: float) -> int:
+        """Return the side of a bound on which the interval lies, as for a mean; 0 if it is unbounded."""
+        return self._compare(bound).find_side(0.0, level) if self.has_clear_divisor(level) else 0
 
     def compute_interval(self, level: float) -> tuple[float, float]:
         """Return Fieller's interval; the whole line if it is unbounded."""
@@ -182,8 +170,7 @@ class RatioEstimate(NamedTuple):
         """Return one end of the interval, by bisection between the ratio and a point outside the interval."""
 
         def is_outside(ratio: float) -> bool:
-            there = self._compare(ratio)
-            return there.lies_above(0.0, level) or there.lies_below(0.0, level)
+            return self._compare(ratio).find_side(0.0, level) != 0
 
         inside = self.mean
         step = max(self.spread.compute_half_width(level), 1e-12 * abs(inside), 1e-300)
@@ -216,7 +203,7 @@ def compute_mean_p(found: MeanEstimate, bound: float) -> float:
     if not found.spread.examples and found.spread.units:
         distance = (found.mean - bound) / sqrt(found.spread.units)
         return min(1.0, 2 * compute_t_probability(-distance, found.spread.units_freedom))
-    return solve_level(lambda level: found.lies_above(bound, level))
+    return solve_level(lambda level: found.find_side(bound, level) > 0)
 
 
 @lru_cache(maxsize=4096)
@@ -306,35 +293,26 @@ def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimD
     higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
     roles = {arm.name: arm.role for arm in plan.arms}
     against = {"method": "baseline", "ablation": "method"}
-    caveats = CaveatFinder(state, claims)
-
-    swapped = find_swapped_arms(plan)
+    caveats, swapped = CaveatFinder(state, claims), find_swapped_arms(plan)
 
     def is_compared(a: Claim, b: Claim) -> bool:
+        if (a.name, a.dataset, a.split, a.level) != (b.name, b.dataset, b.split, b.level) or a.name not in higher:
+            return False
         if a.arm in swapped:
             return b.arm == swapped[a.arm][1]
         return roles.get(b.arm, "ablation") == against.get(roles.get(a.arm, "ablation"))
 
-    return [
-        build_difference(state, a, b, higher=higher[a.name]).model_copy(update={"caveats": caveats.find_caveats(a, b)})
-        for a in claims
-        for b in claims
-        if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level)
-        and a.name in higher
-        and is_compared(a, b)
-        and set(a.seeds) & set(b.seeds)
-    ]
+    pairs = [(a, b) for a in claims for b in claims if is_compared(a, b) and set(a.seeds) & set(b.seeds)]
+    found = ((a, b, build_difference(state, a, b, higher=higher[a.name])) for a, b in pairs)
+    return [one.model_copy(update={"caveats": caveats.find_caveats(a, b)}) for a, b, one in found]
 
 
 def build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> ClaimDifference:
     """Build the difference of two claims over their shared seeds."""
     key = f"{format_key('diff', a.dataset, a.name, a.condition)}~{format_key(b.condition)}"
     other = {seed: (node, value) for seed, node, value in zip(b.seeds, b.nodes, b.values, strict=True)}
-    rows = [
-        (seed, node, *other[seed], value)
-        for seed, node, value in zip(a.seeds, a.nodes, a.values, strict=True)
-        if seed in other
-    ]
+    known = zip(a.seeds, a.nodes, a.values, strict=True)
+    rows = [(seed, node, *other[seed], value) for seed, node, value in known if seed in other]
     nodes, others = tuple(row[1] for row in rows), tuple(row[2] for row in rows)
     values = tuple(subtract_rounded(value, less) for *_, less, value in rows)
     mean = fmean(values)
@@ -344,27 +322,16 @@ def build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Cl
     over = state.search.resampled_intervals.get(key) if a.split == "test" else None
     if over is not None and (over.nodes, over.others) != (nodes, others):
         over = None
-    shared = over.shared[0] if over is not None and over.shared else 0.0
-    if over is not None and shared > 0 and len(values) > 1:
-        low, high = estimate_mean(values, shared, over.worth - 1 if over.worth else inf).compute_interval(
-            SIGNIFICANCE_LEVEL
-        )
+    if over is not None and over.shared and over.shared[0] > 0 and len(values) > 1:
+        found = estimate_mean(values, over.shared[0], over.worth - 1 if over.worth else inf)
+        low, high = found.compute_interval(SIGNIFICANCE_LEVEL)
+    seeds, grade = tuple(row[0] for row in rows), find_weakest_grade((a.grade, b.grade))
+    own: dict[str, Any] = dict(a) | {"key": key, "values": values, "seeds": seeds, "nodes": nodes, "grade": grade}
+    own |= {"mean": mean, "sd": sd, "low": low, "high": high}
     return ClaimDifference(
-        key=key,
-        name=a.name,
-        dataset=a.dataset,
-        condition=a.condition,
+        **own,
         other=b.condition,
-        split=a.split,
-        values=values,
-        seeds=tuple(row[0] for row in rows),
-        nodes=nodes,
         others=others,
-        grade=find_weakest_grade((a.grade, b.grade)),
-        mean=mean,
-        sd=sd,
-        low=low,
-        high=high,
         better=a.condition if (mean > 0) == higher else b.condition,
         examples=over is not None and bool(over.shared) and len(values) > 1,
         resampled_interval=over,

@@ -99,11 +99,9 @@ def compute_upper_rate(successes: int, trials: int, share: float) -> float:
 
     Source: Clopper and Pearson 1934.
     """
-    return (
-        1.0
-        if successes >= trials
-        else float(_import_special().betaincinv(successes + 1, trials - successes, 1 - share))
-    )
+    if successes >= trials:
+        return 1.0
+    return float(_import_special().betaincinv(successes + 1, trials - successes, 1 - share))
 
 
 def _import_special() -> Any:
@@ -123,18 +121,13 @@ def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
     search has used the others. Of these, only seeds up to the last one read by a look count, so that verdicts
     and tables rest on the same runs. The seeds of an addendum never count (`find_added_replicates`).
     """
+    search, lock = state.search, state.search.current_lock
     if node in state.nodes and state.nodes[node].suspect:
         return []
-    found = [
-        one for one in find_replicates(state, node) if not one.suspect and one.seed not in state.search.added_seeds
-    ]
-    fresh = [
-        one
-        for one in found
-        if state.search.current_lock is not None and state.search.current_lock.is_fresh_seed(one.seed)
-    ]
-    if state.search.looks and state.search.looks[-1].seeds:
-        fresh = [one for one in fresh if one.seed <= state.search.looks[-1].seeds[-1]]
+    found = [one for one in find_replicates(state, node) if not one.suspect and one.seed not in search.added_seeds]
+    fresh = [one for one in found if lock is not None and lock.is_fresh_seed(one.seed)]
+    if search.looks and search.looks[-1].seeds:
+        fresh = [one for one in fresh if one.seed <= search.looks[-1].seeds[-1]]
     return fresh if any(one.status == "good" for one in fresh) else found
 
 
@@ -175,24 +168,19 @@ def find_winner(state: RunState) -> str | None:
 
     It prefers nodes that are not suspect; no claim is made about a suspect winner.
     """
-    found = [
-        best for stage in ("agenda", "tuning", "preliminary") if (best := state.search.stages[stage].best) is not None
-    ]
+    selected = (state.search.stages[stage].best for stage in ("agenda", "tuning", "preliminary"))
+    found = [best for best in selected if best is not None]
     trusted = (best for best in found if best not in state.nodes or not state.nodes[best].suspect)
     return next(trusted, found[0] if found else None)
 
 
 def find_ablation_nodes(state: RunState) -> list[Node]:
     """Return the good nodes of the ablation stage."""
-    return [
-        node
-        for node in state.list_stage_nodes("ablation")
-        if node.kind in ("ablate", "debug") and node.status == "good" and not node.suspect
-    ]
+    nodes = (node for node in state.list_stage_nodes("ablation") if node.kind in ("ablate", "debug"))
+    return [node for node in nodes if node.status == "good" and not node.suspect]
 
 
 GRADES_BEST_FIRST: tuple[EvidenceGrade, ...] = ("scored", "evaluated", "computed", "judged", "unattributed", "logged")
-"""Grades in order, from the strongest evidence to the weakest."""
 
 
 class Claim(FrozenModel):
@@ -240,13 +228,12 @@ def compute_validation_claims(state: RunState, node: str) -> list[Claim]:
 
 def compute_test_claims(state: RunState) -> list[Claim]:
     """Return the claims of the paper, on test data: the winner's conditions, and those measured only by ablations."""
-    return _add_ablation_claims(
-        state,
-        lambda node: compute_claims(
-            "test",
-            [(one, state.search.test_measurements.get(one.id, ())) for one in find_trusted_replicates(state, node)],
-        ),
-    )
+    tests = state.search.test_measurements
+
+    def claims_of(node: str) -> list[Claim]:
+        return compute_claims("test", [(one, tests.get(one.id, ())) for one in find_trusted_replicates(state, node)])
+
+    return _add_ablation_claims(state, claims_of)
 
 
 def compute_ablation_claims(state: RunState) -> list[Claim]:
@@ -275,11 +262,8 @@ def find_ablation_conditions(state: RunState) -> tuple[str, ...]:
     of the winner at the setting of another."""
 
     def conditions_of(node: str) -> dict[str, None]:
-        return {
-            m.condition: None
-            for one in find_replicates(state, node)
-            for m in state.search.test_measurements.get(one.id, ())
-        }
+        tests = (state.search.test_measurements.get(one.id, ()) for one in find_replicates(state, node))
+        return {one.condition: None for measurements in tests for one in measurements}
 
     main = conditions_of(find_winner(state) or "")
     found = dict.fromkeys(condition for node in find_ablation_nodes(state) for condition in conditions_of(node.id))
@@ -299,10 +283,9 @@ def compute_claims(split: Split, runs: Iterable[tuple[Node, Sequence[Measurement
     """Build claims from the final values of one split, by dataset, metric and condition, over nodes with different
     seeds."""
     cells: dict[tuple[str, str, str], list[tuple[Node, Measurement]]] = defaultdict(list)
-    for node, measurements in runs:
-        for one in measurements:
-            if one.step is None and one.split == split:
-                cells[one.dataset, one.name, one.condition].append((node, one))
+    for node, one in ((node, one) for node, measurements in runs for one in measurements):
+        if one.step is None and one.split == split:
+            cells[one.dataset, one.name, one.condition].append((node, one))
     claims: list[Claim] = []
     for (dataset, name, condition), cell in cells.items():
         cell.sort(key=lambda pair: pair[1].seed)
@@ -340,11 +323,8 @@ def compute_node_score(node: Node, plan: DataPlan | None) -> float | None:
     """
     if plan is None or node.kind == "rung":
         return None
-    found = [
-        one
-        for one in node.measurements
-        if (one.name, one.dataset, one.split) == (plan.primary_metric.name, plan.datasets[0].name, "validation")
-    ]
+    place = (plan.primary_metric.name, plan.datasets[0].name, "validation")
+    found = [one for one in node.measurements if (one.name, one.dataset, one.split) == place]
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
     values = [one.value for one in found if one.arm in methods] or [one.value for one in found]
     return fmean(values) if values else None

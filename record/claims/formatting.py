@@ -39,7 +39,6 @@ from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.tuning_results import compute_efforts
 
 MAX_DECIMALS = 6
-"""Maximum number of decimal places."""
 
 
 def format_claims(claims: Iterable[Claim], plan: DataPlan | None = None) -> dict[str, PrintedValue]:
@@ -51,10 +50,8 @@ def format_claims(claims: Iterable[Claim], plan: DataPlan | None = None) -> dict
     shares = {one.name for one in plan.metrics if is_share(one)} if plan is not None else set[str]()
     for claim in claims:
         digits = count_claim_decimals(claim)
-        values |= {
-            f"{claim.key}.{form}": print_value(value, digits)
-            for form, value in (("mean", claim.mean), ("sd", claim.sd), ("low", claim.low), ("high", claim.high))
-        }
+        numbers = {"mean": claim.mean, "sd": claim.sd, "low": claim.low, "high": claim.high}
+        values |= {f"{claim.key}.{form}": print_value(value, digits) for form, value in numbers.items()}
         values |= {
             f"{claim.key}.n": print_count(claim.n),
             f"{claim.key}.pm": print_spread(claim.mean, claim.sd, digits),
@@ -169,14 +166,11 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
     for facts in state.search.datasets:
         key = f"data.{facts.name}"
         values |= {f"{key}.{split}": print_count(size) for split, size in facts.sizes.items()}
-        values |= {
-            f"{key}.classes": print_count(facts.classes),
-            f"{key}.features": print_count(facts.features),
-            f"{key}.duplicates": print_count(facts.duplicates),
-            f"{key}.title": print_name(plan.name_dataset(facts.name) if plan is not None else to_words(facts.name)),
-            f"{key}.source": print_name(facts.title or to_words(facts.name)),
-            f"{key}.examples": print_count(facts.example_count),
-        }
+        counts = {"classes": facts.classes, "features": facts.features, "duplicates": facts.duplicates}
+        counts["examples"] = facts.example_count
+        values |= {f"{key}.{name}": print_count(count) for name, count in counts.items()}
+        values[f"{key}.title"] = print_name(plan.name_dataset(facts.name) if plan else to_words(facts.name))
+        values[f"{key}.source"] = print_name(facts.title or to_words(facts.name))
         if facts.shape:
             values[f"{key}.shape"] = print_name(" x ".join(map(str, facts.shape)))
     if plan is not None:
@@ -196,9 +190,8 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
                 values[f"bound.{name}.{number}"] = print_significant(effect.bound, 6)
             if is_share(find_effect_metric(effect, plan)) and classify_scale(effect.estimand) == "difference":
                 values[f"margin.{name}.{number}.points"] = print_significant(100 * effect.smallest, 6)
-    for level in plan.levels if plan is not None else ():
-        if level.value is not None:
-            values[f"level.{level.name}"] = print_significant(level.value, 6)
+        numbers = {level.name: level.value for level in plan.levels if level.value is not None}
+        values |= {f"level.{name}": print_significant(value, 6) for name, value in numbers.items()}
     for one in compare_anchors(plan, ()):
         values |= {
             f"{one.key}.value": print_significant(one.anchor.value, 6),
@@ -208,11 +201,8 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
     if state.campaign is not None:
         values["campaign.ideas"] = print_count(state.campaign.ideas)
         values |= {f"campaign.tests.{dataset}": print_count(uses) for dataset, uses in state.campaign.tests.items()}
-    values["run.nodes"] = print_count(
-        sum(node.kind not in ("replicate", "trial", "aggregate", "rung") for node in state.nodes.values())
-    )
+    extra = ("replicate", "trial", "aggregate", "rung")
+    values["run.nodes"] = print_count(sum(node.kind not in extra for node in state.nodes.values()))
     values["run.executions"] = print_count(sum(len(node.attempts) for node in state.nodes.values()))
-    return {
-        **{key: printable for key, value in known.items() if (printable := print_setting(value)) is not None},
-        **values,
-    }
+    printed = {key: print_setting(value) for key, value in known.items()}
+    return {key: value for key, value in printed.items() if value is not None} | values

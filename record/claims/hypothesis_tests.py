@@ -38,7 +38,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import inf, nan
 from statistics import fmean, stdev
 from types import MappingProxyType
@@ -70,7 +72,7 @@ from labwright.record.estimands import (
 from labwright.record.events.search_events import LookTaken
 from labwright.record.float_compare import differs_beyond_rounding
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.data_plan import DataPlan, Measurement, MetricSpec, ResampledInterval
+from labwright.record.schema.data_plan import DataPlan, Measurement, ResampledInterval
 from labwright.record.schema.decisions import build_look_weights, combine_look_p
 from labwright.record.schema.hypotheses import (
     Effect,
@@ -80,7 +82,7 @@ from labwright.record.schema.hypotheses import (
     HypothesisDecision,
     HypothesisVerdict,
 )
-from labwright.record.schema.nodes import Node
+from labwright.record.schema.nodes import Attempt, Node
 
 ValuesByCell = Mapping[tuple[str, str, str], float]
 """(dataset, condition, metric) -> value, for one run on one split."""
@@ -127,29 +129,17 @@ def format_effect_key(hypothesis: Hypothesis, number: int) -> str:
 def list_estimated_effects(hypothesis: Hypothesis) -> tuple[Effect, ...]:
     """Return all estimated effects of a hypothesis, in the order of their keys: its effects, alternatives, and its
     rival's."""
-    rival = (
-        ()
-        if hypothesis.rival is None
-        else (
-            Effect(
-                estimand=hypothesis.rival.estimand,
-                metric=hypothesis.effects[0].metric,
-                smallest=hypothesis.effects[0].smallest,
-            ),
-        )
-    )
-    return (*hypothesis.effects, *hypothesis.alternatives, *rival)
+    return tuple(list_effect_keys(hypothesis).values())
 
 
 def list_effect_keys(hypothesis: Hypothesis) -> dict[str, Effect]:
     """Return the estimated effects by the keys that print them, see `HypothesisDecision.parts_by_key`."""
-    names = (
-        *map(str, range(1, len(hypothesis.effects) + 1)),
-        *(f"alternative-{number}" for number in range(1, len(hypothesis.alternatives) + 1)),
-        *(["rival"] if hypothesis.rival is not None else []),
-    )
-    effects = zip(names, list_estimated_effects(hypothesis), strict=True)
-    return {f"hypothesis/{hypothesis.id}/{name}": effect for name, effect in effects}
+    effects = {str(number): one for number, one in enumerate(hypothesis.effects, 1)}
+    effects |= {f"alternative-{number}": one for number, one in enumerate(hypothesis.alternatives, 1)}
+    if hypothesis.rival is not None:
+        first = hypothesis.effects[0]
+        effects["rival"] = Effect(estimand=hypothesis.rival.estimand, metric=first.metric, smallest=first.smallest)
+    return {f"hypothesis/{hypothesis.id}/{name}": effect for name, effect in effects.items()}
 
 
 class HasColumns(Protocol):
@@ -165,28 +155,21 @@ def find_cluster_faults(plan: DataPlan, known: Mapping[str, HasColumns]) -> Iter
     """Yield the reasons why the test examples that a hypothesis reads cannot be clustered as it requires, one
     sentence each.
     """
-    for one in plan.hypotheses:
-        read = (
-            {dataset for dataset, _, _ in list_conditions_read(list_estimated_effects(one), plan)}
-            if one.cluster
-            else set[str]()
-        )
+    for one in (one for one in plan.hypotheses if one.cluster):
+        where = f"hypothesis {one.id!r}"
+        read = {dataset for dataset, _, _ in list_conditions_read(list_estimated_effects(one), plan)}
         for name in (use.name for use in plan.datasets if use.name in read):
             columns, found = known[name].meta, known[name].meta_in_test.get(one.cluster, MIN_CLUSTERS)
             if one.cluster not in columns:
-                yield (
-                    f"hypothesis {one.id!r}: {name!r} has no column {one.cluster!r} to cluster by; "
-                    + (
-                        f"there are {', '.join(columns)}"
-                        if columns
-                        else "there are none (set group= or meta= of the data)"
-                    )
+                there = (
+                    f"there are {', '.join(columns)}" if columns else "there are none (set group= or meta= of the data)"
                 )
+                yield f"{where}: {name!r} has no column {one.cluster!r} to cluster by; {there}"
             elif found < MIN_CLUSTERS:
                 yield (
-                    f"hypothesis {one.id!r}: the test examples of {name!r} form {found} clusters by "
-                    f"{one.cluster!r}, but at least {MIN_CLUSTERS} are needed: use unit 'seeds and "
-                    "examples' and say in `untested` that other clusters are not tested, or use data with more clusters"
+                    f"{where}: the test examples of {name!r} form {found} clusters by {one.cluster!r}, but at least "
+                    f"{MIN_CLUSTERS} are needed: use unit 'seeds and examples' and say in `untested` that other "
+                    "clusters are not tested, or use data with more clusters"
                 )
 
 
@@ -197,37 +180,26 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
     In a branch of a run whose test data were already scored, all hypotheses are exploratory. `levels` gives the
     significance level of each hypothesis if the family contains more than this run.
     """
-    plan = state.search.data_plan
+    search, plan = state.search, state.search.data_plan
     if plan is None or not plan.hypotheses:
         return ()
     if state.reuses_test_data:
-        plan = plan.model_copy(
-            update={"hypotheses": tuple(one.model_copy(update={"confirmatory": False}) for one in plan.hypotheses)}
-        )
-    nodes, fresh = find_deciding_nodes(state)
-    if state.search.looks and state.search.current_lock is not None and fresh:
-        return decide_from_looks(
-            plan,
-            _read_looks(state, nodes),
-            confirmed=True,
-            levels=levels or {},
-            ended=bool(state.search.looks[-1].ends)
-            and state.search.looks[-1].look + 1 < len(state.search.current_lock.looks),
-        )
-    scored = bool(state.search.test_measurements)
-    has_looks = state.search.current_lock is not None and bool(state.search.current_lock.looks)
+        exploratory = tuple(one.model_copy(update={"confirmatory": False}) for one in plan.hypotheses)
+        plan = plan.model_copy(update={"hypotheses": exploratory})
+    (nodes, fresh), lock = find_deciding_nodes(state), search.current_lock
+    if search.looks and lock is not None and fresh:
+        last = search.looks[-1]
+        ended = bool(last.ends) and last.look + 1 < len(lock.looks)
+        return decide_from_looks(plan, _read_looks(state, nodes), confirmed=True, levels=levels or {}, ended=ended)
+    scored = bool(search.test_measurements)
+
+    def find_resampled(key: str) -> ResampledInterval | None:
+        unknown = ResampledInterval(key=key, nodes=(), reason="nobody resampled them")
+        return search.resampled_intervals.get(key, unknown) if scored else None
+
+    confirmed = fresh and not (lock is not None and lock.looks) and (scored or not has_test_data(nodes))
     return decide_from_runs(
-        plan,
-        read_deciding_runs(state),
-        confirmed=fresh and not has_looks and (scored or not has_test_data(nodes)),
-        levels=levels or {},
-        find_resampled=lambda key: (
-            state.search.resampled_intervals.get(
-                key, ResampledInterval(key=key, nodes=(), reason="nobody resampled them")
-            )
-            if scored
-            else None
-        ),
+        plan, read_deciding_runs(state), confirmed=confirmed, levels=levels or {}, find_resampled=find_resampled
     )
 
 
@@ -242,19 +214,16 @@ class LookSample(NamedTuple):
 
 def _read_looks(state: RunState, nodes: Sequence[Node]) -> list[LookSample]:
     """Return the sample of each look that was taken: the first complete fresh seeds."""
-    assert state.search.current_lock is not None
-    by_seed, weights = (
-        {node.seed: node for node in nodes},
-        build_look_weights(len(state.search.current_lock.looks) or 1),
-    )
+    search, by_seed = state.search, {node.seed: node for node in nodes}
+    assert search.current_lock is not None
+    weights = build_look_weights(len(search.current_lock.looks) or 1)
+
+    def read_runs(look: LookTaken) -> list[ReplicateValues]:
+        return [read_values(state, by_seed[seed]) for seed in look.seeds if seed in by_seed]
+
     return [
-        LookSample(
-            [read_values(state, by_seed[seed]) for seed in one.seeds if seed in by_seed],
-            {found.key: found for found in one.resampled}.get,
-            weights[one.look],
-            one.look,
-        )
-        for one in state.search.looks
+        LookSample(read_runs(one), {found.key: found for found in one.resampled}.get, weights[one.look], one.look)
+        for one in search.looks
     ]
 
 
@@ -264,10 +233,7 @@ def decide_across_runs(states: Mapping[str, RunState]) -> dict[str, tuple[Hypoth
     """
     alone = {name: decide_hypotheses(state) for name, state in states.items()}
     levels = compute_joint_levels(alone)
-    return {
-        name: decide_hypotheses(state, levels[name]) if name in levels else alone[name]
-        for name, state in states.items()
-    }
+    return alone | {name: decide_hypotheses(states[name], own) for name, own in levels.items()}
 
 
 def compute_joint_levels(alone: Mapping[str, Sequence[HypothesisDecision]]) -> dict[str, dict[str, float]]:
@@ -326,13 +292,11 @@ def find_deciding_nodes(state: RunState) -> tuple[list[Node], bool]:
 
     If a seed was run twice, the last replicate counts.
     """
-    best = find_winner(state)
+    best, lock = find_winner(state), state.search.current_lock
     if best is None:
         return [], False
     nodes = {one.seed: one for one in find_trusted_replicates(state, best) if one.is_finished}
-    return [*nodes.values()], bool(nodes) and state.search.current_lock is not None and all(
-        map(state.search.current_lock.is_fresh_seed, nodes)
-    )
+    return [*nodes.values()], bool(nodes) and lock is not None and all(map(lock.is_fresh_seed, nodes))
 
 
 def has_test_data(nodes: Iterable[Node]) -> bool:
@@ -357,26 +321,18 @@ def read_replicate_values(node: Node, tests: Sequence[Measurement] | None = None
 
     Values on dev are self-reported by the code.
     """
-    last = node.attempts[-1] if node.attempts else None
-    final = (*(last.self_reported if last is not None else ()), *node.measurements, *(tests or ()))
-    values = {
-        split: {
-            (one.dataset, one.condition, one.name): one.value
-            for one in final
-            if one.split == split and one.step is None
-        }
-        for split in ("dev", "validation", "test")
-    }
+    last = node.attempts[-1] if node.attempts else Attempt(number=1)
+    values: dict[str, dict[tuple[str, str, str], float]] = {"dev": {}, "validation": {}, "test": {}}
+    for one in (*last.self_reported, *node.measurements, *(tests or ())):
+        if one.split in values and one.step is None:
+            values[one.split][one.dataset, one.condition, one.name] = one.value
+    diverged = (one.cell for one in last.cells if one.diverged)
     return ReplicateValues(
         node.seed,
         node.id,
         values["validation" if tests is None else "test"],
         values,
-        frozenset(
-            CellRef(one.cell.dataset, one.cell.measured_arm, one.cell.level)
-            for one in (last.cells if last is not None else ())
-            if one.diverged
-        ),
+        frozenset(CellRef(cell.dataset, cell.measured_arm, cell.level) for cell in diverged),
         node.failure.message if node.failure is not None else "",
     )
 
@@ -404,35 +360,29 @@ def decide_from_looks(
         one.id: [
             [
                 _estimate_effect(plan, one, effect, sample.runs, sample.find_resampled(format_effect_key(one, number)))
-                for number, effect in enumerate(list_estimated_effects(one))
+                for sample in samples
             ]
-            for sample in samples
+            for number, effect in enumerate(list_estimated_effects(one))
         ]
         for one in plan.hypotheses
     }
     weights = [sample.weight for sample in samples]
-    found = {
-        one.id: _find_largest(
-            [
-                combine_look_p([each.compute_p() if each.found is not None else None for each in looks], weights)
-                for looks in list(zip(*measured[one.id], strict=True))[: len(one.effects)]
-            ]
-        )
-        for one in plan.hypotheses
-    }
+
+    def compute_p(one: Hypothesis) -> float | None:
+        parts = measured[one.id][: len(one.effects)]
+        p_values = ([each.compute_p() if each.found is not None else None for each in looks] for looks in parts)
+        return _find_largest([combine_look_p(each, weights) for each in p_values])
+
+    found = {one.id: compute_p(one) for one in plan.hypotheses}
     chains = list_chains(plan.hypotheses)
     own = compute_holm_levels([_find_largest([found[one.id] for one in chain]) for chain in chains])
     level_of = {one.id: level for chain, level in zip(chains, own, strict=True) for one in chain} | dict(levels)
     decided: dict[str, HypothesisDecision] = {}
-    for one in (
-        one for chain in (*chains, [each for each in plan.hypotheses if not each.confirmatory]) for one in chain
-    ):
-        chain = next((chain for chain in chains if one in chain), ())
-        level = level_of.get(one.id, SIGNIFICANCE_LEVEL)
-        decided[one.id] = _build_decision(
-            one,
-            [_decide_effect(parts, level, weights, ended=ended) for parts in zip(*measured[one.id], strict=True)],
-            HypothesisDecision(
+    for chain in (*chains, *((one,) for one in plan.hypotheses if not one.confirmatory)):
+        for place, one in enumerate(chain):
+            level = level_of.get(one.id, SIGNIFICANCE_LEVEL)
+            unsupported = (each.id for each in chain[:place] if decided[each.id].verdict != "supported")
+            base = HypothesisDecision(
                 hypothesis=one,
                 parts=(),
                 verdict="open",
@@ -441,13 +391,10 @@ def decide_from_looks(
                 family=max(1, len(chains)) if one.confirmatory else 1,
                 confirmed=confirmed and one.confirmatory,
                 look=samples[-1].look,
-                after=next(
-                    (each.id for each in chain[: chain.index(one)] if decided[each.id].verdict != "supported"), ""
-                )
-                if chain
-                else "",
-            ),
-        )
+                after=next(unsupported, ""),
+            )
+            parts = [_decide_effect(looks, level, weights, ended=ended) for looks in measured[one.id]]
+            decided[one.id] = _build_decision(one, parts, base)
     return tuple(decided[one.id] for one in plan.hypotheses)
 
 
@@ -549,19 +496,13 @@ class _EffectEstimate(NamedTuple):
 
     def _compute_p_of_side(self, bound: float, sign: float) -> float:
         """Return the level at which the interval just lies above (1) or below (-1) a bound."""
-        found = self.found
+        found, factor = self.found, self.level_factor
         if isinstance(found, MeanEstimate) and self.divergence_bounds is None:
-            return min(
-                1.0, compute_mean_p(MeanEstimate(sign * found.mean, found.spread), sign * bound) / self.level_factor
-            )
+            return min(1.0, compute_mean_p(MeanEstimate(sign * found.mean, found.spread), sign * bound) / factor)
         if isinstance(found, RatioEstimate):
-            lies_beyond = found.lies_above if sign > 0 else found.lies_below
-            return solve_level(lambda level: lies_beyond(bound, level * self.level_factor))
-        return solve_level(
-            lambda level: (
-                self.compute_interval(level)[0] > bound if sign > 0 else self.compute_interval(level)[1] < bound
-            )
-        )
+            return solve_level(lambda level: found.find_side(bound, level * factor) == sign)
+        end = 0 if sign > 0 else 1
+        return solve_level(lambda level: sign * self.compute_interval(level)[end] > sign * bound)
 
 
 def _estimate_effect(
@@ -569,20 +510,21 @@ def _estimate_effect(
 ) -> _EffectEstimate:
     try:
         units = compute_unit_values(plan, one, effect, runs)
-    except (MissingCell, EstimandError) as gap:
-        return _EffectEstimate(
-            effect, why=f"{gap} was not measured by the node that decides" if isinstance(gap, MissingCell) else str(gap)
-        )
+    except MissingCell as gap:
+        return _EffectEstimate(effect, why=f"{gap} was not measured by the node that decides")
+    except EstimandError as error:
+        return _EffectEstimate(effect, why=str(error))
     found = _EffectEstimate(effect, units)
-    if len(units.values) < 2:
-        lost = next(iter(units.left_out), "") or (
-            "training diverged with every seed" if any(units.diverged.values()) else "nothing was measured"
-        )
-        return found._replace(why="one unit shows no spread" if units.values else lost)
-    if over is not None and one.unit == "seeds and clusters" and (over.sd is None or over.reason):
-        return found._replace(why=f"the spread over clusters is unknown: {over.reason or 'a score has no value'}")
-    if over is not None and one.unit == "seeds and clusters" and over.worth and over.clusters < MIN_CLUSTERS:
-        return found._replace(why=f"{over.clusters} clusters, at least {MIN_CLUSTERS} needed")
+    if units.values and len(units.values) < 2:
+        return found._replace(why="one unit shows no spread")
+    if not units.values:
+        diverged = "training diverged with every seed" if any(units.diverged.values()) else "nothing was measured"
+        return found._replace(why=next(iter(units.left_out), "") or diverged)
+    if over is not None and one.unit == "seeds and clusters":
+        if over.sd is None or over.reason:
+            return found._replace(why=f"the spread over clusters is unknown: {over.reason or 'a score has no value'}")
+        if over.worth and over.clusters < MIN_CLUSTERS:
+            return found._replace(why=f"{over.clusters} clusters, at least {MIN_CLUSTERS} needed")
     sampled = over if "and" in one.unit else None
     found = found._replace(covers_examples=sampled is not None and bool(sampled.shared or sampled.sd))
     estimate = _estimate_from_units(units, sampled, absolute=is_change(effect.estimand))
@@ -626,43 +568,36 @@ def compute_unit_values(
     Raises `MissingCell` if a dataset that is a unit has no value, and `EstimandError`.
     """
     quotient = split_quotient(effect.estimand) if has_ratio_of_means(hypothesis, effect) else None
-    quotients: list[tuple[float, float]] = []
-    datasets = [use.name for use in plan.datasets] if hypothesis.unit == "datasets" and runs else [""]
-    found: list[tuple[int, float]] = []
-    values, left_out, diverged, ran = list[float](), list[str](), Counter[str](), 0
-    for dataset in datasets:
-        of_dataset: list[tuple[int, float]] = []
+    by_dataset = hypothesis.unit == "datasets" and bool(runs)
+    quotients, found, means = list[tuple[float, float]](), list[tuple[int, float]](), list[float]()
+    left_out, diverged, ran = list[str](), Counter[str](), 0
+    for dataset in [use.name for use in plan.datasets] if by_dataset else [""]:
+        compute = partial(compute_effect_value, plan, hypothesis, effect, dataset=dataset)
+        before = len(found)
         for run in runs:
             try:
-                value, lost = compute_effect_value(plan, hypothesis, effect, run, dataset=dataset)
+                value, lost = compute(run)
                 if quotient is not None:
-                    above, below = (
-                        float(compute_effect_value(plan, hypothesis, effect, run, dataset=dataset, part=part)[0])
-                        for part in quotient
-                    )
+                    above, below = (float(compute(run, part=part)[0]) for part in quotient)
                     quotients.append((above, below))
-                of_dataset.append((run.seed, float(value)))
-                diverged.update(lost)
-                ran += 1
+                found.append((run.seed, float(value)))
             except DivergedError as those:
-                diverged.update(those.arms)
-                ran += 1
+                lost = those.arms
             except MissingCell as gap:
-                left_out.append(
-                    f"{gap} was not measured by the node that decides{f' ({run.failure})' if run.failure else ''}"
-                )
-        if dataset and not of_dataset:
-            raise MissingCell(CellRef(dataset, "every arm", ""), " together, with any seed,")
-        values += [fmean(value for _, value in of_dataset)] if dataset else []
-        found += of_dataset
-    seeds = () if hypothesis.unit == "datasets" else tuple(seed for seed, _ in found)
-    arms = dict.fromkeys(
-        place.arm for place in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
-    )
+                why = f" ({run.failure})" if run.failure else ""
+                left_out.append(f"{gap} was not measured by the node that decides{why}")
+                continue
+            diverged.update(lost)
+            ran += 1
+        if by_dataset:
+            if len(found) == before:
+                raise MissingCell(CellRef(dataset, "every arm", ""), " together, with any seed,")
+            means.append(fmean(value for _, value in found[before:]))
+    cells = list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
     return UnitValues(
-        tuple(values) if hypothesis.unit == "datasets" else tuple(value for _, value in found),
-        seeds,
-        {arm: diverged[arm] for arm in arms} if ran else {},
+        tuple(means if hypothesis.unit == "datasets" else (value for _, value in found)),
+        () if hypothesis.unit == "datasets" else tuple(seed for seed, _ in found),
+        {place.arm: diverged[place.arm] for place in cells} if ran else {},
         ran,
         tuple(left_out),
         tuple(quotients),
@@ -681,37 +616,6 @@ def has_ratio_of_means(hypothesis: Hypothesis, effect: Effect) -> bool:
     )
 
 
-class _EstimandReader:
-    """Reads the cells of a run for an estimand, and collects those that diverged or are missing."""
-
-    def __init__(
-        self, run: ReplicateValues, metric: MetricSpec, worst: float | None, values: CellValueLookup | None
-    ) -> None:
-        self._run, self._metric, self._values, self.worst = run, metric, values, worst
-        self.diverged: set[str] = set()
-        self.missing: list[CellRef] = []
-
-    def __call__(self, place: CellRef) -> EstimandValue:
-        found = self._find_value(place)
-        if found is not None:
-            return found
-        if place._replace(selection_split="") not in self._run.diverged:
-            self.missing.append(place)
-        elif place.selection_split:  # never selected
-            return -inf if self._metric.higher_is_better else inf
-        else:
-            self.diverged.add(place.arm)
-            if self.worst is not None:
-                return self.worst
-        return nan
-
-    def _find_value(self, place: CellRef) -> EstimandValue | None:
-        if self._values is not None and not place.selection_split:
-            return self._values(place)
-        found = self._run.values_by_split.get(place.selection_split, {}) if place.selection_split else self._run.values
-        return found.get((place.dataset, place.condition, self._metric.name))
-
-
 def compute_effect_value(
     plan: DataPlan,
     hypothesis: Hypothesis,
@@ -728,16 +632,34 @@ def compute_effect_value(
     Raises `DivergedError` if a diverged run is left out, `MissingCell` if a cell is missing, and `EstimandError`.
     """
     metric = find_effect_metric(effect, plan)
-    read = _EstimandReader(run, metric, metric.worst if hypothesis.diverged == "worst value" else None, values)
+    worst = metric.worst if hypothesis.diverged == "worst value" else None
+    diverged, missing = set[str](), list[CellRef]()
+
+    def read(place: CellRef) -> EstimandValue:
+        if values is not None and not place.selection_split:
+            found = values(place)
+        else:
+            known = run.values_by_split.get(place.selection_split, {}) if place.selection_split else run.values
+            found = known.get((place.dataset, place.condition, metric.name))
+        if found is not None:
+            return found
+        if place._replace(selection_split="") not in run.diverged:
+            missing.append(place)
+            return nan
+        if place.selection_split:  # never selected
+            return -inf if metric.higher_is_better else inf
+        diverged.add(place.arm)
+        return nan if worst is None else worst
+
     try:
         value = evaluate_estimand(part or effect.estimand, plan, metric, read, dataset=dataset)
     except MissingCell as gap:
         raise MissingCell(gap.place, f" with seed {run.seed}") from None
-    if read.diverged and read.worst is None:
-        raise DivergedError(frozenset(read.diverged))
-    if read.missing:
-        raise MissingCell(read.missing[0], f" with seed {run.seed}")
-    return value, frozenset(read.diverged)
+    if diverged and worst is None:
+        raise DivergedError(frozenset(diverged))
+    if missing:
+        raise MissingCell(missing[0], f" with seed {run.seed}")
+    return value, frozenset(diverged)
 
 
 def _bound_divergence(
@@ -748,28 +670,25 @@ def _bound_divergence(
     Raises `MissingCell`.
     """
     metric = find_effect_metric(effect, plan)
-    whole: list[tuple[str, ReplicateValues]] = []
+    whole: list[tuple[str, ReplicateValues, float]] = []
     for dataset in [use.name for use in plan.datasets] if one.unit == "datasets" else [""]:
         for run in runs:
-            try:
-                whole += [] if compute_effect_value(plan, one, effect, run, dataset=dataset)[1] else [(dataset, run)]
-            except MissingCell:
-                continue
+            with suppress(MissingCell):
+                value, diverged = compute_effect_value(plan, one, effect, run, dataset=dataset)
+                whole += [] if diverged else [(dataset, run, float(value))]
     if len(whole) < 2 or metric.worst is None:
         raise MissingCell(CellRef(plan.datasets[0].name, "an effect of fewer than two seeds without divergence", ""))
 
-    def made(sign: float) -> _DivergenceBound:
-        arms, values, lost = set[str](), list[float](), list[float]()
-        for dataset, run in whole:
-            most, places = _find_worst_value(plan, one, effect, run, dataset, sign)
-            arms |= {place.arm for place in places}
-            values.append(float(compute_effect_value(plan, one, effect, run, dataset=dataset)[0]))
-            lost.append(most)
+    def bound(sign: float) -> _DivergenceBound:
+        lost = [_find_worst_value(plan, one, effect, run, dataset, sign) for dataset, run, _ in whole]
+        arms = sorted({place.arm for _, places in lost for place in places})
         return _DivergenceBound(
-            tuple(values), tuple(lost), tuple((units.diverged[arm], units.ran) for arm in sorted(arms))
+            tuple(value for *_, value in whole),
+            tuple(value for value, _ in lost),
+            tuple((units.diverged[arm], units.ran) for arm in arms),
         )
 
-    return made(1.0), made(-1.0)
+    return bound(1.0), bound(-1.0)
 
 
 def compute_worst_loss(
@@ -794,28 +713,17 @@ def _find_worst_value(
     """
     metric, lost = find_effect_metric(effect, plan), set[CellRef]()
 
-    def at(places: set[CellRef]) -> float:
-        return float(
-            compute_effect_value(
-                plan,
-                one,
-                effect,
-                run,
-                dataset=dataset,
-                values=lambda place: (
-                    metric.worst if place in places else run.values.get((place.dataset, place.condition, metric.name))
-                ),
-            )[0]
-        )
+    def compute(places: set[CellRef]) -> float:
+        def read(place: CellRef) -> EstimandValue | None:
+            return metric.worst if place in places else run.values.get((place.dataset, place.condition, metric.name))
 
-    least = at(lost)
-    every = [
-        place for place in list_cells_read(effect.estimand, plan, metric, dataset=dataset) if not place.selection_split
-    ]
-    for _ in range(2):  # two passes, since the loss of only one of two cells does not change their maximum
-        for place in every:
-            if sign * (value := at(lost | {place})) < sign * least:
-                least, lost = value, lost | {place}
+        return float(compute_effect_value(plan, one, effect, run, dataset=dataset, values=read)[0])
+
+    least = compute(lost)
+    every = list_cells_read(effect.estimand, plan, metric, dataset=dataset)
+    for place in (*every, *every):  # two passes, since the loss of only one of two cells does not change their maximum
+        if not place.selection_split and sign * (value := compute(lost | {place})) < sign * least:
+            least, lost = value, lost | {place}
     return least, lost
 
 
@@ -824,12 +732,8 @@ def _build_decision(one: Hypothesis, parts: Sequence[EffectDecision], base: Hypo
     end = len(one.effects) + len(one.alternatives)
     own, others, rival = parts[: len(one.effects)], parts[len(one.effects) : end], parts[end:]
     if base.after:
-        own = [
-            part.model_copy(
-                update={"verdict": "open", "why": f"tested only after {base.after} is supported", "needed": None}
-            )
-            for part in own
-        ]
+        waits = {"verdict": "open", "why": f"tested only after {base.after} is supported", "needed": None}
+        own = [part.model_copy(update=waits) for part in own]
     verdicts = {part.verdict for part in own}
     return base.model_copy(
         update={
@@ -859,11 +763,8 @@ def _decide_effect(
     )
     if part.found is None or part.mean is None:
         return base
-    ends = [
-        one.compute_interval(level * weight)
-        for one, weight in zip(looks, weights, strict=True)
-        if one.found is not None
-    ]
+    pairs = zip(looks, weights, strict=True)
+    ends = [one.compute_interval(level * weight) for one, weight in pairs if one.found is not None]
     low, high = max(end for end, _ in ends), min(end for _, end in ends)
     verdict = classify_claim(*((low, high) if low <= high else ends[-1]), part.effect)
     if not low <= part.mean <= high:
@@ -871,8 +772,9 @@ def _decide_effect(
     if low == -inf or high == inf:
         return base.model_copy(update={"why": "the divisor is not clearly different from zero"})
     earlier = "decided at an earlier look" if verdict != classify_claim(low, high, part.effect) else ""
-    spread = part.found.spread
-    is_open = verdict == "open"
+    spread, own_level, is_open, needed = part.found.spread, own * part.level_factor, verdict == "open", None
+    if is_open and part.divergence_bounds is None:
+        needed = count_precise_units(spread, len(part.units.values), part.effect.smallest, own_level)
     return base.model_copy(
         update={
             "low": low,
@@ -880,12 +782,10 @@ def _decide_effect(
             "direction": classify_direction(low, high, part.effect),
             "verdict": verdict,
             "examples": part.covers_examples,
-            "floor": spread.compute_floor(own * part.level_factor),
+            "floor": spread.compute_floor(own_level),
             "sd": stdev(part.units.values) if differs_beyond_rounding(part.units.values) else None,
             "why": _explain_divergence(part, own) if is_open else earlier,
-            "needed": count_precise_units(spread, len(part.units.values), part.effect.smallest, own * part.level_factor)
-            if is_open and part.divergence_bounds is None
-            else None,
+            "needed": needed,
             "optimistic": ended and not is_open,
         }
     )
@@ -893,14 +793,13 @@ def _decide_effect(
 
 def _explain_divergence(part: _EffectEstimate, level: float) -> str:
     """Return how often training may diverge if only this keeps the claim open; otherwise ""."""
-    if part.divergence_bounds is None or (
-        classify_claim(*part._replace(divergence_bounds=None).compute_interval(level), part.effect) == "open"
-    ):
+    if part.divergence_bounds is None:
         return ""
-    return (
-        f"{part.units.ran} seeds leave it open whether training diverges with up to "
-        f"{max(one.compute_max_rate(level * part.level_factor) for one in part.divergence_bounds):.0%} of them"
-    )
+    measured = part._replace(divergence_bounds=None).compute_interval(level)
+    if classify_claim(*measured, part.effect) == "open":
+        return ""
+    rate = max(one.compute_max_rate(level * part.level_factor) for one in part.divergence_bounds)
+    return f"{part.units.ran} seeds leave it open whether training diverges with up to {rate:.0%} of them"
 
 
 def classify_direction(low: float, high: float, effect: Effect) -> EffectDirection:

@@ -51,25 +51,13 @@ def list_surprises(state: RunState) -> tuple[StudyFinding, ...]:
     Before the confirmation, the verdicts are previews on validation data.
     """
     found = [finding for one in decide_hypotheses(state) for finding in find_surprises(one)]
-    for each in collect_ablation_results(state):
-        if each.surprise is not None:
-            control = f"its control {each.ablation.name}: {each.outcome}"
-            found.append(
-                StudyFinding(
-                    key=f"ablation/{each.ablation.name}",
-                    verdict="surprise",
-                    quote=f"{each.surprise.finding} ({control})",
-                )
-            )
-    found += [
-        StudyFinding(
-            key=f"reference/{win.dataset}",
-            verdict="better",
-            quote=f"the reference model {win.reference.condition} beats every arm on {win.dataset} "
-            f"({win.reference.mean:.4g})",
-        )
-        for win in (find_reference_wins(state) if state.search.data_plan is not None else ())
-    ]
+    for each in (one for one in collect_ablation_results(state) if one.surprise is not None):
+        quote = f"{each.surprise and each.surprise.finding} (its control {each.ablation.name}: {each.outcome})"
+        found.append(StudyFinding(key=f"ablation/{each.ablation.name}", verdict="surprise", quote=quote))
+    for win in find_reference_wins(state) if state.search.data_plan is not None else ():
+        model, mean = win.reference.condition, win.reference.mean
+        quote = f"the reference model {model} beats every arm on {win.dataset} ({mean:.4g})"
+        found.append(StudyFinding(key=f"reference/{win.dataset}", verdict="better", quote=quote))
     return tuple(found)
 
 
@@ -102,14 +90,14 @@ def find_open_verdicts(one: HypothesisDecision) -> Iterator[StudyFinding]:
 
 
 def _describe_verdict(one: HypothesisDecision) -> StudyFinding:
-    parts = [
-        f"`{part.effect.estimand}`: {describe_support(part)}{_format_estimate(part)}, {describe_units(one, part)}"
-        + (f"; {need}" if (need := describe_need(part)) else "")
-        for part in one.parts
-    ]
-    preview = (
-        "" if one.confirmed else " (preview on validation data)" if one.hypothesis.confirmatory else " (exploratory)"
-    )
+    parts = list[str]()
+    for part in one.parts:
+        said = (
+            f"`{part.effect.estimand}`: {describe_support(part)}{_format_estimate(part)}, {describe_units(one, part)}"
+        )
+        parts.append("; ".join(filter(None, (said, describe_need(part)))))
+    status = "preview on validation data" if one.hypothesis.confirmatory else "exploratory"
+    preview = "" if one.confirmed else f" ({status})"
     statement = one.hypothesis.statement.rstrip(".")
     return StudyFinding(
         key=one.key, verdict=one.verdict, quote=f'"{statement}" is {one.verdict}{preview}: {"; ".join(parts)}'
@@ -130,11 +118,8 @@ def _format_estimate(part: EffectDecision) -> str:
 
 MAX_RECORD_BYTES = 200_000
 MAX_RECORDS = 5000
-"""Maximum number of files read of a memory."""
 MAX_RECALLED = 6
-"""Maximum number of records that the prompts of a study show."""
 MAX_CODE_CHARS = 16_000
-"""Maximum characters of the code that a record keeps."""
 MAX_FAILURES = 5
 MAX_MESSAGE_CHARS = 300
 
@@ -196,6 +181,7 @@ def build_earlier_study(state: RunState, folder: RunFolder, *, failed: str) -> E
     if state.paper.current is not None and state.paper.current.released.released:
         failed = ""
     idea, plan = state.started.idea, state.search.data_plan
+    metrics = (name for one in (plan.metrics if plan is not None else ()) for name in (one.name, one.title) if name)
     return EarlierStudy(
         id=hashlib.sha256(f"{folder.root.name}\n{state.started_at}".encode()).hexdigest()[:12],
         run=folder.root.name,
@@ -208,32 +194,26 @@ def build_earlier_study(state: RunState, folder: RunFolder, *, failed: str) -> E
         idea_sha256=hash_idea(idea),
         failed=failed[:MAX_MESSAGE_CHARS],
         datasets=tuple(one.name for one in state.search.datasets),
-        metrics=tuple(dict.fromkeys(name for one in plan.metrics for name in (one.name, one.title) if name))
-        if plan is not None
-        else (),
-        verdicts=tuple(
-            EarlierVerdict(
-                key=one.hypothesis.id,
-                statement=one.hypothesis.statement,
-                verdict=one.verdict,
-                confirmed=one.confirmed,
-                effects=tuple(
-                    EarlierEffect(
-                        estimand=part.effect.estimand,
-                        mean=part.mean,
-                        low=part.low,
-                        high=part.high,
-                        seeds=len(part.values),
-                    )
-                    for part in one.parts
-                ),
-            )
-            for one in decide_hypotheses(state)
-        )
-        if plan is not None
-        else (),
+        metrics=tuple(dict.fromkeys(metrics)),
+        verdicts=tuple(map(_to_earlier_verdict, decide_hypotheses(state))),
         failures=_collect_failures(state),
         code=_collect_code(state, folder),
+    )
+
+
+def _to_earlier_verdict(one: HypothesisDecision) -> EarlierVerdict:
+    effects = (
+        EarlierEffect(
+            estimand=part.effect.estimand, mean=part.mean, low=part.low, high=part.high, seeds=len(part.values)
+        )
+        for part in one.parts
+    )
+    return EarlierVerdict(
+        key=one.hypothesis.id,
+        statement=one.hypothesis.statement,
+        verdict=one.verdict,
+        confirmed=one.confirmed,
+        effects=tuple(effects),
     )
 
 

@@ -77,27 +77,19 @@ def predict_seeds(
     if not error:
         return PlannedSeeds(n, 1.0, 1.0, 0.0, 0.0)
     # the spread that is measured is random: averaged over equally probable values of it
-    halves = [
-        spread._replace(units=spread.units * share).compute_half_width(level) for share in _list_variance_shares(n - 1)
-    ]
+    shares = _list_variance_shares(n - 1)
+    halves = [spread._replace(units=spread.units * share).compute_half_width(level) for share in shares]
 
     def compute_probability(true: float, low: float, high: float) -> float:
         """Return the probability that the interval lies between `low` and `high`."""
-        return sum(
-            max(0.0, special.ndtr((high - half - true) / error) - special.ndtr((low + half - true) / error))
-            for half in halves
-        ) / len(halves)
+        ends = [((high - half - true) / error, (low + half - true) / error) for half in halves]
+        return sum(max(0.0, float(special.ndtr(upper) - special.ndtr(lower))) for upper, lower in ends) / len(halves)
 
-    low, high = {"within": (-effect.limit, effect.limit), "at most": (-inf, effect.limit)}.get(
-        effect.claim, (effect.limit, inf)
-    )
-    return PlannedSeeds(
-        n,
-        float(compute_probability(effect.design_value, low, high)),
-        float(compute_probability(0.0, -effect.smallest, effect.smallest)),
-        sum(halves) / len(halves),
-        spread.compute_floor(level),
-    )
+    sides = {"within": (-effect.limit, effect.limit), "at most": (-inf, effect.limit)}
+    low, high = sides.get(effect.claim, (effect.limit, inf))
+    power = compute_probability(effect.design_value, low, high)
+    equivalent = compute_probability(0.0, -effect.smallest, effect.smallest)
+    return PlannedSeeds(n, power, equivalent, sum(halves) / len(halves), spread.compute_floor(level))
 
 
 def count_precise_units(spread: Spread, now: int, smallest: float, level: float) -> int | None:

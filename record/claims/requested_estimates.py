@@ -99,7 +99,6 @@ def list_registered_sides(
 
 
 MAX_ESTIMATES = 8
-"""Maximum number of estimates that an outline may ask for."""
 
 
 class RequestedEstimate(NamedTuple):
@@ -112,17 +111,12 @@ class RequestedEstimate(NamedTuple):
 
     @property
     def key(self) -> str:
-        return format_estimate_key(self.request)
+        return f"estimate/{self.request.name}"
 
     @property
     def printed(self) -> dict[str, PrintedValue]:
         """Its printed forms by key with suffix."""
         return format_estimate(self.key, self.found, SIGNIFICANCE_LEVEL, self.plan)
-
-
-def format_estimate_key(one: EstimateRequest) -> str:
-    """Return the key of an estimate, without form."""
-    return f"estimate/{one.name}"
 
 
 def list_requests(state: RunState, draft: PaperDraft | None = None) -> tuple[EstimateRequest, ...]:
@@ -155,13 +149,11 @@ def compute_requested_estimates(
         if (fault := _find_fault(one, plan, number, times[one.name]))
     }
     asked = [one for one in requests if one.name not in faults]
-    found = [
-        RequestedEstimate(one, decided.parts[0], plan)
-        for one in asked
-        for decided in decide_from_runs(
-            plan.model_copy(update={"hypotheses": (_to_hypothesis(one),)}), _read_runs(state, one), confirmed=False
-        )
-    ]
+    found: list[RequestedEstimate] = []
+    for one in asked:
+        alone = plan.model_copy(update={"hypotheses": (_to_hypothesis(one),)})
+        [decided] = decide_from_runs(alone, _read_runs(state, one), confirmed=False)
+        found.append(RequestedEstimate(one, decided.parts[0], plan))
     differences = {one.key: one for one in compute_differences(state, compute_paper_claims(state))}
     found = [_read_equal_difference(one, differences) for one in found]
     faults |= {one.request.name: one.found.why or "it has no interval" for one in found if one.found.low is None}
@@ -191,9 +183,9 @@ def _read_equal_difference(one: RequestedEstimate, differences: Mapping[str, Cla
     """Return an estimate over the deciding seeds with the interval of the paired difference of its cells, which also
     covers test examples; unchanged if there is none. `differences` have their keys."""
     pair = find_registered_pair(one.found.effect, one.plan)
-    if pair is None or not isinstance(one.request, AddendumEstimate) or one.request.seeds != "registered":
+    if pair is None or pair[0].dataset != pair[1].dataset:
         return one
-    if pair[0].dataset != pair[1].dataset:
+    if not isinstance(one.request, AddendumEstimate) or one.request.seeds != "registered":
         return one
     metric = find_effect_metric(one.found.effect, one.plan).name
     for sign, (a, b) in ((1, pair), (-1, pair[::-1])):

@@ -148,13 +148,8 @@ class CaveatFinder:
         self._state = state
         self._unanchored = {one.anchor.arm for one in compare_anchors(plan, claims) if one.is_missed}
         # settings are only expected to be tuned once the tuning stage is over
-        tunes = (
-            claims
-            and plan is not None
-            and plan.tuned_arms
-            and state.required_cells
-            and state.search.stages["tuning"].is_settled
-        )
+        has_tuning = claims and plan is not None and plan.tuned_arms and state.required_cells
+        tunes = has_tuning and state.search.stages["tuning"].is_settled
         self._found = collect_trial_results(state) if tunes else None
         self._chosen: dict[str, dict[str, ChosenSetting]] = {}
 
@@ -170,15 +165,12 @@ class CaveatFinder:
 
     def _find_setting(self, claim: Claim) -> ChosenSetting | None:
         """Return the setting used by the arm of a claim; None if nothing is tuned."""
-        node = _find_claim_node(self._state, claim)
-        if self._found is None or node not in self._state.required_cells or node not in self._state.nodes:
+        first = self._state.nodes.get(claim.nodes[0])
+        if self._found is None or first is None:
+            return None
+        node = first.parent or "" if first.kind == "replicate" else first.id
+        if node not in self._state.required_cells or node not in self._state.nodes:
             return None
         if node not in self._chosen:
             self._chosen[node] = find_chosen(self._state, node, self._found)
         return self._chosen[node].get(claim.arm)
-
-
-def _find_claim_node(state: RunState, claim: Claim) -> str:
-    """Return the node whose program and settings a claim describes."""
-    node = state.nodes.get(claim.nodes[0])
-    return "" if node is None else node.parent or "" if node.kind == "replicate" else node.id

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from labwright.record.ablation_results import collect_ablation_results
-from labwright.record.cell_status import CellStatus, compute_all_cells
+from labwright.record.cell_status import compute_all_cells
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import find_trusted_replicates, find_winner
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
@@ -26,7 +26,7 @@ from labwright.record.schema.data_plan import DataPlan, Hyperparameter, MetricSp
 from labwright.record.schema.decisions import WidenDimension
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
-from labwright.record.schema.nodes import TrainingCounts, TrialResult
+from labwright.record.schema.nodes import CellRun, TrainingCounts, TrialResult
 from labwright.record.search_space import widen_space
 from labwright.record.swapped_settings import find_swapped_arms, list_swapped_cells
 from labwright.record.tuning_results import (
@@ -113,24 +113,21 @@ def find_registered_estimates(
     """Return, by the key of a difference, the registered effect with the same values: it is the same comparison, also
     if the plan has an arm of its own for a control."""
     found: dict[str, RegisteredEstimate] = {}
-    for decision in decisions:
-        for number, part in enumerate(decision.parts, 1):
-            pair, values = find_registered_pair(part.effect, plan), dict(zip(part.seeds, part.values, strict=False))
-            for one in differences if pair is not None and values else ():
-                other = CellRef(one.dataset, parse_arm(one.other), one.level)
-                sign = 1 if pair is not None and pair[1] == other else -1
-                if (
-                    other in (pair or ())
-                    and find_effect_metric(part.effect, plan).name == one.name
-                    and values.keys() == {*one.seeds}
-                    and all(
-                        isclose(sign * values[seed], value, abs_tol=1e-9)
-                        for seed, value in zip(one.seeds, one.values, strict=True)
-                    )
-                ):
-                    ends = (part.low, part.high)[::sign]
-                    low, high = (None if end is None else sign * end for end in ends)
-                    found.setdefault(one.key, RegisteredEstimate(f"{decision.key}/{number}", sign, low, high))
+    parts = [(f"{one.key}/{number}", part) for one in decisions for number, part in enumerate(one.parts, 1)]
+    for key, part in parts:
+        pair, values = find_registered_pair(part.effect, plan), dict(zip(part.seeds, part.values, strict=False))
+        if pair is None or not values:
+            continue
+        metric = find_effect_metric(part.effect, plan).name
+        for one in differences:
+            other = CellRef(one.dataset, parse_arm(one.other), one.level)
+            if other not in pair or metric != one.name or values.keys() != {*one.seeds}:
+                continue
+            sign = 1 if pair[1] == other else -1
+            rows = zip(one.seeds, one.values, strict=True)
+            if all(isclose(sign * values[seed], value, abs_tol=1e-9) for seed, value in rows):
+                low, high = (None if end is None else sign * end for end in (part.low, part.high)[::sign])
+                found.setdefault(one.key, RegisteredEstimate(key, sign, low, high))
     return found
 
 
@@ -142,10 +139,8 @@ def _compare_controls(
 ) -> Iterator[tuple[ClaimDifference, bool]]:
     """Yield the difference of each control from the arm whose setting it has, and whether it agrees. A registered
     effect's interval counts where there is one."""
-    differences = [
-        one if (own := known.get(one.key)) is None else one.model_copy(update={"low": own.low, "high": own.high})
-        for one in differences
-    ]
+    ends = {key: {"low": one.low, "high": one.high} for key, one in known.items()}
+    differences = [one.model_copy(update=ends.get(one.key)) for one in differences]
     primary = [one for one in differences if one.name == plan.primary_metric.name]
     own = {(one.dataset, one.level, one.arm, parse_arm(one.other)): one for one in primary}
     for one in own.values():
@@ -164,15 +159,12 @@ class ArmTuningReport(FrozenModel):
     """The effort spent on one arm, its chosen setting, and the expected best value."""
 
     effort: TuningEffort
-    in_trials: float | None = Field(
-        description="trials and code versions, as a multiple of the count of the arm with the fewest; None if that "
-        "count is 0"
-    )
+    in_trials: float | None
+    """Trials and code versions, as a multiple of the count of the arm with the fewest; None if that count is 0."""
     in_seconds: float | None
     space: tuple[Hyperparameter, ...] = Field(description="final ranges, possibly widened")
-    chosen: ChosenSetting | None = Field(
-        description="setting in the node that the paper reports; None before the paper has a node"
-    )
+    chosen: ChosenSetting | None
+    """Setting in the node that the paper reports; None before the paper has a node."""
     best: float | None = Field(description="best value of `curve`'s trials, in the metric's own unit")
     curve: tuple[float, ...] = Field(description="expected best of k trials, for k from 1, in the metric's own unit")
 
@@ -195,13 +187,8 @@ class TuningReport(FrozenModel):
     @property
     def underfunded_arms(self) -> tuple[str, ...]:
         """Arms whose effort is below the maximum by more than `MAX_EQUAL_RATIO`, in the plan's currency."""
-        given = {one.arm: compute_spent(one.effort, self.tuning) for one in self.arms}
+        given = {one.arm: one.effort.count_spent(self.tuning) for one in self.arms}
         return tuple(arm for arm, amount in given.items() if amount * MAX_EQUAL_RATIO < max(given.values()))
-
-
-def compute_spent(effort: TuningEffort, tuning: TuningPlan) -> float:
-    """Return the effort spent on an arm in the plan's currency."""
-    return effort.seconds if tuning.currency == "seconds" else effort.evaluation_count
 
 
 def build_tuning_report(state: RunState) -> TuningReport | None:
@@ -215,31 +202,26 @@ def build_tuning_report(state: RunState) -> TuningReport | None:
     metric = find_tuning_metric(plan)
     main = plan.datasets[0].name
     dataset = main if main in (plan.tuning.datasets or (main,)) else plan.tuning.datasets[0]
-    arms: list[ArmTuningReport] = []
-    for one, trials, seconds in zip(
-        given,
-        _compute_ratios([one.evaluation_count for one in given]),
-        _compute_ratios([one.seconds for one in given]),
-        strict=True,
-    ):
-        sign = 1.0 if metric.higher_is_better else -1.0
+    sign = 1.0 if metric.higher_is_better else -1.0
+    trials, seconds = ([getattr(one, name) for one in given] for name in ("evaluation_count", "seconds"))
+
+    def report_arm(one: TuningEffort) -> ArmTuningReport:
         values = [sign * value for value in _collect_study_scores(found, one.arm, dataset)]
-        arms.append(
-            ArmTuningReport(
-                effort=one,
-                in_trials=trials,
-                in_seconds=seconds,
-                space=widen_space(plan, one.arm, state.search.widened_dimensions),
-                chosen=settings.get(one.arm),
-                best=sign * max(values) if values else None,
-                curve=tuple(sign * value for value in compute_expected_best(tuple(values))),
-            )
+        return ArmTuningReport(
+            effort=one,
+            in_trials=one.evaluation_count / min(trials) if min(trials) else None,
+            in_seconds=one.seconds / min(seconds) if min(seconds) else None,
+            space=widen_space(plan, one.arm, state.search.widened_dimensions),
+            chosen=settings.get(one.arm),
+            best=sign * max(values) if values else None,
+            curve=tuple(sign * value for value in compute_expected_best(tuple(values))),
         )
+
     return TuningReport(
         metric=metric,
         dataset=dataset,
         tuning=plan.tuning,
-        arms=tuple(arms),
+        arms=tuple(map(report_arm, given)),
         extended=tuple(state.search.widened_dimensions.values()),
         untuned={
             one.name: one.untuned for one in plan.arms if one.role != "ablation" and one.name not in plan.tuned_arms
@@ -255,11 +237,6 @@ def _collect_study_scores(found: Iterable[TrialResult], arm: str, dataset: str) 
         if one.arm == arm and one.share == 1 and dataset in one.values:
             by_code.setdefault(one.code, []).append(one.values[dataset])
     return max(reversed(by_code.values()), key=len) if by_code else []
-
-
-def _compute_ratios(given: Sequence[float]) -> list[float | None]:
-    least = min(given, default=0.0)
-    return [one / least if least else None for one in given]
 
 
 # --- compute of the compared arms ------------------------------------------------------------------------------------
@@ -287,37 +264,32 @@ def compute_parity(state: RunState) -> tuple[ArmCompute, ...]:
     best, plan = find_winner(state), state.search.data_plan
     if best is None or plan is None:
         return ()
-    cells = compute_all_cells(state)
-    lines = [
-        one
-        for node in find_trusted_replicates(state, best)
-        for one in cells.get(node.id, ())
-        if one.cell.dataset == plan.datasets[0].name
-    ]
-    found = {arm: [one for one in lines if one.cell.measured_arm == arm] for arm in plan.compared_arms}
-    return tuple(parity for arm, own in found.items() if (parity := _compute_arm_compute(arm, own)) is not None)
+    cells, main = compute_all_cells(state), plan.datasets[0].name
+    nodes = [node.id for node in find_trusted_replicates(state, best)]
+    lines = [one for node in nodes for one in cells.get(node, ()) if one.cell.dataset == main]
+    measured = [one for one in lines if one.outcome in ("measured", "taken over")]
+    runs = {
+        arm: [one.run for one in measured if one.cell.measured_arm == arm and one.run is not None]
+        for arm in plan.compared_arms
+    }
+    return tuple(_compute_arm_compute(arm, own) for arm, own in runs.items() if own)
 
 
-def _compute_arm_compute(arm: str, lines: Iterable[CellStatus]) -> ArmCompute | None:
-    runs = [one.run for one in lines if one.outcome in ("measured", "taken over") and one.run is not None]
-    if not runs:
-        return None
+def _compute_arm_compute(arm: str, runs: Sequence[CellRun]) -> ArmCompute:
     counts = [run.training or TrainingCounts() for run in runs]
+
+    def mean(values: Sequence[int | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return fmean(known) if len(known) == len(values) else None
+
     return ArmCompute(
         arm=arm,
         cells=len(runs),
         seconds=fmean(run.seconds for run in runs),
-        steps=_compute_mean(one.steps for one in counts),
-        rows=_compute_mean(one.rows for one in counts),
-        parameters=_compute_mean(one.parameters for one in counts),
+        steps=mean([one.steps for one in counts]),
+        rows=mean([one.rows for one in counts]),
+        parameters=mean([one.parameters for one in counts]),
     )
-
-
-def _compute_mean(values: Iterable[int | None]) -> float | None:
-    """Return the mean if every cell has a count; otherwise None."""
-    found = [*values]
-    known = [value for value in found if value is not None]
-    return fmean(known) if len(known) == len(found) else None
 
 
 def find_disparities(state: RunState, rows: Sequence[ArmCompute]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:

@@ -43,9 +43,8 @@ class PriorWorkRead(FrozenModel):
     type: Literal["prior_work_read"] = "prior_work_read"
     papers: tuple[PriorPaper, ...] = ()
     queries: tuple[str, ...] = Field(default=(), description="queries sent to the catalogues")
-    refused: tuple[str, ...] = Field(
-        default=(), description="papers that could not be retrieved or read, and why, one line each"
-    )
+    refused: tuple[str, ...] = ()
+    """Papers that could not be retrieved or read, and why, one line each."""
 
     @property
     def is_unread(self) -> bool:
@@ -60,9 +59,8 @@ class IdeationStarted(FrozenModel):
     topic: str
     sha256: str = Field(description="sha256 of the topic file")
     means: AvailableResources
-    study: FollowedStudy | None = Field(
-        default=None, exclude_if=lambda value: value is None, description="the study that the ideas follow"
-    )
+    study: FollowedStudy | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The study that the ideas follow."""
     rounds: int = Field(description="maximum number of reflections on an idea")
     version: str
     model: str
@@ -99,13 +97,11 @@ class FiguresDrawn(FrozenModel):
     arrays: tuple[str, ...] = Field(description="sha256 of every array given to the script")
     reviews: tuple[FigureReview, ...] = ()
     looked: bool = True
-    failure: Failure | None = Field(
-        default=None, description="failures of figures that could not be drawn, one line each"
-    )
+    failure: Failure | None = None
+    """Failures of figures that could not be drawn, one line each."""
     placed: tuple[FinalFigure, ...] = Field(default=(), description="figures of the paper, in order")
-    left_out: dict[str, str] = Field(
-        default_factory=dict, description="figure name -> reason why it is not in the paper"
-    )
+    left_out: dict[str, str] = Field(default_factory=dict)
+    """Figure name -> reason why it is not in the paper."""
 
 
 class FiguresReviewed(FrozenModel):
@@ -119,9 +115,8 @@ class FiguresReviewed(FrozenModel):
     looked: bool = Field(description="whether a model saw the images")
     why: str = Field(default="", description="why the figures were not reviewed")
     reviews: tuple[PaperFigureReview, ...] = ()
-    seen: dict[str, str] = Field(
-        default_factory=dict, description="figure -> sha256 of image, caption and text at the time of review"
-    )
+    seen: dict[str, str] = Field(default_factory=dict)
+    """Figure -> sha256 of image, caption and text at the time of review."""
 
 
 class ClaimsRead(FrozenModel):
@@ -131,9 +126,8 @@ class ClaimsRead(FrozenModel):
     type: Literal["claims_read"] = "claims_read"
     round: int
     readings: tuple[SentenceReading, ...] = Field(default=(), description="readings of sentences that had none")
-    setup: tuple[SetupReading, ...] = Field(
-        default=(), exclude_if=lambda value: not value, description="the same for sentences on the set-up"
-    )
+    setup: tuple[SetupReading, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """The same for sentences on the set-up."""
     unread: int = Field(default=0, description="sentences without a usable reading; they prevent the release")
     violations: tuple[str, ...] = Field(default=(), description="claims that the record does not have, one line each")
     unreported: tuple[str, ...] = Field(default=(), description="outcomes that the text does not report")
@@ -176,23 +170,18 @@ class DraftAssessed(FrozenModel):
     round: int
     draft: PaperDraft
     violations: tuple[str, ...] = ()
-    untied: dict[str, int] = Field(
-        default_factory=dict, description="place (such as section 'Results') -> number of violations there"
-    )
+    untied: dict[str, int] = Field(default_factory=dict)
+    """Place (such as section 'Results') -> number of violations there."""
     findings: tuple[PaperFinding, ...] = ()
     pages: int | None = None
-    filled: float | None = Field(
-        default=None, description="pages of main text, with the used part of the last page; None if it did not compile"
-    )
+    filled: float | None = None
+    """Pages of main text, with the used part of the last page; None if it did not compile."""
     done: bool = False
-    anew: bool = Field(
-        default=False,
-        description="whether earlier versions no longer count, because the record changed or overclaims were cut",
-    )
+    anew: bool = False
+    """Whether earlier versions no longer count, because the record changed or overclaims were cut."""
     over: float = Field(default=0.0, description="pages of main text over the limit")
-    left_out: tuple[str, ...] = Field(
-        default=(), description="required disclosures that are missing; they prevent the release"
-    )
+    left_out: tuple[str, ...] = ()
+    """Required disclosures that are missing; they prevent the release."""
     complaints: tuple[str, ...] = Field(default=(), description="improvements that do not prevent the release")
     edits: tuple[str, ...] = Field(default=(), description="the reflector's applied edits, shortened")
     refused: tuple[str, ...] = Field(default=(), description="its edits that could not be applied, and why")
@@ -205,9 +194,8 @@ class PaperReleased(FrozenModel):
     released: bool
     pdf: str | None
     files: dict[str, str] = Field(default_factory=dict, description="paper file -> sha256")
-    companion_files: dict[str, str] = Field(
-        default_factory=dict, description="disclosure and other released files: file in the run -> sha256"
-    )
+    companion_files: dict[str, str] = Field(default_factory=dict)
+    """Disclosure and other released files: file in the run -> sha256."""
     reasons: tuple[str, ...] = ()
     pages: int | None = None
     round: int | None = Field(default=None, description="round of the printed draft")
@@ -220,14 +208,10 @@ class RewriteStarted(FrozenModel):
     version: int
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides for this version, by dotted key")
     model: str = ""
-    template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template, if another template was given"
-    )
-    reviews: tuple[ReviewFile, ...] = Field(
-        default=(),
-        exclude_if=lambda value: not value,
-        description="reviews of the released version, which this one answers; empty: the paper is only written again",
-    )
+    template: str = ""
+    """sha256 of the run's own copy of the paper's template, if another template was given."""
+    reviews: tuple[ReviewFile, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """Reviews of the released version, which this one answers; empty: the paper is only written again."""
 
 
 class RequestsRead(FrozenModel):
@@ -235,9 +219,8 @@ class RequestsRead(FrozenModel):
 
     type: Literal["requests_read"] = "requests_read"
     requests: tuple[ReviewerRequest, ...] = ()
-    dropped: tuple[str, ...] = Field(
-        default=(), description="requests whose passage is in no review, and other faults of the answer, one line each"
-    )
+    dropped: tuple[str, ...] = ()
+    """Requests whose passage is in no review, and other faults of the answer, one line each."""
 
 
 class ReviewersAnswered(FrozenModel):
@@ -257,9 +240,8 @@ class PaperJudged(FrozenModel):
     type: Literal["assessed"] = "assessed"
     judgement: Judgement | None = None
     why: str = Field(default="", description="reason for having no judgement")
-    files: dict[str, str] = Field(
-        default_factory=dict, description="report file, relative to the run's folder -> sha256"
-    )
+    files: dict[str, str] = Field(default_factory=dict)
+    """Report file, relative to the run's folder -> sha256."""
 
 
 PaperEvent = (

@@ -40,9 +40,8 @@ class EnvironmentBuilt(FrozenModel):
     """The environment in which commands of the repository run."""
 
     type: Literal["environment_built"] = "environment_built"
-    how: Literal["given", "interpreter", "beside"] = Field(
-        description="given interpreter, the program's own, or the program's own with packages installed alongside"
-    )
+    how: Literal["given", "interpreter", "beside"]
+    """Given interpreter, the program's own, or the program's own with packages installed alongside."""
     python: str = Field(description="Python version")
     packages: dict[str, str] = Field(default_factory=dict, description="packages installed alongside, name -> version")
     folders: tuple[str, ...] = Field(default=(), description="folders of the repository on the import path")
@@ -127,9 +126,8 @@ class AblationsConcluded(FrozenModel):
     results: tuple[PartResult, ...]
     top: tuple[str, ...] = Field(description="the most important parts by fresh seeds, in order")
     runs: int
-    agreement: float | None = Field(
-        default=None, description="Kendall's tau between the ranks by proxy and full command"
-    )
+    agreement: float | None = None
+    """Kendall's tau between the ranks by proxy and full command."""
     stopped: str = Field(default="", description="why parts have no verdict: a limit, or the budget of runs")
 
 

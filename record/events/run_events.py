@@ -33,11 +33,8 @@ class RunStarted(FrozenModel):
     rate: ComputeRate | None = Field(default=None, description="measured speed of the machine; None: not measured")
     template: str = Field(default="", description="sha256 of the run's own copy of the paper's template")
     plan: DataPlan | None = Field(default=None, description="the data plan, if the user gave one")
-    review: ProtocolReviewed | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
-        description="the review of exactly that plan by a dry run; it is not repeated",
-    )
+    review: ProtocolReviewed | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The review of exactly that plan by a dry run; it is not repeated."""
 
 
 class RunResumed(FrozenModel):
@@ -48,13 +45,11 @@ class RunResumed(FrozenModel):
     model: str = ""
     isolation: str = Field(default="", description="as in `started`, for this process")
     machine: Machine | None = Field(default=None, description="as in `started`, for this process")
-    rate: ComputeRate | None = Field(
-        default=None, description="measured again if the machine, or the run's share of it, differs"
-    )
+    rate: ComputeRate | None = None
+    """Measured again if the machine, or the run's share of it, differs."""
     reaped: int = Field(default=0, description="leftover kernel processes of the run that were killed")
-    template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template, if another template was given"
-    )
+    template: str = ""
+    """sha256 of the run's own copy of the paper's template, if another template was given."""
 
 
 class RunBranched(FrozenModel):
@@ -72,19 +67,15 @@ class RunBranched(FrozenModel):
     sha256: str
     seed: int = Field(description="seed for the choices after this event; experiments keep the run's seeds")
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
-    template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template, if another template was given"
-    )
+    template: str = ""
+    """sha256 of the run's own copy of the paper's template, if another template was given."""
     version: str = Field(default="", description="version of the program")
     note: str = Field(default="", description="note given by the user")
     by: str = Field(default="", description="user name according to the operating system")
-    later_ancestors: tuple[str, ...] = Field(
-        default=(), description="runs from which the parent itself branched after this point"
-    )
-    tested: bool = Field(
-        default=False,
-        description="whether the parent's test data were ever scored; if so, the branch's verdicts are exploratory",
-    )
+    later_ancestors: tuple[str, ...] = ()
+    """Runs from which the parent itself branched after this point."""
+    tested: bool = False
+    """Whether the parent's test data were ever scored; if so, the branch's verdicts are exploratory."""
 
 
 class CommandReceived(FrozenModel):
@@ -92,21 +83,15 @@ class CommandReceived(FrozenModel):
 
     type: Literal["commanded"] = "commanded"
     verb: Literal["stop", "pause", "resume", "note", "kill", "mark", "amend", "approve"]
-    target: str = Field(
-        default="", description="a node (kill, mark), a stage (note; empty: the current one), or a gate (approve)"
-    )
+    target: str = ""
+    """A node (kill, mark), a stage (note; empty: the current one), or a gate (approve)."""
     text: str = Field(default="", description="the reason; for a note, the text shown in later prompts")
-    mark: Literal["suspect", "closed"] = Field(
-        default="suspect", description="kind of mark; closed: nothing builds on the node"
-    )
-    plan: DataPlan | None = Field(
-        default=None, description="for an amendment, or an approval with changes: the complete new plan"
-    )
-    draft: PaperDraft | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
-        description="for an approval of a paper with changes: the complete new text",
-    )
+    mark: Literal["suspect", "closed"] = "suspect"
+    """Kind of mark; closed: nothing builds on the node."""
+    plan: DataPlan | None = None
+    """For an amendment, or an approval with changes: the complete new plan."""
+    draft: PaperDraft | None = Field(default=None, exclude_if=lambda value: value is None)
+    """For an approval of a paper with changes: the complete new text."""
     by: str = Field(default="", description="user name according to the operating system")
     file: str = Field(default="", description="name of the file in control/, set by the receiving process")
 
@@ -166,9 +151,7 @@ class LimitReached(FrozenModel):
     type: Literal["limit_reached"] = "limit_reached"
     reason: str
     stage: StageName | None = Field(default=None, description="None: the whole run")
-    skipped_kinds: tuple[NodeKind, ...] = Field(
-        default=(), description="kinds of follow-up nodes (replicate, aggregate) that are not started either"
-    )
+    skipped_kinds: tuple[NodeKind, ...] = ()
 
 
 class ProviderOutage(FrozenModel):
@@ -230,9 +213,8 @@ class CampaignMembership(FrozenModel):
 
     type: Literal["in_campaign"] = "in_campaign"
     ideas: int = Field(description="ideas of the campaign, including failed and set-aside ones")
-    tests: dict[str, int] = Field(
-        default_factory=dict, description="dataset -> number of other runs that scored its test split"
-    )
+    tests: dict[str, int] = Field(default_factory=dict)
+    """Dataset -> number of other runs that scored its test split."""
 
 
 RunEvent = (
@@ -268,9 +250,8 @@ class CallAnswered(FrozenModel):
     seconds: float
     retries: int = 0
     asked: str = Field(default="", description="model and temperature as configured at the time; covered by the hash")
-    left_out: tuple[str, ...] = Field(
-        default=(), description="settings not sent because the model does not accept them, such as temperature"
-    )
+    left_out: tuple[str, ...] = ()
+    """Settings not sent because the model does not accept them, such as temperature."""
 
 
 class PromptChanged(FrozenModel):
@@ -302,9 +283,8 @@ class ToolUsed(FrozenModel):
     type: Literal["tool_used"] = "tool_used"
     key: CallKey = Field(description="the answer that called the tool")
     tool: str
-    transcript_sha256: str = Field(
-        description="hash of the first tree, of all calls up to this one and of the results before it"
-    )
+    transcript_sha256: str
+    """Hash of the first tree, of all calls up to this one and of the results before it."""
     result: str = Field(description="the text that the model was shown")
     tree: str = Field(description="git tree of the files after the call")
     seconds: float = Field(ge=0)

@@ -110,10 +110,8 @@ class PlotsReviewed(FrozenModel):
     n: int
     reviews: tuple[FigureReview, ...]
     looked: bool = Field(default=True, description="whether a model reviewed the figures; otherwise only the lint did")
-    taken: dict[str, str] = Field(
-        default={},
-        description="figure -> node whose review of the identical image, or of a figure of the same script, is reused",
-    )
+    taken: dict[str, str] = Field(default={})
+    """Figure -> node whose review of the identical image, or of a figure of the same script, is reused."""
 
 
 class NodeJudged(FrozenModel):
@@ -143,12 +141,9 @@ class NodeProbed(FrozenModel):
 
     type: Literal["probed"] = "probed"
     node: str
-    probe: Literal["labels", "seed", "rows", "arms"] = Field(
-        description=(
-            "labels: training labels permuted; seed: another seed; rows: every second row to be predicted "
-            "replaced; arms (in old records): names of baseline and method swapped"
-        )
-    )
+    probe: Literal["labels", "seed", "rows", "arms"]
+    """Labels: training labels permuted; seed: another seed; rows: every second row to be predicted replaced; arms (in
+    old records): names of baseline and method swapped."""
     seconds: float = 0.0
     measurements: tuple[Measurement, ...] = ()
     outcome: Literal["moved", "still", "unclear"]
@@ -165,11 +160,8 @@ class CodeRead(FrozenModel):
     verdict: CodeReadingVerdict
     doubts: tuple[CodeDoubt, ...] = Field(default=(), description="doubts whose quote occurs at the cited lines")
     dropped: int = Field(default=0, description="number of doubts whose quote does not occur there")
-    second: CodeReadingVerdict | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
-        description="verdict of a second, independent reading; None: the first one needed no confirmation",
-    )
+    second: CodeReadingVerdict | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Verdict of a second, independent reading; None: the first one needed no confirmation."""
 
 
 class SealedTestScored(FrozenModel):
@@ -209,9 +201,8 @@ class PlanPrepared(FrozenModel):
     data_plan: DataPlan
     datasets: tuple[DatasetFacts, ...]
     scorers: tuple[FrozenScorer, ...] = Field(default=(), description="frozen scorers for datasets of the plan")
-    installed: InstalledPackages | None = Field(
-        default=None, description="packages, if the settings or the plan require any"
-    )
+    installed: InstalledPackages | None = None
+    """Packages, if the settings or the plan require any."""
     hub: tuple[HubItem, ...] = Field(default=(), description="models and datasets that the plan uses from the hub")
     settings: dict[str, int] = Field(default={}, description="overrides that follow from the plan, by dotted key")
 
@@ -284,19 +275,14 @@ class ConfirmationLocked(FrozenModel):
     source: str = Field(description="sha256 of the winner's file tree")
     trials: dict[str, int] = Field(default_factory=dict, description="arm -> number of the confirmed setting")
     n: int = Field(ge=0, description="number of fresh seeds")
-    wanted: dict[str, int] = Field(
-        default_factory=dict, description=("confirmatory hypothesis -> fresh seeds needed for its power")
-    )
-    seeds: tuple[int, ...] = Field(
-        description="planned fresh seeds in the order in which they run; a later look takes the seeds after them"
-    )
-    looks: tuple[int, ...] = Field(
-        default=(),
-        description="complete fresh seeds of each look (`record.schema.decisions`); empty: one look at all of them",
-    )
-    swapped: bool = Field(
-        default=False, description="whether fresh seeds also measure compared arms at each other's tuned setting"
-    )
+    wanted: dict[str, int] = Field(default_factory=dict)
+    """Confirmatory hypothesis -> fresh seeds needed for its power."""
+    seeds: tuple[int, ...]
+    """Planned fresh seeds in the order in which they run; a later look takes the seeds after them."""
+    looks: tuple[int, ...] = ()
+    """Complete fresh seeds of each look (`record.schema.decisions`); empty: one look at all of them."""
+    swapped: bool = False
+    """Whether fresh seeds also measure compared arms at each other's tuned setting."""
     why: str = Field(default="", description="why there are fewer seeds than needed, or no controls")
 
     @property
@@ -322,9 +308,8 @@ class LookTaken(FrozenModel):
     type: Literal["look_taken"] = "look_taken"
     look: int = Field(ge=0, description="index in `ConfirmationLocked.looks`")
     seeds: tuple[int, ...] = Field(description="the complete fresh seeds that it read, in their order")
-    resampled: tuple[ResampledInterval, ...] = Field(
-        default=(), description="spread of every effect over test examples, for the mean over these seeds"
-    )
+    resampled: tuple[ResampledInterval, ...] = ()
+    """Spread of every effect over test examples, for the mean over these seeds."""
     ends: str = Field(default="", description="why no further look follows; empty: sampling goes on")
     conclusive: bool = Field(default=False, description="whether the results ended sampling; otherwise a limit did")
 
@@ -352,9 +337,8 @@ class ProtocolReviewed(FrozenModel):
     reviewer: str = Field(description="model as configured")
     reviewed: DataPlan
     findings: tuple[ReviewedFinding, ...] = ()
-    amendment: PlanAmended | None = Field(
-        default=None, description="amendment number 1, if the plan was changed because of a finding"
-    )
+    amendment: PlanAmended | None = None
+    """Amendment number 1, if the plan was changed because of a finding."""
     why: str = Field(default="", description="reason for having no review")
 
     @property
@@ -367,12 +351,11 @@ class ProtocolReviewed(FrozenModel):
         """The outcome in one line."""
         if self.why:
             return f"the plan was not reviewed: {self.why}"
-        found, number = "finding" if len(self.findings) == 1 else "findings", len(self.findings) or "no"
-        return f"{number} {found} on the plan by {self.reviewer}" + (
-            f", {len(self.open_findings) or 'none'} open; the plan was {'amended' if self.amendment else 'not changed'}"
-            if self.findings
-            else ""
-        )
+        count, noun = len(self.findings) or "no", "finding" if len(self.findings) == 1 else "findings"
+        found = f"{count} {noun} on the plan by {self.reviewer}"
+        changed = "amended" if self.amendment else "not changed"
+        rest = f", {len(self.open_findings) or 'none'} open; the plan was {changed}"
+        return found + rest if self.findings else found
 
     @property
     def open_findings(self) -> tuple[ReviewedFinding, ...]:
@@ -393,14 +376,10 @@ class AblationsPlanned(FrozenModel):
 
     type: Literal["ablations_planned"] = "ablations_planned"
     ablations: tuple[Ablation, ...] = ()
-    risks: tuple[str, ...] = Field(
-        default=(), description="for each risk of the idea, the ablation that tests it, or the reason why none does"
-    )
-    surprise: Surprise | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
-        description="what the first ablation is the exploratory control for",
-    )
+    risks: tuple[str, ...] = ()
+    """For each risk of the idea, the ablation that tests it, or the reason why none does."""
+    surprise: Surprise | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What the first ablation is the exploratory control for."""
     why: str = Field(default="", description="reason for having no ablations")
 
 

@@ -6,11 +6,100 @@ always gives the state that the writer had at that point.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, get_args
+from functools import reduce
+from operator import attrgetter
+from typing import Any
 
-from labwright.record.events import Event, paper_events, repository_events, run_events, search_events
+from labwright.record.events import Event
+from labwright.record.events.paper_events import (
+    ClaimsRead,
+    ContextRead,
+    DraftAssessed,
+    FiguresDrawn,
+    FiguresReviewed,
+    IdeaProposed,
+    IdeationStarted,
+    LibraryChecked,
+    LiteratureSearched,
+    PaperJudged,
+    PaperReleased,
+    PriorWorkRead,
+    RequestsRead,
+    ReviewersAnswered,
+    RewriteStarted,
+    WorksChosen,
+    WorksFound,
+)
+from labwright.record.events.repository_events import (
+    AblationsConcluded,
+    BaselineChecked,
+    CommandFound,
+    EnvironmentBuilt,
+    FreshSeedsGiven,
+    MutationTried,
+    PartsFound,
+    QuestionAnswered,
+    QuestionDesigned,
+    RepairTried,
+    RepositoryImported,
+)
+from labwright.record.events.run_events import (
+    CallAnswered,
+    CallUnanswered,
+    CampaignMembership,
+    ClockMoved,
+    CommandIgnored,
+    CommandReceived,
+    CostReserved,
+    FoldersDeleted,
+    GateEditRefused,
+    GateReached,
+    LimitReached,
+    ProcessEnded,
+    PromptChanged,
+    ProviderOutage,
+    ProviderRecovered,
+    ReservationReturned,
+    RunBranched,
+    RunResumed,
+    RunStarted,
+    StudiedLLMsAsked,
+    StudiesRecalled,
+    StudyKept,
+    ToolUsed,
+)
+from labwright.record.events.search_events import (
+    AblationsPlanned,
+    AddendumRegistered,
+    AttemptExecuted,
+    CellExecuted,
+    CellsRequired,
+    CodeRead,
+    ConfirmationLocked,
+    DecisionMade,
+    HoursSetAside,
+    LookTaken,
+    MissingAblationsNamed,
+    NodeEvent,
+    NodeJudged,
+    NodePlotted,
+    NodeProbed,
+    NodeProposed,
+    NodesCompared,
+    NodeStepEntered,
+    NodeSuspected,
+    PlanAmended,
+    PlanPrepared,
+    PlotsReviewed,
+    ProtocolReviewed,
+    SealedTestResampled,
+    SealedTestScored,
+    StageSummarised,
+    StageWinnerChosen,
+    TaskDone,
+)
 from labwright.record.internal_errors import MAX_NODES_PER_FAULT
 from labwright.record.reducers.run_state import (
     AncestorRun,
@@ -24,131 +113,201 @@ from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree, Ru
 from labwright.record.schema.nodes import SELECTION_KINDS, STAGES, Node, NodeStep, PlotRun, StageName, format_node_id
 from labwright.record.tuning_results import index_trial_results
 
+LATEST: dict[type, str] = {
+    StudiesRecalled: "recalled_studies",
+    StudyKept: "kept_study",
+    CampaignMembership: "campaign",
+    ProviderOutage: "outage",
+    ProcessEnded: "process_end",
+    HoursSetAside: "search.hours",
+    ProtocolReviewed: "search.protocol_review",
+    AblationsPlanned: "search.planned_ablations",
+    MissingAblationsNamed: "search.missing_ablations",
+    ContextRead: "paper.context",
+    PriorWorkRead: "paper.prior_work",
+    FiguresDrawn: "paper.figures",
+    LibraryChecked: "paper.library",
+    RequestsRead: "paper.requests",
+    ReviewersAnswered: "paper.answered",
+    RepositoryImported: "repository.imported",
+    EnvironmentBuilt: "repository.environment",
+    CommandFound: "repository.command",
+    BaselineChecked: "repository.baseline",
+    PartsFound: "ablation.parts",
+    AblationsConcluded: "ablation.results",
+    QuestionDesigned: "question.design",
+    QuestionAnswered: "question.answer",
+    IdeationStarted: "ideation.started",
+}
+"""Event -> the field of the state that holds the latest one."""
+APPENDED: dict[type, str] = {
+    CodeRead: "search.code_readings",
+    AddendumRegistered: "search.addenda",
+    PlanAmended: "search.amendments",
+    NodeProbed: "search.probes",
+    WorksFound: "paper.works_found",
+    WorksChosen: "paper.works_chosen",
+    DraftAssessed: "paper.drafts",
+    RepairTried: "repository.repairs",
+}
+"""Event -> the field that lists all of them."""
+KEYED: dict[type, tuple[str, tuple[str, ...]]] = {
+    ToolUsed: ("calls.tool_uses", ("key",)),
+    PromptChanged: ("calls.changed_prompts", ("key",)),
+    CallUnanswered: ("calls.unanswered_calls", ("key",)),
+    CellsRequired: ("required_cells", ("node",)),
+    NodesCompared: ("search.comparisons", ("a", "b")),
+    FiguresReviewed: ("paper.figure_reviews", ("round",)),
+    MutationTried: ("ablation.tried_mutations", ("part", "way")),
+    LiteratureSearched: ("ideation.literature_searches", ("k", "n")),
+    IdeaProposed: ("ideation.proposed_ideas", ("k",)),
+}
+"""Event -> the field that holds the latest one for each key, and the event's fields that are the key."""
+
+
+def apply_event(state: RunState, event: Event, at: float = 0.0) -> None:
+    """Fold one event into the state, in place."""
+    state.event_count += 1
+    if (
+        state.event_count > 1
+        and not state.is_paused
+        and not isinstance(event, RunResumed | RewriteStarted | RunBranched)
+    ):
+        moved = event.seconds if isinstance(event, ClockMoved) else 0.0
+        state.active_seconds += max(0.0, at - state.last_event_at - moved)
+    state.last_event_at = at
+    kind = type(event)
+    if kind in LATEST:
+        *owner, name = LATEST[kind].split(".")
+        setattr(reduce(getattr, owner, state), name, event)
+    elif kind in APPENDED:
+        attrgetter(APPENDED[kind])(state).append(event)
+    elif kind in KEYED:
+        field, key = KEYED[kind]
+        attrgetter(field)(state)[attrgetter(*key)(event)] = event
+    if isinstance(event, NodeEvent):
+        _apply_node_event(state, event, at)
+    else:
+        _apply_run_event(state, event, at)
+        _apply_work_event(state, event, at)
+
+
+def fold_events(events: Iterable[tuple[Event, float]]) -> RunState:
+    """Return the state after all given events, each with its time."""
+    state = RunState()
+    for event, at in events:
+        apply_event(state, event, at)
+    return state
+
+
 # Fold events of nodes, which every kind of study has.
 
 
-def finish_decision(state: RunState, decision_id: int) -> None:
+def _finish_decision(state: RunState, decision_id: int) -> None:
     """Mark the work of decision k as finished."""
     state.finished_decisions.add(decision_id)
     state.calls.book_lost(*[name for name, one in state.calls.reservations.items() if one.k == decision_id])
 
 
-def update_node(state: RunState, node: str, **fields: Any) -> None:
-    """Update fields of a node."""
+def _update_node(state: RunState, node: str, **fields: Any) -> None:
     state.nodes[node] = state.nodes[node].model_copy(update=fields)
 
 
-def enter_step(state: RunState, node: str, step: NodeStep, at: float) -> None:
-    """Record that a node entered a step at time `at`."""
-    update_node(state, node, step=step)
+def _enter_step(state: RunState, node: str, step: NodeStep, at: float) -> None:
+    _update_node(state, node, step=step)
     state.step_since[node] = at
 
 
-def interrupt_nodes(state: RunState, at: float) -> None:
+def _interrupt_nodes(state: RunState, at: float) -> None:
     """Mark unfinished nodes as idle; a process that resumes them continues at the same step."""
     for node in [node for node in state.nodes.values() if not node.is_finished]:
-        enter_step(state, node.id, "proposed", at)
+        _enter_step(state, node.id, "proposed", at)
 
 
-def apply_node_event(state: RunState, event: search_events.NodeEvent, at: float) -> None:
-    """Fold one event of a node into the state, in place."""
-    node = state.nodes[event.node]
-    if isinstance(event, search_events.CellsRequired | search_events.CellExecuted | search_events.AttemptExecuted):
-        state.search.trial_results.pop(node.id, None)
+def _apply_node_event(state: RunState, event: NodeEvent, at: float) -> None:
+    node, search = state.nodes[event.node], state.search
+    if isinstance(event, CellsRequired | CellExecuted | AttemptExecuted):
+        search.trial_results.pop(node.id, None)
     match event:
-        case search_events.NodeProposed():
-            update_node(state, node.id, **event.model_dump(exclude={"type", "node", "decision"}), status="running")
-        case search_events.NodeStepEntered():
-            enter_step(state, node.id, event.step, at)
-        case search_events.CellsRequired():
-            state.required_cells[node.id] = event
-        case search_events.CellExecuted():
+        case NodeProposed():
+            _update_node(state, node.id, **event.model_dump(exclude={"type", "node", "decision"}), status="running")
+        case NodeStepEntered():
+            _enter_step(state, node.id, event.step, at)
+        case CellExecuted():
             state.cells[event.run.id] = (node.id, event.run)
             if node.kind in SELECTION_KINDS and node.stage != "ablation":
                 arm = event.run.cell.arm
-                state.search.selection_seconds[arm] = state.search.selection_seconds.get(arm, 0.0) + event.run.seconds
-        case search_events.AttemptExecuted():
+                search.selection_seconds[arm] = search.selection_seconds.get(arm, 0.0) + event.run.seconds
+        case AttemptExecuted():
             took = Cost(gpu_seconds=event.attempt.seconds * state.gpus_per_experiment)
             state.calls.settle(f"{node.id}/{event.attempt.number}", node.decision, took)
-            update_node(state, node.id, attempts=(*node.attempts, event.attempt))
+            _update_node(state, node.id, attempts=(*node.attempts, event.attempt))
             _ = event.attempt.validation_values  # computed here, so that no decision has to
-        case search_events.NodeProbed():
+        case NodeProbed():
             took = Cost(gpu_seconds=event.seconds * state.gpus_per_experiment)
             state.calls.settle(f"{node.id}/{event.probe}", node.decision, took)
-            state.search.probes.append(event)
-        case search_events.NodePlotted():
+        case NodePlotted():
             plotting = PlotRun(n=event.n, figures=event.figures, failure=event.failure, seconds=event.seconds)
-            update_node(state, node.id, plottings=(*node.plottings, plotting))
-        case search_events.PlotsReviewed():
-            reviewed = node.plottings[-1].model_copy(
-                update={"reviews": event.reviews, "looked": event.looked, "taken": event.taken}
-            )
-            update_node(state, node.id, plottings=(*node.plottings[:-1], reviewed))
-        case search_events.NodeJudged():
-            finish_decision(state, node.decision)
+            _update_node(state, node.id, plottings=(*node.plottings, plotting))
+        case PlotsReviewed():
+            found = {"reviews": event.reviews, "looked": event.looked, "taken": event.taken}
+            reviewed = node.plottings[-1].model_copy(update=found)
+            _update_node(state, node.id, plottings=(*node.plottings[:-1], reviewed))
+        case NodeJudged():
+            _finish_decision(state, node.decision)
             if event.failure is not None and (fault := event.failure.ours):
                 state.internal_faults[fault] = (*state.internal_faults.get(fault, ()), node.id)
-            update_node(
-                state, node.id, status=event.status, reasons=event.reasons, failure=event.failure, verdict=event.verdict
-            )
-            enter_step(state, node.id, "done", at)
+            _update_node(state, node.id, **{name: value for name, value in event if name not in ("type", "node")})
+            _enter_step(state, node.id, "done", at)
             index_trial_results(state, [state.nodes[node.id]])
-        case search_events.NodeSuspected():
+        case NodeSuspected():
             reasons = tuple(str(one) for one in event.findings if one.suspect)
-            update_node(state, node.id, findings=(*node.findings, *event.findings), suspect=(*node.suspect, *reasons))
+            _update_node(state, node.id, findings=(*node.findings, *event.findings), suspect=(*node.suspect, *reasons))
+        case CellsRequired():
+            pass
 
 
 # Fold events of the study as a whole: its start, resumes, branches, commands and limits.
 
 
-def apply_run_event(state: RunState, event: run_events.RunEvent | paper_events.RewriteStarted, at: float) -> None:
-    """Fold one event of the run into the state, in place."""
+def _apply_run_event(state: RunState, event: Event, at: float) -> None:
     match event:
-        case run_events.RunStarted():
+        case RunStarted():
             state.started, state.started_at, state.models = event, at, (event.model,)
             state.paper.template_sha256, state.rate, state.isolations = event.template, event.rate, (event.isolation,)
             state.machines = (event.machine,) if event.machine is not None else ()
-        case run_events.RunBranched():
+        case RunBranched():
             _apply_branched(state, event, at)
-        case run_events.RunResumed():
+        case RunResumed():
             _apply_resumed(state, event, at)
-        case run_events.CommandReceived():
+        case CommandReceived():
             _apply_command(state, event, at)
-        case run_events.GateReached():
+        case GateReached():
             state.gates[event.gate] = Gate(event, at)
-        case run_events.GateEditRefused() if event.gate in state.gates:
+        case GateEditRefused() if event.gate in state.gates:
             state.gates[event.gate] = replace(state.gates[event.gate], approval=None, refused=event.reasons)
-        case run_events.StudiesRecalled():
-            state.recalled_studies = event
-        case run_events.StudyKept():
-            state.kept_study = event
-        case run_events.LimitReached():
-            if event.stage is not None:
-                state.search.stages[event.stage].limit_reason = event.reason
-            else:
-                state.limit_reason = state.limit_reason or event.reason
-                state.skipped_kinds |= set(event.skipped_kinds)
-        case run_events.ProviderOutage():
-            state.outage = event
-        case run_events.ProviderRecovered():
+        case LimitReached() if event.stage is not None:
+            state.search.stages[event.stage].limit_reason = event.reason
+        case LimitReached():
+            state.limit_reason = state.limit_reason or event.reason
+            state.skipped_kinds |= set(event.skipped_kinds)
+        case ProviderRecovered():
             state.outage = None
-        case run_events.ProcessEnded():
-            state.process_end = event
-            interrupt_nodes(state, at)
-        case run_events.CommandIgnored():
+        case ProcessEnded():
+            _interrupt_nodes(state, at)
+        case CommandIgnored():
             state.ignored_command_count += event.number
-        case run_events.FoldersDeleted():
+        case FoldersDeleted():
             _apply_deleted(state, event)
-        case run_events.CampaignMembership():
-            state.campaign = event
-        case paper_events.RewriteStarted():  # the paper's part is in `PaperState`
+        case RewriteStarted():
             state.process_end = None
             state.gates.pop("paper", None)
             state.overrides |= event.settings
             _add_model(state, event.model)
             if event.reviews and state.limit_reason is not None:  # experiments run again, under a limit of their own
                 state.earlier_limits, state.limit_reason = (*state.earlier_limits, state.limit_reason), None
-        case run_events.ClockMoved() | run_events.GateEditRefused():  # the clock: see `record.reducers.event_fold`
+            state.paper.start_rewrite(event)
+        case _:
             pass
 
 
@@ -157,8 +316,8 @@ def _add_model(state: RunState, model: str) -> None:
     state.models = tuple(dict.fromkeys((*state.models, model))) if model else state.models
 
 
-def _apply_resumed(state: RunState, event: run_events.RunResumed, at: float) -> None:
-    interrupt_nodes(state, at)
+def _apply_resumed(state: RunState, event: RunResumed, at: float) -> None:
+    _interrupt_nodes(state, at)
     state.stopping = False
     if state.kind != "paper":
         _reopen_measuring(state, event)
@@ -184,7 +343,7 @@ def _apply_resumed(state: RunState, event: run_events.RunResumed, at: float) -> 
         _add_model(state, event.model)
 
 
-def _reopen_measuring(state: RunState, event: run_events.RunResumed) -> None:
+def _reopen_measuring(state: RunState, event: RunResumed) -> None:
     """Let a study without a paper measure and report again: with another limit or option, more may be left to do."""
     state.finished_decisions -= {
         k
@@ -195,9 +354,9 @@ def _reopen_measuring(state: RunState, event: run_events.RunResumed) -> None:
         state.ablation.results = state.question.answer = None
 
 
-def _apply_branched(state: RunState, event: run_events.RunBranched, at: float) -> None:
+def _apply_branched(state: RunState, event: RunBranched, at: float) -> None:
     """Reset costs, requests, limits and outages: these belong to the parent run."""
-    interrupt_nodes(state, at)
+    _interrupt_nodes(state, at)
     state.ancestry.append(
         AncestorRun(
             branching=event,
@@ -223,7 +382,7 @@ def _apply_branched(state: RunState, event: run_events.RunBranched, at: float) -
     state.paper.template_sha256 = event.template or state.paper.template_sha256
 
 
-def _apply_command(state: RunState, event: run_events.CommandReceived, at: float) -> None:
+def _apply_command(state: RunState, event: CommandReceived, at: float) -> None:
     named: StageName | None = next((name for name in STAGES if name == event.target), None)
     stage = named if event.verb == "note" and event.target else state.search.stage
     state.user_commands.append(UserCommand(state.last_decision, at, stage, event))
@@ -242,13 +401,13 @@ def _apply_command(state: RunState, event: run_events.CommandReceived, at: float
     elif event.verb == "mark" and event.target in state.nodes:
         for name, why in collect_mark_reasons(state, event).items():
             if event.mark == "closed":
-                update_node(state, name, closed=why)
+                _update_node(state, name, closed=why)
             else:
                 node = state.nodes[name]
-                update_node(state, name, suspect=(*node.suspect, why), marked=node.marked + 1)
+                _update_node(state, name, suspect=(*node.suspect, why), marked=node.marked + 1)
 
 
-def _apply_deleted(state: RunState, event: run_events.FoldersDeleted) -> None:
+def _apply_deleted(state: RunState, event: FoldersDeleted) -> None:
     state.deleted_folders |= dict.fromkeys(event.folders, event.keep)
     state.freed_bytes += event.bytes
     for folder in event.folders:  # cells/ID/artifacts, nodes/ID/attemptN/artifacts; the state has no checkpoints
@@ -259,7 +418,7 @@ def _apply_deleted(state: RunState, event: run_events.FoldersDeleted) -> None:
             node, run = state.cells[name]
             state.cells[name] = (node, run.model_copy(update={"artifacts": {}}))
         elif kind == "nodes" and name in state.nodes:
-            update_node(
+            _update_node(
                 state,
                 name,
                 attempts=tuple(
@@ -269,67 +428,70 @@ def _apply_deleted(state: RunState, event: run_events.FoldersDeleted) -> None:
             )
 
 
-# Fold decisions and the events of the search over a data plan, to the scores of its sealed test data.
+# Fold decisions, the search over a data plan, model calls, the paper and the ablation of a repository.
 
 
-def apply_search_event(state: RunState, event: search_events.SearchEvent, at: float) -> None:
-    """Fold one event of the search into the state, in place."""
+def _apply_work_event(state: RunState, event: Event, at: float) -> None:
+    calls, search, paper = state.calls, state.search, state.paper
     match event:
-        case search_events.PlanPrepared():
-            state.search.data_plan, state.search.datasets, state.search.scorers = (
-                event.data_plan,
-                event.datasets,
-                event.scorers,
-            )
-            state.search.installed_packages, state.search.hub_items = event.installed, event.hub
+        case CallAnswered():
+            calls.add_answer(event)
+        case CostReserved():
+            calls.book_lost(event.name)
+            calls.reservations[event.name] = event
+        case ReservationReturned():
+            calls.reservations.pop(event.name, None)
+        case StudiedLLMsAsked():
+            calls.llm_usage = event.uses
+        case PlanPrepared():
+            search.data_plan, search.datasets, search.scorers = event.data_plan, event.datasets, event.scorers
+            search.installed_packages, search.hub_items = event.installed, event.hub
             state.overrides = event.settings | state.overrides
             index_trial_results(state, state.nodes.values())
-        case search_events.PlanAmended():
-            state.search.data_plan = event.data_plan
+        case PlanAmended():
+            search.data_plan = event.data_plan
             used = {use.name for use in event.data_plan.datasets}
-            state.search.datasets = tuple(one for one in state.search.datasets if one.name in used)
-            state.search.amendments.append(event)
+            search.datasets = tuple(one for one in search.datasets if one.name in used)
             index_trial_results(state, state.nodes.values())
-        case search_events.ProtocolReviewed():  # its plan takes effect with `PlanPrepared`
-            state.search.protocol_review, state.search.amendments = event, [event.amendment] if event.amendment else []
-        case search_events.ConfirmationLocked():
-            state.search.locks.append((state.last_decision, event))
-            state.search.looks.clear()
-        case search_events.LookTaken():
-            state.search.looks[event.look :] = [event]  # again, if a higher limit lets sampling go on
-        case search_events.HoursSetAside():
-            state.search.hours = event
-        case search_events.DecisionMade():
+        case ProtocolReviewed():  # its plan takes effect with `PlanPrepared`
+            search.amendments = [event.amendment] if event.amendment else []
+        case ConfirmationLocked():
+            search.locks.append((state.last_decision, event))
+            search.looks.clear()
+        case LookTaken():
+            search.looks[event.look :] = [event]  # again, if a higher limit lets sampling go on
+        case DecisionMade():
             _apply_decision(state, event, at)
-        case search_events.TaskDone():
-            finish_decision(state, event.k)
+        case TaskDone():
+            _finish_decision(state, event.k)
             if (decided := state.decisions.get(event.k)) and decided.action == RunTask(task="score tests"):
-                state.search.scored_at = state.active_seconds
-        case search_events.NodesCompared():
-            state.search.comparisons[event.a, event.b] = event
-            finish_decision(state, event.k)
-        case search_events.StageWinnerChosen():
-            state.search.stages[event.stage].settlements.append((state.last_decision, event))
-        case search_events.StageSummarised():
-            state.search.stages[event.summary.stage].reports[event.k] = event.summary
-        case search_events.AblationsPlanned():
-            state.search.planned_ablations = event
-        case search_events.MissingAblationsNamed():
-            state.search.missing_ablations = event
-        case search_events.AddendumRegistered():
-            state.search.addenda.append(event)
-        case search_events.CodeRead():
-            state.search.code_readings.append(event)
-        case search_events.SealedTestResampled():
-            state.search.resampled_intervals = {one.key: one for one in event.found}
-        case search_events.SealedTestScored():
+                search.scored_at = state.active_seconds
+        case NodesCompared():
+            _finish_decision(state, event.k)
+        case StageWinnerChosen():
+            search.stages[event.stage].settlements.append((state.last_decision, event))
+        case StageSummarised():
+            search.stages[event.summary.stage].reports[event.k] = event.summary
+        case SealedTestResampled():
+            search.resampled_intervals = {one.key: one for one in event.found}
+        case SealedTestScored():
             if event.measurements:
-                state.search.test_measurements[event.node] = event.measurements
+                search.test_measurements[event.node] = event.measurements
             if event.failure is not None:
-                state.search.scoring_failures[event.node] = event.failure
+                search.scoring_failures[event.node] = event.failure
+        case ClaimsRead():
+            paper.add_claims(event)
+        case PaperReleased():
+            paper.release(event)
+        case PaperJudged():
+            paper.judge(event)
+        case FreshSeedsGiven():
+            state.ablation.fresh_seeds[event.part] = event.seeds
+        case _:
+            pass
 
 
-def _apply_decision(state: RunState, event: search_events.DecisionMade, at: float) -> None:
+def _apply_decision(state: RunState, event: DecisionMade, at: float) -> None:
     state.decisions[event.k] = event
     state.decision_contexts[event.k] = DecisionContext(state.limit_reason, state.skipped_kinds, state.isolations)
     if isinstance(event.action, ExpandTree):
@@ -365,50 +527,3 @@ def _collect_trials(state: RunState, action: ExpandTree) -> dict[str, int]:
         return {one.arm: one.number for one in action.trials}
     parent = state.nodes.get(action.parent or "")
     return parent.trials if parent is not None else {}
-
-
-Reducer = Callable[[RunState, Any, float], None]
-
-
-def _list_reducers() -> dict[type, tuple[Reducer, ...]]:
-    """Return the reducers of each type of event; the union to which it belongs names its slice of the state."""
-    slices: tuple[tuple[Any, Reducer], ...] = (
-        (run_events.CallEvent, lambda state, event, _: state.calls.apply(event)),
-        (search_events.NodeEvent, apply_node_event),
-        (search_events.SearchEvent, apply_search_event),
-        (run_events.RunEvent, apply_run_event),
-        (paper_events.PaperEvent, lambda state, event, _: state.paper.apply(event)),
-        (paper_events.IdeationEvent, lambda state, event, _: state.ideation.apply(event)),
-        (repository_events.RepositoryEvent, lambda state, event, _: state.repository.apply(event)),
-        (repository_events.AblationEvent, lambda state, event, _: state.ablation.apply(event)),
-        (repository_events.QuestionEvent, lambda state, event, _: state.question.apply(event)),
-    )
-    found: dict[type, tuple[Reducer, ...]] = {kind: (reduce,) for events, reduce in slices for kind in get_args(events)}
-    found[paper_events.RewriteStarted] += (apply_run_event,)
-    return found
-
-
-_REDUCERS = _list_reducers()
-
-
-def apply_event(state: RunState, event: Event, at: float = 0.0) -> None:
-    """Fold one event into the state, in place."""
-    state.event_count += 1
-    if (
-        state.event_count > 1
-        and not state.is_paused
-        and not isinstance(event, run_events.RunResumed | paper_events.RewriteStarted | run_events.RunBranched)
-    ):
-        moved = event.seconds if isinstance(event, run_events.ClockMoved) else 0.0
-        state.active_seconds += max(0.0, at - state.last_event_at - moved)
-    state.last_event_at = at
-    for reduce in _REDUCERS[type(event)]:
-        reduce(state, event, at)
-
-
-def fold_events(events: Iterable[tuple[Event, float]]) -> RunState:
-    """Return the state after all given events, each with its time."""
-    state = RunState()
-    for event, at in events:
-        apply_event(state, event, at)
-    return state

@@ -8,9 +8,69 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from labwright.record.baseline_check import MissingAblation
-from labwright.record.events import paper_events, repository_events, run_events, search_events
-from labwright.record.events.run_events import CommandReceived
-from labwright.record.events.search_events import DecisionMade
+from labwright.record.events.paper_events import (
+    ClaimsRead,
+    ContextRead,
+    DraftAssessed,
+    FiguresDrawn,
+    FiguresReviewed,
+    IdeaProposed,
+    IdeationStarted,
+    LibraryChecked,
+    LiteratureSearched,
+    PaperJudged,
+    PaperReleased,
+    PriorWorkRead,
+    RequestsRead,
+    ReviewersAnswered,
+    RewriteStarted,
+    WorksChosen,
+    WorksFound,
+)
+from labwright.record.events.repository_events import (
+    AblationsConcluded,
+    BaselineChecked,
+    CommandFound,
+    EnvironmentBuilt,
+    MutationTried,
+    PartsFound,
+    QuestionAnswered,
+    QuestionDesigned,
+    RepairTried,
+    RepositoryImported,
+)
+from labwright.record.events.run_events import (
+    CallAnswered,
+    CallUnanswered,
+    CampaignMembership,
+    CommandReceived,
+    CostReserved,
+    GateReached,
+    ProcessEnded,
+    PromptChanged,
+    ProviderOutage,
+    RunBranched,
+    RunStarted,
+    StudiesRecalled,
+    StudyKept,
+    ToolUsed,
+)
+from labwright.record.events.search_events import (
+    AblationsPlanned,
+    AddendumRegistered,
+    CellsRequired,
+    CodeRead,
+    ConfirmationLocked,
+    DecisionMade,
+    HoursSetAside,
+    LookTaken,
+    MissingAblationsNamed,
+    NodeProbed,
+    NodesCompared,
+    PlanAmended,
+    ProtocolReviewed,
+    StageWinnerChosen,
+)
 from labwright.record.machine import ComputeRate, Machine
 from labwright.record.schema.claims import SentenceReading, SetupReading
 from labwright.record.schema.data_plan import (
@@ -62,7 +122,6 @@ class RoleUsage:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    """Input tokens read from the providers' caches."""
     cache_write_tokens: int = 0
     cached_usd: float = 0.0
     """Part of `usd` for cached tokens."""
@@ -84,47 +143,25 @@ def sum_usage(found: Iterable[RoleUsage]) -> RoleUsage:
 class CallState:
     """Answered and open model calls, and costs by decision."""
 
-    answers: dict[CallKey, run_events.CallAnswered] = field(default_factory=dict[CallKey, run_events.CallAnswered])
-    superseded_answers: list[run_events.CallAnswered] = field(default_factory=list[run_events.CallAnswered])
+    answers: dict[CallKey, CallAnswered] = field(default_factory=dict[CallKey, CallAnswered])
+    superseded_answers: list[CallAnswered] = field(default_factory=list[CallAnswered])
     """Answers to questions that later changed; their replacements are in `answers`."""
-    changed_prompts: dict[CallKey, run_events.PromptChanged] = field(
-        default_factory=dict[CallKey, run_events.PromptChanged]
-    )
-    tool_uses: dict[CallKey, run_events.ToolUsed] = field(default_factory=dict[CallKey, run_events.ToolUsed])
+    changed_prompts: dict[CallKey, PromptChanged] = field(default_factory=dict[CallKey, PromptChanged])
+    tool_uses: dict[CallKey, ToolUsed] = field(default_factory=dict[CallKey, ToolUsed])
     """Results of the tools that authors called, by the answer that called them."""
-    unanswered_calls: dict[CallKey, run_events.CallUnanswered] = field(
-        default_factory=dict[CallKey, run_events.CallUnanswered]
-    )
+    unanswered_calls: dict[CallKey, CallUnanswered] = field(default_factory=dict[CallKey, CallUnanswered])
     usage_by_role: dict[str, RoleUsage] = field(default_factory=dict[str, RoleUsage])
     llm_usage: tuple[StudiedLLMUsage, ...] = ()
     """Usage of studied language models by experiments, up to the last task outside the search."""
-    reservations: dict[str, run_events.CostReserved] = field(default_factory=dict[str, run_events.CostReserved])
+    reservations: dict[str, CostReserved] = field(default_factory=dict[str, CostReserved])
     """Reservations for calls and attempts in progress, by `CostReserved.name`."""
     settled_costs: dict[int, Cost] = field(default_factory=dict[int, Cost])
     """Cost of the answers and attempts of each decision."""
     lost_costs: dict[int, Cost] = field(default_factory=dict[int, Cost])
     """Reservations of calls and attempts of a decision that were killed, or that failed with an unknown cost."""
 
-    def apply(self, event: run_events.CallEvent) -> None:
-        """Fold one event of model calls into the state, in place."""
-        match event:
-            case run_events.CallAnswered():
-                self._add_answer(event)
-            case run_events.ToolUsed():
-                self.tool_uses[event.key] = event
-            case run_events.PromptChanged():
-                self.changed_prompts[event.key] = event
-            case run_events.CallUnanswered():
-                self.unanswered_calls[event.key] = event
-            case run_events.CostReserved():
-                self.book_lost(event.name)
-                self.reservations[event.name] = event
-            case run_events.ReservationReturned():
-                self.reservations.pop(event.name, None)
-            case run_events.StudiedLLMsAsked():
-                self.llm_usage = event.uses
-
-    def _add_answer(self, event: run_events.CallAnswered) -> None:
+    def add_answer(self, event: CallAnswered) -> None:
+        """Fold a model's answer, which replaces an earlier one with its key, into the state."""
         if (before := self.answers.pop(event.key, None)) is not None:
             self.superseded_answers.append(before)
             self.changed_prompts.pop(event.key, None)
@@ -152,7 +189,7 @@ class CallState:
     @property
     def total_usage(self) -> RoleUsage:
         """Usage over all roles."""
-        return self.sum_usage_without()
+        return sum_usage(self.usage_by_role.values())
 
     def sum_usage_without(self, *roles: str) -> RoleUsage:
         """Return the usage over all roles except these."""
@@ -161,14 +198,8 @@ class CallState:
     @property
     def spent_cost(self) -> Cost:
         """Cost of completed work plus reservations for calls and attempts in progress."""
-        return sum(
-            (
-                *self.settled_costs.values(),
-                *self.lost_costs.values(),
-                *(one.spending for one in self.reservations.values()),
-            ),
-            start=Cost(),
-        )
+        open_costs = (one.spending for one in self.reservations.values())
+        return sum((*self.settled_costs.values(), *self.lost_costs.values(), *open_costs), start=Cost())
 
     @property
     def mean_writing_seconds(self) -> float:
@@ -184,21 +215,11 @@ class CallState:
 class IdeationState:
     """The ideation that the log is about; empty in a run."""
 
-    started: paper_events.IdeationStarted | None = None
-    literature_searches: dict[tuple[int, int], paper_events.LiteratureSearched] = field(
-        default_factory=dict[tuple[int, int], paper_events.LiteratureSearched]
+    started: IdeationStarted | None = None
+    literature_searches: dict[tuple[int, int], LiteratureSearched] = field(
+        default_factory=dict[tuple[int, int], LiteratureSearched]
     )
-    proposed_ideas: dict[int, paper_events.IdeaProposed] = field(default_factory=dict[int, paper_events.IdeaProposed])
-
-    def apply(self, event: paper_events.IdeationEvent) -> None:
-        """Fold one event of an ideation into the state, in place."""
-        match event:
-            case paper_events.IdeationStarted():
-                self.started = event
-            case paper_events.LiteratureSearched():
-                self.literature_searches[event.k, event.n] = event
-            case paper_events.IdeaProposed():
-                self.proposed_ideas[event.k] = event
+    proposed_ideas: dict[int, IdeaProposed] = field(default_factory=dict[int, IdeaProposed])
 
 
 # The user's repository that a study is about, the ablation of its parts, and the answer to a question about it.
@@ -208,67 +229,30 @@ class IdeationState:
 class RepositoryState:
     """A repository, its environment and its baseline; empty if the study is not about one."""
 
-    imported: repository_events.RepositoryImported | None = None
-    environment: repository_events.EnvironmentBuilt | None = None
-    command: repository_events.CommandFound | None = None
-    repairs: list[repository_events.RepairTried] = field(default_factory=list[repository_events.RepairTried])
-    baseline: repository_events.BaselineChecked | None = None
-
-    def apply(self, event: repository_events.RepositoryEvent) -> None:
-        """Fold one event of the repository into the state, in place."""
-        match event:
-            case repository_events.RepositoryImported():
-                self.imported = event
-            case repository_events.EnvironmentBuilt():
-                self.environment = event
-            case repository_events.CommandFound():
-                self.command = event
-            case repository_events.RepairTried():
-                self.repairs.append(event)
-            case repository_events.BaselineChecked():
-                self.baseline = event
+    imported: RepositoryImported | None = None
+    environment: EnvironmentBuilt | None = None
+    command: CommandFound | None = None
+    repairs: list[RepairTried] = field(default_factory=list[RepairTried])
+    baseline: BaselineChecked | None = None
 
 
 @dataclass
 class AblationState:
     """The parts of a repository that an ablation removes, and the results."""
 
-    parts: repository_events.PartsFound | None = None
-    tried_mutations: dict[tuple[str, int], repository_events.MutationTried] = field(
-        default_factory=dict[tuple[str, int], repository_events.MutationTried]
-    )
-    """Outcome of each mutation by part and index."""
-    results: repository_events.AblationsConcluded | None = None
+    parts: PartsFound | None = None
+    tried_mutations: dict[tuple[str, int], MutationTried] = field(default_factory=dict[tuple[str, int], MutationTried])
+    results: AblationsConcluded | None = None
     fresh_seeds: dict[str, int] = field(default_factory=dict[str, int])
     """Number of fresh seeds of each part or set, in the order in which they were given."""
-
-    def apply(self, event: repository_events.AblationEvent) -> None:
-        """Fold one event of an ablation into the state, in place."""
-        match event:
-            case repository_events.PartsFound():
-                self.parts = event
-            case repository_events.MutationTried():
-                self.tried_mutations[event.part, event.way] = event
-            case repository_events.FreshSeedsGiven():
-                self.fresh_seeds[event.part] = event.seeds
-            case repository_events.AblationsConcluded():
-                self.results = event
 
 
 @dataclass
 class QuestionState:
     """The experiment for a question about a repository, and the answer."""
 
-    design: repository_events.QuestionDesigned | None = None
-    answer: repository_events.QuestionAnswered | None = None
-
-    def apply(self, event: repository_events.QuestionEvent) -> None:
-        """Fold one event of a question into the state, in place."""
-        match event:
-            case repository_events.QuestionDesigned():
-                self.design = event
-            case repository_events.QuestionAnswered():
-                self.answer = event
+    design: QuestionDesigned | None = None
+    answer: QuestionAnswered | None = None
 
 
 # The paper of a study: literature, figures, drafts, their reviews, the release and the judgement.
@@ -279,37 +263,34 @@ class CurrentPaper:
     """The current paper of a run: the last released one, otherwise the latest draft, with its judgement."""
 
     version: int
-    released: paper_events.PaperReleased
-    judged: paper_events.PaperJudged | None = None
+    released: PaperReleased
+    judged: PaperJudged | None = None
 
 
 @dataclass
 class PaperState:
     """The current version of the paper, and what all versions share."""
 
-    context: paper_events.ContextRead | None = None
+    context: ContextRead | None = None
     """Statements from the user's own documents; None before they are read, and if none were given."""
-    prior_work: paper_events.PriorWorkRead | None = None
+    prior_work: PriorWorkRead | None = None
     """Content of the closest papers. The appendix says that no prior work was read if this is None or `is_unread`."""
-    library: paper_events.LibraryChecked | None = None
+    library: LibraryChecked | None = None
     """The citable part of the user's library; None without one."""
-    works_found: list[paper_events.WorksFound] = field(default_factory=list[paper_events.WorksFound])
-    works_chosen: list[paper_events.WorksChosen] = field(default_factory=list[paper_events.WorksChosen])
+    works_found: list[WorksFound] = field(default_factory=list[WorksFound])
+    works_chosen: list[WorksChosen] = field(default_factory=list[WorksChosen])
     """Works gathered for the draft, over all versions of the paper."""
-    figures: paper_events.FiguresDrawn | None = None
-    drafts: list[paper_events.DraftAssessed] = field(default_factory=list[paper_events.DraftAssessed])
-    figure_reviews: dict[int, paper_events.FiguresReviewed] = field(
-        default_factory=dict[int, paper_events.FiguresReviewed]
-    )
-    claims_read: dict[int, paper_events.ClaimsRead] = field(default_factory=dict[int, paper_events.ClaimsRead])
+    figures: FiguresDrawn | None = None
+    drafts: list[DraftAssessed] = field(default_factory=list[DraftAssessed])
+    figure_reviews: dict[int, FiguresReviewed] = field(default_factory=dict[int, FiguresReviewed])
+    claims_read: dict[int, ClaimsRead] = field(default_factory=dict[int, ClaimsRead])
     """Comparison of a draft's claims with the record, by its round."""
     sentence_readings: dict[str, SentenceReading] = field(default_factory=dict[str, SentenceReading])
     """Readings of sentences by hash, over all versions of the paper."""
     setup_readings: dict[str, SetupReading] = field(default_factory=dict[str, SetupReading])
     """Comparisons of sentences on the set-up with the facts, likewise."""
-    released: paper_events.PaperReleased | None = None
-    judged: paper_events.PaperJudged | None = None
-    """Judgement of the current version."""
+    released: PaperReleased | None = None
+    judged: PaperJudged | None = None
     current: CurrentPaper | None = None
     version: int = 1
     """Paper version to which the current drafts, release and judgement belong."""
@@ -317,56 +298,37 @@ class PaperState:
     """sha256 of the run's copy of the template used for drafts and release."""
     reviews: tuple[ReviewFile, ...] = ()
     """The reviews that the current version answers; empty for another version."""
-    requests: paper_events.RequestsRead | None = None
-    """What these reviews ask for."""
+    requests: RequestsRead | None = None
     reviewed_draft: PaperDraft | None = None
-    """The text that was reviewed."""
-    answered: paper_events.ReviewersAnswered | None = None
-    """The response of the current version to its reviews."""
+    answered: ReviewersAnswered | None = None
 
-    def apply(self, event: paper_events.PaperEvent) -> None:
-        """Fold one event of the paper into the state, in place."""
-        match event:
-            case paper_events.ContextRead():
-                self.context = event
-            case paper_events.PriorWorkRead():
-                self.prior_work = event
-            case paper_events.FiguresDrawn():
-                self.figures = event
-            case paper_events.FiguresReviewed():
-                self.figure_reviews[event.round] = event
-            case paper_events.ClaimsRead():
-                self.claims_read[event.round] = event
-                self.sentence_readings |= {one.sha256: one for one in event.readings}
-                self.setup_readings |= {one.sha256: one for one in event.setup}
-            case paper_events.LibraryChecked():
-                self.library = event
-            case paper_events.WorksFound():
-                self.works_found.append(event)
-            case paper_events.WorksChosen():
-                self.works_chosen.append(event)
-            case paper_events.DraftAssessed():
-                self.drafts.append(event)
-            case paper_events.PaperReleased():
-                self.released = event
-                if event.released or self.current is None:
-                    self.current = CurrentPaper(self.version, event)
-            case paper_events.PaperJudged():
-                self.judged = event
-                if self.current is not None and self.current.released is self.released:
-                    self.current = replace(self.current, judged=event)
-            case paper_events.RequestsRead():
-                self.requests = event
-            case paper_events.ReviewersAnswered():
-                self.answered = event
-            case paper_events.RewriteStarted():
-                self.reviews, self.requests, self.answered = event.reviews, None, None
-                self.reviewed_draft = self.find_released_draft() if event.reviews else None
-                self.version, self.template_sha256 = event.version, event.template or self.template_sha256
-                self.drafts, self.figure_reviews, self.claims_read = [], {}, {}
-                self.released = self.judged = None
-                if self.current is not None and not self.current.released.released:
-                    self.current = None
+    def add_claims(self, event: ClaimsRead) -> None:
+        """Fold the reading of a draft into the state."""
+        self.claims_read[event.round] = event
+        self.sentence_readings |= {one.sha256: one for one in event.readings}
+        self.setup_readings |= {one.sha256: one for one in event.setup}
+
+    def release(self, event: PaperReleased) -> None:
+        """Fold a release, or the refusal of one, into the state."""
+        self.released = event
+        if event.released or self.current is None:
+            self.current = CurrentPaper(self.version, event)
+
+    def judge(self, event: PaperJudged) -> None:
+        """Fold the judgement of the current version into the state."""
+        self.judged = event
+        if self.current is not None and self.current.released is self.released:
+            self.current = replace(self.current, judged=event)
+
+    def start_rewrite(self, event: RewriteStarted) -> None:
+        """Begin the next version: drafts, release and judgement are its own."""
+        self.reviews, self.requests, self.answered = event.reviews, None, None
+        self.reviewed_draft = self.find_released_draft() if event.reviews else None
+        self.version, self.template_sha256 = event.version, event.template or self.template_sha256
+        self.drafts, self.figure_reviews, self.claims_read = [], {}, {}
+        self.released = self.judged = None
+        if self.current is not None and not self.current.released.released:
+            self.current = None
 
     def find_released_draft(self) -> PaperDraft | None:
         """Return the text that the current version printed at its release, or None before it."""
@@ -385,16 +347,14 @@ class PaperState:
 class StageState:
     """The state of one stage."""
 
-    settlements: list[tuple[int, search_events.StageWinnerChosen]] = field(
-        default_factory=list[tuple[int, search_events.StageWinnerChosen]]
-    )
+    settlements: list[tuple[int, StageWinnerChosen]] = field(default_factory=list[tuple[int, StageWinnerChosen]])
     """The selected nodes (several if one became suspect), each with the last decision before its selection."""
     reports: dict[int, StageSummary] = field(default_factory=dict[int, StageSummary])
     limit_reason: str | None = None
     began_at: float | None = None
     """Active seconds of the run when the stage's first search node was decided on."""
 
-    def find_settlement(self, before: int | None = None) -> tuple[int, search_events.StageWinnerChosen] | None:
+    def find_settlement(self, before: int | None = None) -> tuple[int, StageWinnerChosen] | None:
         """Return the last settlement, or the last one before a decision."""
         return next((one for one in reversed(self.settlements) if before is None or one[0] < before), None)
 
@@ -425,19 +385,15 @@ class SearchState:
     """The data plan and the tree search over it. `record.reducers.event_fold` folds its events."""
 
     data_plan: DataPlan | None = None
-    amendments: list[search_events.PlanAmended] = field(default_factory=list[search_events.PlanAmended])
-    protocol_review: search_events.ProtocolReviewed | None = None
+    amendments: list[PlanAmended] = field(default_factory=list[PlanAmended])
+    protocol_review: ProtocolReviewed | None = None
     """The review of the plan by a second model; None before it."""
     datasets: tuple[DatasetFacts, ...] = ()
     scorers: tuple[FrozenScorer, ...] = ()
     installed_packages: InstalledPackages | None = None
-    """Packages installed for the run."""
     hub_items: tuple[HubItem, ...] = ()
-    """Models and datasets that the plan uses from the hub."""
     stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})
-    comparisons: dict[tuple[str, str], search_events.NodesCompared] = field(
-        default_factory=dict[tuple[str, str], search_events.NodesCompared]
-    )
+    comparisons: dict[tuple[str, str], NodesCompared] = field(default_factory=dict[tuple[str, str], NodesCompared])
     """Comparisons by pair of nodes, the one that was decided on earlier first."""
     trials: dict[tuple[str, int], Trial] = field(default_factory=dict[tuple[str, int], Trial])
     """Every setting that was decided on for an arm, by arm and number."""
@@ -447,24 +403,17 @@ class SearchState:
     """Arm -> compute seconds of executions used for selection (`record.schema.nodes.SELECTION_KINDS`), before
     ablation."""
     widened_dimensions: dict[str, WidenDimension] = field(default_factory=dict[str, WidenDimension])
-    """Widened dimensions of the search space, by name."""
-    probes: list[search_events.NodeProbed] = field(default_factory=list[search_events.NodeProbed])
-    planned_ablations: search_events.AblationsPlanned | None = None
-    """The ablations of the ablation stage; None before planning, or without planning."""
-    missing_ablations: search_events.MissingAblationsNamed | None = None
+    probes: list[NodeProbed] = field(default_factory=list[NodeProbed])
+    planned_ablations: AblationsPlanned | None = None
+    missing_ablations: MissingAblationsNamed | None = None
     """Ablations that a reviewer of the draft would request; None if they were not determined."""
-    addenda: list[search_events.AddendumRegistered] = field(default_factory=list[search_events.AddendumRegistered])
+    addenda: list[AddendumRegistered] = field(default_factory=list[AddendumRegistered])
     """What was registered for reviewers of the paper, by version of the paper."""
-    code_readings: list[search_events.CodeRead] = field(default_factory=list[search_events.CodeRead])
-    """Readings of the code behind the paper by a second role."""
-    hours: search_events.HoursSetAside | None = None
-    """The latest plan of the run's computing time."""
-    locks: list[tuple[int, search_events.ConfirmationLocked]] = field(
-        default_factory=list[tuple[int, search_events.ConfirmationLocked]]
-    )
+    code_readings: list[CodeRead] = field(default_factory=list[CodeRead])
+    hours: HoursSetAside | None = None
+    locks: list[tuple[int, ConfirmationLocked]] = field(default_factory=list[tuple[int, ConfirmationLocked]])
     """The locks of what is confirmed, each with the last decision before it."""
-    looks: list[search_events.LookTaken] = field(default_factory=list[search_events.LookTaken])
-    """The looks at the fresh seeds of the current lock, in order."""
+    looks: list[LookTaken] = field(default_factory=list[LookTaken])
     scored_at: float | None = None
     """Active seconds of the run when the test data were scored, after which the paper is written."""
     test_measurements: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
@@ -512,11 +461,11 @@ class SearchState:
 
     @property
     def plan_hash(self) -> str:
-        """sha256 of the current data plan; the appendix of the paper prints its first digits."""
-        return hash_plan(self.data_plan) if self.data_plan is not None else ""
+        """sha256 of the canonical JSON of the data plan; the appendix of the paper prints its first digits."""
+        return hashlib.sha256(self.data_plan.model_dump_json().encode()).hexdigest() if self.data_plan else ""
 
     @property
-    def current_lock(self) -> search_events.ConfirmationLocked | None:
+    def current_lock(self) -> ConfirmationLocked | None:
         """The current lock; None before there is one."""
         return self.locks[-1][1] if self.locks else None
 
@@ -529,11 +478,6 @@ class SearchState:
         unsettled: list[StageName] = [name for name in STAGES if not self.stages[name].is_settled]
         unreported: list[StageName] = [name for name in STAGES if self.stages[name].summary is None]
         return next(iter(unsettled or unreported), None)
-
-
-def hash_plan(plan: DataPlan) -> str:
-    """Return the sha256 of a data plan's canonical JSON."""
-    return hashlib.sha256(plan.model_dump_json().encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -552,14 +496,14 @@ class UserCommand:
     after_decision: int
     received_at: float
     stage: StageName | None
-    command: run_events.CommandReceived
+    command: CommandReceived
 
 
 @dataclass(frozen=True)
 class Gate:
     """A gate that the run has reached."""
 
-    reached: run_events.GateReached
+    reached: GateReached
     at: float
     """Time at which it was reached, in seconds since the epoch."""
     approval: CommandReceived | None = None
@@ -575,7 +519,7 @@ class AncestorRun:
     Usage and seconds are counted since the previous branching, if any.
     """
 
-    branching: run_events.RunBranched
+    branching: RunBranched
     decision: int
     """The last decision that was copied."""
     nodes: int
@@ -592,24 +536,12 @@ class CellRunIndex(dict[str, tuple[str, CellRun]]):
         super().__init__()
         self._of_node: dict[str, dict[str, CellRun]] = {}
         self._listed: dict[str, tuple[CellRun, ...]] = {}
-        self._of_key: dict[str, tuple[str, ...]] = {}
-        self.repeated: dict[str, None] = {}
-        """The keys that were executed more than once."""
-        self.runs_with_leftovers: dict[str, None] = {}
-        """Executions that failed or left artifacts; only their files may be deleted."""
+        self._of_key: dict[str, dict[str, None]] = {}
 
     def __setitem__(self, name: str, found: tuple[str, CellRun]) -> None:
         node, run = found
-        known = self._of_key.get(run.key, ())
-        if name not in known:
-            self._of_key[run.key] = (*known, name)
-            if known:
-                self.repeated[run.key] = None
-        if run.artifacts or run.failure is not None:
-            self.runs_with_leftovers[name] = None
-        else:
-            self.runs_with_leftovers.pop(name, None)
         super().__setitem__(name, found)
+        self._of_key.setdefault(run.key, {})[name] = None
         self._of_node.setdefault(node, {})[name] = run
         self._listed.pop(node, None)
 
@@ -623,25 +555,27 @@ class CellRunIndex(dict[str, tuple[str, CellRun]]):
         """Return the executions under a key, in order, each with its node."""
         return tuple(self[name] for name in self._of_key.get(key, ()))
 
+    @property
+    def repeated(self) -> list[str]:
+        """The keys that were executed more than once."""
+        return [key for key, names in self._of_key.items() if len(names) > 1]
+
 
 @dataclass
 class RunState:
     """A study according to its log so far. Only `record.reducers` writes to it."""
 
-    started: run_events.RunStarted | None = None
+    started: RunStarted | None = None
     started_at: float = 0.0
     last_event_at: float = 0.0
     active_seconds: float = 0.0
     """Time between events, without the gaps before the run was resumed."""
     event_count: int = 0
-    decisions: dict[int, search_events.DecisionMade] = field(default_factory=dict[int, search_events.DecisionMade])
+    decisions: dict[int, DecisionMade] = field(default_factory=dict[int, DecisionMade])
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     step_since: dict[str, float] = field(default_factory=dict[str, float])
     """The time at which each node entered its current step, in seconds since the epoch."""
-    required_cells: dict[str, search_events.CellsRequired] = field(
-        default_factory=dict[str, search_events.CellsRequired]
-    )
-    """The cells that each node has to run."""
+    required_cells: dict[str, CellsRequired] = field(default_factory=dict[str, CellsRequired])
     cells: CellRunIndex = field(default_factory=CellRunIndex)
     finished_decisions: set[int] = field(default_factory=set[int])
     """Decisions whose work is done: nodes judged, comparisons made, waits, stage ends, and finished tasks."""
@@ -650,8 +584,7 @@ class RunState:
     """Internal error (`Failure.ours`) -> affected nodes; reset when the error ended the run."""
     ancestry: list[AncestorRun] = field(default_factory=list[AncestorRun])
     """The points where this run and its ancestors branched off, the first ancestor first. Costs and times of the state
-    belong to this run only.
-    """
+    belong to this run only."""
     overrides: dict[str, Any] = field(default_factory=dict[str, Any])
     """Settings overridden on resume, by dotted key; later ones win."""
     models: tuple[str, ...] = ()
@@ -662,29 +595,27 @@ class RunState:
     rate: ComputeRate | None = None
     """Current measured speed of experiments; None: not measured."""
     user_commands: list[UserCommand] = field(default_factory=list[UserCommand])
-    killed_nodes: dict[str, run_events.CommandReceived] = field(default_factory=dict[str, run_events.CommandReceived])
+    killed_nodes: dict[str, CommandReceived] = field(default_factory=dict[str, CommandReceived])
     """Nodes that the user wants to kill, finished or not."""
     stopping: bool = False
-    paused_by: run_events.CommandReceived | None = None
+    paused_by: CommandReceived | None = None
     """The active pause command; None if not paused. No active seconds are counted during the pause."""
     gates: dict[GateName, Gate] = field(default_factory=dict[GateName, Gate])
     """The gates reached so far. No active seconds are counted while one waits."""
-    recalled_studies: run_events.StudiesRecalled | None = None
+    recalled_studies: StudiesRecalled | None = None
     """Records of earlier studies that prompts show; None: no memory is used."""
-    kept_study: run_events.StudyKept | None = None
-    """The record of this study in the memory."""
+    kept_study: StudyKept | None = None
     ignored_command_count: int = 0
     deleted_folders: dict[str, str] = field(default_factory=dict[str, str])
     """Deleted folder of checkpoints or artifacts -> the `keep` setting that applied."""
     freed_bytes: int = 0
-    """Bytes freed by deletions in this run."""
-    campaign: run_events.CampaignMembership | None = None
+    campaign: CampaignMembership | None = None
     limit_reason: str | None = None
     earlier_limits: tuple[str, ...] = ()
     """Limits that ended the work on versions of the paper that reviewers answered to."""
-    outage: run_events.ProviderOutage | None = None
+    outage: ProviderOutage | None = None
     """The current provider outage; None while models are available."""
-    process_end: run_events.ProcessEnded | None = None
+    process_end: ProcessEnded | None = None
     skipped_kinds: frozenset[NodeKind] = frozenset()
     calls: CallState = field(default_factory=CallState)
     search: SearchState = field(default_factory=SearchState)
@@ -708,13 +639,7 @@ class RunState:
         are identical.
         """
         terms = self.decision_contexts.get(decision_id)
-        return (
-            self
-            if terms is None
-            else replace(
-                self, limit_reason=terms.limit_reason, skipped_kinds=terms.skipped_kinds, isolations=terms.isolations
-            )
-        )
+        return self if terms is None else replace(self, **vars(terms))
 
     @property
     def reuses_test_data(self) -> bool:
@@ -775,11 +700,8 @@ class RunState:
 
     def list_marks_since(self, decision_id: int) -> list[CommandReceived]:
         """Return the marks made after decision k, which that decision and its prompts must not use."""
-        return [
-            one.command
-            for one in self.user_commands
-            if one.command.verb == "mark" and one.after_decision >= decision_id
-        ]
+        late = (one.command for one in self.user_commands if one.after_decision >= decision_id)
+        return [one for one in late if one.verb == "mark"]
 
     def find_stage_end(self, stage: StageName) -> DecisionMade | None:
         """Return the decision that ended the search of a stage, if any."""
@@ -810,9 +732,7 @@ class RunState:
             return "score"
         if self.paper.reviews and not self.is_task_done(self.paper.format_task("addendum")):
             return "addendum"
-        begun = (
-            bool(self.paper.drafts) or self.paper.version == 1 or self.is_task_done(self.paper.format_task("figures"))
-        )
+        begun = self.paper.drafts or self.paper.version == 1 or self.is_task_done(self.paper.format_task("figures"))
         if self.paper.figures is None or not begun:  # the program's own figures are drawn again for a new version
             return "figures"
         if not self.paper.drafts:
@@ -829,25 +749,19 @@ class RunState:
     @property
     def _needs_citations(self) -> bool:
         """Whether citations must still be gathered for the first draft of this version."""
-        wanted = self.read_setting("literature.sources") and self.read_setting("paper.citation_rounds")
         begun = any(one.action == RunTask(task=self.paper.format_task("reflect")) for one in self.decisions.values())
-        return (
-            bool(wanted)
-            and len(self.paper.drafts) == 1
-            and self.limit_reason is None
-            and not begun
-            and not self.is_task_done(self.paper.format_task("cite"))
-        )
+        if len(self.paper.drafts) != 1 or self.limit_reason is not None or begun:
+            return False
+        wanted = self.read_setting("literature.sources") and self.read_setting("paper.citation_rounds")
+        return bool(wanted) and not self.is_task_done(self.paper.format_task("cite"))
 
     @property
     def gpus_per_experiment(self) -> int:
         """GPUs per experiment: the current setting, or more if an arm needs more; 0 on the CPU."""
         if self.read_setting("sandbox.device") != "cuda":
             return 0
-        needed = (
-            (arm.needs.gpus or 0 for arm in self.search.data_plan.arms) if self.search.data_plan is not None else ()
-        )
-        return max(int(self.read_setting("sandbox.gpus_per_node") or 1), *needed, 0)
+        arms = self.search.data_plan.arms if self.search.data_plan is not None else ()
+        return max(int(self.read_setting("sandbox.gpus_per_node") or 1), *(arm.needs.gpus or 0 for arm in arms), 0)
 
     def read_setting(self, key: str) -> Any:
         """Return the current value of a setting by its dotted key; None if the record has none."""

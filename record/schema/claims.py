@@ -79,11 +79,8 @@ class SentenceReading(FrozenModel):
     labels: tuple[SentenceLabel, ...] = Field(min_length=1, description="one for each reading")
     claims: tuple[ReadClaim, ...] = Field(default=(), description="claims that either reading found")
     points: tuple[str, ...] = Field(default=(), description="points that either reading found")
-    also_setup: bool = Field(
-        default=False,
-        exclude_if=lambda value: not value,
-        description="whether a reading found set-up in a sentence with another label",
-    )
+    also_setup: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Whether a reading found set-up in a sentence with another label."""
 
     @property
     def has_setup(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import product
 from typing import Any, Literal, cast
@@ -11,7 +12,7 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from labwright.record.schema.frozen_model import FrozenModel, Scalar
-from labwright.record.schema.hypotheses import Hypothesis
+from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.prior_work import OmittedPriorWork
 
 # Tuning of arms: hyperparameters, budget and trials; and published anchors.
@@ -20,11 +21,14 @@ HyperparameterSetting = dict[str, Scalar]
 """Hyperparameter -> value, for one arm."""
 
 
+HyperparameterKind = Literal["log", "linear", "integer", "choice"]
+
+
 class Hyperparameter(FrozenModel):
     """One dimension of the search spaces. All arms that have it share one range."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="name in the code: cell.setting['learning_rate']")
-    kind: Literal["log", "linear", "integer", "choice"] = Field(
+    kind: HyperparameterKind = Field(
         description="log: a positive number on a log scale; linear: a number; integer; choice: one of `options`"
     )
     low: float | None = Field(default=None, description="lower end of the range, inclusive; null for a choice")
@@ -47,8 +51,8 @@ class Hyperparameter(FrozenModel):
     def _parse_number(cls, value: Any) -> Any:
         """Convert numbers such as 1e-3, which YAML reads as strings."""
         given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        if given.get("kind") in ("log", "linear", "integer") and isinstance(given.get("default"), str):
-            with suppress(ValueError):
+        with suppress(ValueError):
+            if given.get("kind") in ("log", "linear", "integer") and isinstance(given.get("default"), str):
                 return given | {"default": float(given["default"])}
         return cast("Any", value)
 
@@ -57,6 +61,15 @@ class Hyperparameter(FrozenModel):
         arms = f", of {', '.join(self.arms)}" if self.arms else ""
         given = f", where {self.given} is {' or '.join(map(str, self.among))}" if self.given else ""
         return f"{self.name} {self.default} ({of}{arms}{given})"
+
+
+def select_active(space: Iterable[Hyperparameter], values: Mapping[str, Scalar]) -> HyperparameterSetting:
+    """Return the values of the dimensions that are active, in the order of a space."""
+    found: HyperparameterSetting = {}
+    for one in space:
+        if not one.given or found.get(one.given) in one.among:
+            found[one.name] = values[one.name]
+    return found
 
 
 class TuningPlan(FrozenModel):
@@ -89,11 +102,12 @@ class TuningPlan(FrozenModel):
 
     def __str__(self) -> str:
         rungs = f", first at {', '.join(map('{:g}'.format, self.rungs))} of the {self.rungs_by}" if self.rungs else ""
-        return (
-            f"{self.budget:g} {self.currency} per arm, by {self.metric or 'the primary metric'} on "
-            f"{', '.join(self.datasets) or 'the main dataset'}"
-            f"{' at ' + ', '.join(self.levels) if self.levels else ''}{rungs}"
+        data, levels = (
+            ", ".join(self.datasets) or "the main dataset",
+            f" at {', '.join(self.levels)}" * bool(self.levels),
         )
+        budget = f"{self.budget:g} {self.currency} per arm"
+        return f"{budget}, by {self.metric or 'the primary metric'} on {data}{levels}{rungs}"
 
 
 class Trial(FrozenModel):
@@ -134,10 +148,8 @@ class MetricSpec(FrozenModel):
     name: str = Field(description="snake_case; a metric known to the scorer if predictions are submitted")
     formula: str = Field(
         default="",
-        description=(
-            "how it is computed from predictions: 'worst(f1_score(average=macro), by=hospital)'; empty: as defined "
-            "by its name"
-        ),
+        description="how it is computed from predictions: 'worst(f1_score(average=macro), by=hospital)'; empty: as "
+        "defined by its name",
     )
     title: str = Field(default="", description="column heading in tables, e.g. 'log loss'")
     unit: str = Field(default="", description="empty for a pure number")
@@ -176,11 +188,7 @@ class ResourceNeeds(FrozenModel):
         )
 
     def __str__(self) -> str:
-        return ", ".join(
-            f"{value:.3g} {_RESOURCE_UNITS[name]}"
-            for name in ResourceNeeds.model_fields
-            if (value := getattr(self, name)) is not None
-        )
+        return ", ".join(f"{value:.3g} {_RESOURCE_UNITS[name]}" for name, value in self if value is not None)
 
 
 _RESOURCE_UNITS = {"gpus": "GPUs", "memory_gb": "GB of memory", "hours": "h of wall clock"}
@@ -233,16 +241,12 @@ class Factor(FrozenModel):
 
 def cross_factors(factors: tuple[Factor, ...]) -> tuple[Level, ...]:
     """Return every combination of one level per factor, `a0.1_r2`; the last factor varies fastest."""
-    return tuple(
-        Level(
-            name="_".join(one.name for one in each),
-            parts=tuple(one.name for one in each),
-            title=", ".join(
-                one.title or f"{factor.name} {one.name}" for factor, one in zip(factors, each, strict=True)
-            ),
-        )
-        for each in product(*(factor.levels for factor in factors))
-    )
+    crossed: list[Level] = []
+    for each in product(*(factor.levels for factor in factors)):
+        names = tuple(one.name for one in each)
+        titles = (one.title or f"{factor.name} {one.name}" for factor, one in zip(factors, each, strict=True))
+        crossed.append(Level(name="_".join(names), parts=names, title=", ".join(titles)))
+    return tuple(crossed)
 
 
 def _dump_levels(levels: tuple[Level, ...]) -> list[dict[str, Any]]:
@@ -270,10 +274,8 @@ class SubmittedColumn(FrozenModel):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="its name in formulas and in `lab.submit`")
     holds: Literal["classes", "groups"] = Field(
-        description=(
-            "classes: a class number per row, or -1 for none (what a planted hint says, what is predicted for another "
-            "version of the input); groups: the number of the row's group, from 0"
-        )
+        description="classes: a class number per row, or -1 for none (what a planted hint says, what is predicted for "
+        "another version of the input); groups: the number of the row's group, from 0"
     )
     description: str = Field(min_length=1, description="its exact content, as created by the code")
 
@@ -334,9 +336,8 @@ class DataPlan(FrozenModel):
     )
     packages: tuple[str, ...] = Field(
         default=(),
-        description=(
-            "packages that its code imports in addition to the preinstalled ones, from the list of available packages"
-        ),
+        description="packages that its code imports in addition to the preinstalled ones, from the list of available "
+        "packages",
     )
     pretrained: tuple[str, ...] = Field(
         default=(),
@@ -348,9 +349,8 @@ class DataPlan(FrozenModel):
     )
     objective: Literal["improve", "measure"] = Field(
         default="measure",
-        description=(
-            "how experiments are ranked: by the method's metric, or by every arm at its best, regardless of the effect"
-        ),
+        description="how experiments are ranked: by the method's metric, or by every arm at its best, regardless of "
+        "the effect",
     )
     objective_reason: str = Field(default="", description="reason, in one sentence that the paper prints")
     notes: str = ""
@@ -386,9 +386,8 @@ class DataPlan(FrozenModel):
     def has_cell(self, dataset: str, arm: str, level: str) -> bool:
         """Return whether the study has this cell; arms that are not in the plan belong to ablations."""
         lacking = {one.level for one in self.left_out if one.dataset in ("", dataset) and one.arm in ("", arm)}
-        return not lacking or lacking.isdisjoint(
-            ("", level, *next((one.parts for one in self.levels if one.name == level), ()))
-        )
+        parts = next((one.parts for one in self.levels if one.name == level), ())
+        return lacking.isdisjoint(("", level, *parts))
 
     @property
     def all_levels(self) -> tuple[Level, ...]:
@@ -399,6 +398,11 @@ class DataPlan(FrozenModel):
     def compared_arms(self) -> tuple[str, ...]:
         """The arms that are compared: baselines and methods."""
         return tuple(arm.name for arm in self.arms if arm.role != "ablation")
+
+    @property
+    def confirmatory_effects(self) -> tuple[tuple[Hypothesis, Effect], ...]:
+        """The effects of confirmatory hypotheses, each with its hypothesis."""
+        return tuple((one, effect) for one in self.hypotheses if one.confirmatory for effect in one.effects)
 
     @property
     def tuned_arms(self) -> tuple[str, ...]:
@@ -424,11 +428,8 @@ class DataPlan(FrozenModel):
 
     def find_defaults(self, arm: str) -> HyperparameterSetting:
         """Return the default setting of an arm (trial 0)."""
-        found: HyperparameterSetting = {}
-        for one in self.find_space(arm):
-            if not one.given or found.get(one.given) in one.among:
-                found[one.name] = one.default
-        return found
+        space = self.find_space(arm)
+        return select_active(space, {one.name: one.default for one in space})
 
     def name_arm(self, arm: str) -> str:
         """Return the name that readers see: the title, or the name in words.
@@ -509,15 +510,10 @@ class DatasetFacts(FrozenModel):
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the source file, folder or examples")
     warnings: tuple[str, ...] = Field(default=(), description="notes for readers of its results")
-    meta: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict,
-        description=("column for grouping by metrics, not a feature -> its values, empty if there are many"),
-    )
-    meta_in_test: dict[str, int] = Field(
-        default={},
-        exclude_if=lambda found: not found,
-        description=("column for grouping -> number of its values in the test examples"),
-    )
+    meta: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Column for grouping by metrics, not a feature -> its values, empty if there are many."""
+    meta_in_test: dict[str, int] = Field(default={}, exclude_if=lambda found: not found)
+    """Column for grouping -> number of its values in the test examples."""
     meta_shown: tuple[str, ...] = Field(default=(), description="columns among these that code sees in train and dev")
     scorer: str = Field(default="", description="description of what the user's frozen scorer computes, and from what")
     command: str = Field(default="", description="for a user's repository: the command that each cell runs")
@@ -545,10 +541,8 @@ class HubItem(FrozenModel):
 
     def __str__(self) -> str:
         size = f"{self.bytes / 1e6:.1f} MB" if self.bytes else "size unknown"
-        return (
-            f"{self.name}: {self.id} at {self.revision[:12]}, {size}, "
-            f"{f'licence {self.licence}' if self.licence else 'licence unknown'}"
-        )
+        licence = f"licence {self.licence}" if self.licence else "licence unknown"
+        return f"{self.name}: {self.id} at {self.revision[:12]}, {size}, {licence}"
 
 
 class FrozenScorer(FrozenModel):
@@ -596,9 +590,8 @@ class Measurement(FrozenModel):
     @classmethod
     def _check_finite(cls, value: float) -> float:
         if not abs(value) <= MAX_ABSOLUTE_VALUE:
-            raise ValueError(
-                f"a measurement must be finite and at most {MAX_ABSOLUTE_VALUE:g} in magnitude, not {value!r}"
-            )
+            limit = f"{MAX_ABSOLUTE_VALUE:g} in magnitude"
+            raise ValueError(f"a measurement must be finite and at most {limit}, not {value!r}")
         return value
 
     @field_validator("name", "condition", "dataset")
@@ -617,31 +610,19 @@ class ResampledInterval(FrozenModel):
     key: str = Field(description="key of the difference or effect")
     nodes: tuple[str, ...] = Field(description="nodes whose predictions were resampled")
     others: tuple[str, ...] = Field(default=(), description="nodes of a difference's other arm, in the same order")
-    sd: float | None = Field(
-        default=None,
-        description=(
-            "standard deviation of the mean over test examples, or over clusters of them; in records without "
-            "`worth`, over the resamples"
-        ),
-    )
-    shared: tuple[float, ...] = Field(
-        default=(),
-        description=(
-            "estimated variance over test examples, or clusters of them, that all seeds share, so that no number of "
-            "seeds reduces it (below zero where there is none); for a quotient: of its numerator, of its divisor, and "
-            "their covariance"
-        ),
-    )
+    sd: float | None = None
+    """Standard deviation of the mean over test examples, or over clusters of them; in records without `worth`, over the
+    resamples."""
+    shared: tuple[float, ...] = ()
+    """Estimated variance over test examples, or clusters of them, that all seeds share, so that no number of seeds
+    reduces it (below zero where there is none); for a quotient: of its numerator, of its divisor, and their covariance.
+    """
     low: float | None = None
     high: float | None = None
     examples: int = Field(default=0, description="size of the test set")
-    clusters: int = Field(
-        default=0,
-        description="for an effect over clusters: number of clusters in the test set, the smallest over its datasets",
-    )
-    worth: float = Field(
-        default=0.0,
-        description=("for an effect: effective number of examples, or of equal-sized clusters, behind `sd`"),
-    )
+    clusters: int = 0
+    """For an effect over clusters: number of clusters in the test set, the smallest over its datasets."""
+    worth: float = 0.0
+    """For an effect: effective number of examples, or of equal-sized clusters, behind `sd`."""
     draws: int = Field(default=0, description="number of resamples of the whole test set")
     reason: str = ""

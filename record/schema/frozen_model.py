@@ -16,7 +16,6 @@ class FrozenModel(BaseModel):
 
 
 MAX_FAULTS = 4
-"""Faults of a value that one message names."""
 
 
 def describe_validation_error(error: ValidationError) -> str:

@@ -22,25 +22,20 @@ class Effect(FrozenModel):
 
     estimand: str = Field(
         min_length=1,
-        description=(
-            "an expression over cells, with its sign chosen so that the hypothesis says it is above zero: "
-            "'mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])'"
-        ),
+        description="an expression over cells, with its sign chosen so that the hypothesis says it is above zero: "
+        "'mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])'",
     )
     metric: str = Field(
         default="", description="metric of the plan in which the effect is measured; empty: the primary metric"
     )
     smallest: float = Field(
-        gt=0,
-        description=("smallest effect of interest, in the unit of the estimand: 0.03 for three points of accuracy"),
+        gt=0, description="smallest effect of interest, in the unit of the estimand: 0.03 for three points of accuracy"
     )
     claim: ClaimForm = Field(
         default="at least",
         exclude_if=lambda value: value == "at least",
-        description=(
-            "what the hypothesis says of the estimand: positive (above zero), at least or at most a bound, or within "
-            "plus and minus the smallest effect"
-        ),
+        description="what the hypothesis says of the estimand: positive (above zero), at least or at most a bound, or "
+        "within plus and minus the smallest effect",
     )
     bound: float | None = Field(
         default=None,
@@ -50,10 +45,8 @@ class Effect(FrozenModel):
     design: float | None = Field(
         default=None,
         exclude_if=lambda value: value is None,
-        description=(
-            "true value at which the study should support the claim with a probability of 80 %; null: one smallest "
-            "effect beyond the bound, and zero for 'within'"
-        ),
+        description="true value at which the study should support the claim with a probability of 80 %; null: one "
+        "smallest effect beyond the bound, and zero for 'within'",
     )
 
     @property
@@ -118,18 +111,15 @@ class Hypothesis(FrozenModel):
     )
     cluster: str = Field(
         default="",
-        description=(
-            "for unit 'seeds and clusters': the column that groups examples; it needs at least five values in test"
-        ),
+        description="for unit 'seeds and clusters': the column that groups examples; it needs at least five values in "
+        "test",
     )
     diverged: Literal["left out", "worst value"] = Field(
         default="left out",
         exclude_if=lambda value: value == "left out",
-        description=(
-            "how a seed counts if training of an arm that is read diverged: left out, with the rate of each arm "
-            "reported; or as the metric's worst value, which takes about a hundred seeds to support anything, since "
-            "fewer do not show that divergence is rare"
-        ),
+        description="how a seed counts if training of an arm that is read diverged: left out, with the rate of each "
+        "arm reported; or as the metric's worst value, which takes about a hundred seeds to support anything, since "
+        "fewer do not show that divergence is rare",
     )
     rival: RivalExplanation | None = Field(default=None, description="required for every confirmatory hypothesis")
     confirmatory: bool = Field(default=True, description="whether it is confirmatory rather than exploratory")
@@ -166,38 +156,26 @@ class EffectDecision(FrozenModel):
     low: float | None = Field(default=None, description="lower end of the interval at `level`")
     high: float | None = None
     sd: float | None = Field(default=None, description="standard deviation of the values")
-    examples: bool = Field(
-        default=False, description="whether the interval includes the spread over test examples, or clusters of them"
-    )
-    floor: float = Field(
-        default=0.0, description="half-width due to the test examples, which more seeds cannot reduce; 0 without them"
-    )
-    diverged: dict[str, int] = Field(
-        default={}, description=("arm that it reads -> number of diverged seeds; empty if no seed ran")
-    )
-    ran: int = Field(
-        default=0, description="number of seeds (per dataset, if datasets are the unit) that have a value or diverged"
-    )
-    left_out: tuple[str, ...] = Field(
-        default=(), description=("seeds without a value for reasons other than divergence, each with the missing cells")
-    )
-    direction: EffectDirection = Field(
-        default="open", description="where the interval lies; equivalent: within plus and minus the smallest effect"
-    )
+    examples: bool = False
+    """Whether the interval includes the spread over test examples, or clusters of them."""
+    floor: float = 0.0
+    """Half-width due to the test examples, which more seeds cannot reduce; 0 without them."""
+    diverged: dict[str, int] = Field(default={})
+    """Arm that it reads -> number of diverged seeds; empty if no seed ran."""
+    ran: int = 0
+    """Number of seeds (per dataset, if datasets are the unit) that have a value or diverged."""
+    left_out: tuple[str, ...] = ()
+    """Seeds without a value for reasons other than divergence, each with the missing cells."""
+    direction: EffectDirection = "open"
+    """Where the interval lies; equivalent: within plus and minus the smallest effect."""
     verdict: HypothesisVerdict = Field(default="open", description="whether the claim about the effect holds")
-    why: str = Field(
-        default="",
-        description="why it is open, if not because of the width of the interval; or that it was decided earlier",
-    )
-    needed: int | None = Field(
-        default=None,
-        description="if the verdict is open, the number of units at which half the interval's width is a third of "
-        "the smallest effect",
-    )
-    optimistic: bool = Field(
-        default=False,
-        description="whether sampling ended early because this was decided, so that the estimate is likely too large",
-    )
+    why: str = ""
+    """Why it is open, if not because of the width of the interval; or that it was decided earlier."""
+    needed: int | None = None
+    """If the verdict is open, the number of units at which half the interval's width is a third of the smallest effect.
+    """
+    optimistic: bool = False
+    """Whether sampling ended early because this was decided, so that the estimate is likely too large."""
 
     @property
     def half_width(self) -> float | None:
@@ -216,29 +194,20 @@ class HypothesisDecision(FrozenModel):
     hypothesis: Hypothesis
     parts: tuple[EffectDecision, ...]
     verdict: HypothesisVerdict
-    p: float | None = Field(
-        default=None,
-        description="two-sided p of the claim: the largest over its parts; with several looks, the smallest p "
-        "divided by weight",
-    )
-    level: float = Field(
-        description="1 minus the confidence of its intervals: after Holm's correction, times the weight of the look"
-    )
+    p: float | None = None
+    """Two-sided p of the claim: the largest over its parts; with several looks, the smallest p divided by weight."""
+    level: float
+    """1 minus the confidence of its intervals: after Holm's correction, times the weight of the look."""
     family: int = Field(ge=1, description="number of confirmatory hypotheses, or chains of them, in the correction")
     confirmed: bool = Field(description="on test data and fresh seeds, after a lock; otherwise a preview")
     look: int | None = Field(default=None, description="index of the last look; None in a study without looks")
-    after: str = Field(
-        default="", description="id of a hypothesis that it presupposes and that is not supported, so that it is open"
-    )
+    after: str = ""
+    """Id of a hypothesis that it presupposes and that is not supported, so that it is open."""
     holds: int = Field(default=0, description="number of declared alternatives that are supported")
     others: tuple[EffectDecision, ...] = Field(default=(), exclude=True, description="decisions on these alternatives")
-    rival: EffectDecision | None = Field(
-        default=None,
-        description=(
-            "decision on the measurement on which the rival explanation disagrees; near zero: the interval contains "
-            "zero and lies within plus and minus the smallest effect of the first part"
-        ),
-    )
+    rival: EffectDecision | None = None
+    """Decision on the measurement on which the rival explanation disagrees; near zero: the interval contains zero and
+    lies within plus and minus the smallest effect of the first part."""
 
     @property
     def rival_sign(self) -> EffectSign | None:
@@ -285,10 +254,8 @@ class ProtocolFinding(FrozenModel):
 
     kind: Literal["question", "baseline", "leakage", "confound", "control", "metric", "power", "scope", "estimand"]
     severity: Literal["blocks", "should", "could"] = Field(
-        description=(
-            "blocks: the claim cannot be decided as planned; should: a reader would doubt the result; could: an "
-            "improvement"
-        )
+        description="blocks: the claim cannot be decided as planned; should: a reader would doubt the result; could: "
+        "an improvement"
     )
     what: str = Field(
         min_length=1, max_length=1200, description="the problem, and the results that it would invalidate"
@@ -328,6 +295,5 @@ class ReviewedFinding(ProtocolFinding):
     def summary_line(self) -> str:
         """The finding in one or two sentences, and the reason why it is open, as printed in papers and listings."""
         answer = f" The plan {'was changed' if self.changed else 'stays'}: {self.answer}" if self.answer else ""
-        return f"{self.kind} ({self.severity}), at {self.where}: {self.what}{answer}" + (
-            f" Open: {self.open}" if self.open else ""
-        )
+        still_open = f" Open: {self.open}" if self.open else ""
+        return f"{self.kind} ({self.severity}), at {self.where}: {self.what}{answer}{still_open}"

@@ -97,11 +97,8 @@ def find_ignored_fields(path: Path, index: int | None = None) -> dict[str, str]:
     """Return the fields of the idea at `index` that no run reads -> the nearest known field, or "" if none is near."""
     raw: dict[str, Any] = _read_raw_ideas(path)[index or 0]
     spelt = {key: key.strip().lower().replace("_", " ") for key in raw}
-    near = {
-        key: get_close_matches(name, _CANONICAL_FIELD_NAMES, 1)
-        for key, name in spelt.items()
-        if name not in _CANONICAL_FIELD_NAMES
-    }
+    unknown = {key: name for key, name in spelt.items() if name not in _CANONICAL_FIELD_NAMES}
+    near = {key: get_close_matches(name, _CANONICAL_FIELD_NAMES, 1) for key, name in unknown.items()}
     return {key: _CANONICAL_FIELD_NAMES[names[0]] if names else "" for key, names in near.items()}
 
 
@@ -148,12 +145,10 @@ def _normalise_fields(raw: object) -> dict[str, Any]:
     for key, value in cast("dict[Any, Any]", raw).items():
         spelt = str(key).strip().lower().replace("_", " ")
         name = _CANONICAL_FIELD_NAMES.get(spelt, str(key))
-        if name not in _CANONICAL_FIELD_NAMES.values() and (
-            near := get_close_matches(spelt, _CANONICAL_FIELD_NAMES, 1, cutoff=0.85)
-        ):
-            raise IdeaError(
-                f"unknown field {str(key)!r}: call it {_CANONICAL_FIELD_NAMES[near[0]]!r}, or use another name"
-            )
+        near = get_close_matches(spelt, _CANONICAL_FIELD_NAMES, 1, cutoff=0.85)
+        if near and name not in _CANONICAL_FIELD_NAMES.values():
+            fix = f"call it {_CANONICAL_FIELD_NAMES[near[0]]!r}, or use another name"
+            raise IdeaError(f"unknown field {str(key)!r}: {fix}")
         if name in fields:
             raise IdeaError(f"{name} is given twice, once as {str(key)!r}: remove one of them")
         fields[name] = value
@@ -162,11 +157,11 @@ def _normalise_fields(raw: object) -> dict[str, Any]:
 
 def _list_idea_names(ideas: list[Any]) -> str:
     """List the ideas' names with their indices, cut to fit a line."""
-    named = (
-        {str(key).lower(): name for key, name in cast("dict[Any, Any]", idea).items()} if isinstance(idea, dict) else {}
-        for idea in ideas[:8]
-    )
-    names = [f"{number}: {str(fields.get('name') or 'no name')[:40]}" for number, fields in enumerate(named)]
+    names: list[str] = []
+    for number, idea in enumerate(ideas[:8]):
+        pairs = cast("dict[Any, Any]", idea).items() if isinstance(idea, dict) else ()
+        name = next((name for key, name in pairs if str(key).lower() == "name" and name), "no name")
+        names.append(f"{number}: {str(name)[:40]}")
     return ", ".join(names) + (", ..." if len(ideas) > 8 else "")
 
 

@@ -68,18 +68,12 @@ class Cell(FrozenModel):
     arm: str
     level: str = Field(default="", description="empty if the study has no levels")
     trial: int = Field(default=0, ge=0, description="number of a hyperparameter setting; 0: the arm's defaults")
-    share: float = Field(
-        default=1.0, gt=0, le=1, description="share of the training steps or examples, for early stopping of trials"
-    )
+    share: float = Field(default=1.0, gt=0, le=1)
+    """Share of the training steps or examples, for early stopping of trials."""
     seed: int = 0
-    setting_of: str = Field(
-        default="",
-        exclude_if=lambda value: not value,
-        description="arm whose setting replaces the hyperparameters that both have; empty: its own setting",
-    )
-    setting_trial: int = Field(
-        default=0, ge=0, exclude_if=lambda value: not value, description="number of that arm's setting"
-    )
+    setting_of: str = Field(default="", exclude_if=lambda value: not value)
+    """Arm whose setting replaces the hyperparameters that both have; empty: its own setting."""
+    setting_trial: int = Field(default=0, ge=0, exclude_if=lambda value: not value)
 
     if TYPE_CHECKING:
 
@@ -115,14 +109,10 @@ class Cell(FrozenModel):
             return "script"
         if not self.trial and self.share == 1:
             return self.place_name
-        return "__".join(
-            (
-                self.place_name,
-                *([] if self.level else [""]),
-                *([f"t{self.trial}"] if self.trial else []),
-                *([f"r{self.share!r}".replace(".", "_")] if self.share < 1 else []),
-            )
-        )
+        parts = [self.place_name] if self.level else [self.place_name, ""]
+        parts += [f"t{self.trial}"] if self.trial else []
+        parts += [f"r{self.share!r}".replace(".", "_")] if self.share < 1 else []
+        return "__".join(parts)
 
     def __str__(self) -> str:
         trial = f", trial {self.trial}" if self.trial else ""
@@ -148,15 +138,12 @@ class TrainingCounts(FrozenModel):
     nothing is decided by them.
     """
 
-    steps: int | None = Field(
-        default=None, ge=1, le=2**53, description="optimizer steps, or iterations reported by `fit`"
-    )
-    rows: int | None = Field(
-        default=None, ge=1, le=2**53, description="rows passed to models for training, including repeats"
-    )
-    parameters: int | None = Field(
-        default=None, ge=1, le=2**53, description="maximum number of parameters trained together"
-    )
+    steps: int | None = Field(default=None, ge=1, le=2**53)
+    """Optimizer steps, or iterations reported by `fit`."""
+    rows: int | None = Field(default=None, ge=1, le=2**53)
+    """Rows passed to models for training, including repeats."""
+    parameters: int | None = Field(default=None, ge=1, le=2**53)
+    """Maximum number of parameters trained together."""
 
 
 class CellOutcomeLine(FrozenModel):
@@ -168,10 +155,8 @@ class CellOutcomeLine(FrozenModel):
     node: str = Field(default="", description="node that measured it, if the result was reused")
     seconds: float = Field(default=0.0, description="run time of its execution, even if another node ran it")
     why: str = Field(default="", description="reason why it failed or was left out")
-    diverged: bool = Field(
-        default=False,
-        description="whether it failed because a value was not finite; it may then count as the metric's worst value",
-    )
+    diverged: bool = False
+    """Whether it failed because a value was not finite; it may then count as the metric's worst value."""
 
 
 StageName = Literal["preliminary", "tuning", "agenda", "ablation"]
@@ -209,7 +194,6 @@ PHASES: Mapping[StudyKind, tuple[Phase, ...]] = {
     "ablation": ("prepare", "reproduce", "ablate", "report", "done"),
     "question": ("prepare", "answer", "report", "done"),
 }
-"""The phases of each kind of study, in order."""
 REVISION_PHASES: tuple[Phase, ...] = ("addendum", "respond")
 """Phases of a version of the paper that answers reviewers."""
 STUDY_STAGES: Mapping[StudyKind, tuple[StageName, ...]] = {
@@ -217,7 +201,6 @@ STUDY_STAGES: Mapping[StudyKind, tuple[StageName, ...]] = {
     "ablation": ("preliminary", "ablation"),
     "question": ("preliminary",),
 }
-"""The stages of the nodes of each kind of study."""
 NodeKind = Literal["draft", "debug", "improve", "trial", "tune", "ablate", "replicate", "aggregate", "rung"]
 """`trial`: the parent's program with settings of one arm to try; `tune`: with the chosen setting of each arm;
 `replicate`: with another seed; `rung`: reference models (`record.reference_baselines`). No model writes code for these
@@ -264,8 +247,7 @@ NodeStatus = Literal["proposed", "running", "buggy", "good", "pruned", "cancelle
 NodeStep = Literal["proposed", "writing", "waiting", "running", "plotting", "reviewing", "judging", "done"]
 """Current work on a node. `proposed`: no work yet, or none since a kill; `writing`: a model writes its code or a
 plotting script; `waiting`: it needs a free slot; `running`, `plotting`: its code or that script is running;
-`reviewing`: a model reviews its figures; `judging`: a model judges it.
-"""
+`reviewing`: a model reviews its figures; `judging`: a model judges it."""
 
 ErrorClass = Literal[
     "syntax",
@@ -297,11 +279,9 @@ class Failure(FrozenModel):
     kind: ErrorClass
     message: str
     traceback: str = ""
-    ours: str = Field(
-        default="",
-        description="location of an internal error while processing the code's output: exception, file:function:line "
-        "of the innermost frames; empty if the code failed",
-    )
+    ours: str = ""
+    """Location of an internal error while processing the code's output: exception, file:function:line of the innermost
+    frames; empty if the code failed."""
 
 
 class ExecutionResult(FrozenModel):
@@ -309,13 +289,10 @@ class ExecutionResult(FrozenModel):
 
     seconds: float = Field(default=0.0, ge=0, description="wall clock of the code alone")
     failure: Failure | None = None
-    measurements: tuple[Measurement, ...] = Field(
-        default=(),
-        description="final values (no step), validation only; computed on the host if predictions were submitted",
-    )
-    self_reported: tuple[Measurement, ...] = Field(
-        default=(), description="final values (no step) on train and dev reported by the code: choices, diagnostics"
-    )
+    measurements: tuple[Measurement, ...] = ()
+    """Final values (no step), validation only; computed on the host if predictions were submitted."""
+    self_reported: tuple[Measurement, ...] = ()
+    """Final values (no step) on train and dev reported by the code: choices, diagnostics."""
     arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
     sealed: dict[str, str] = Field(default_factory=dict, description="sealed test predictions: file -> sha256")
     artifacts: dict[str, str] = Field(default_factory=dict, description="file under artifacts/ -> sha256")
@@ -325,9 +302,8 @@ class ExecutionResult(FrozenModel):
     peak_gpu_bytes: int | None = Field(default=None, description="peak memory of its GPUs; None: no GPU, or unknown")
     resumed: bool = Field(default=False, description="whether it resumed from a checkpoint of an earlier execution")
     asked: dict[str, int] = Field(default={}, description="language model -> number of answered questions")
-    exchanges_sha256: str | None = Field(
-        default=None, description="sha256 of exchanges.jsonl, which lists them; None for several cells together"
-    )
+    exchanges_sha256: str | None = None
+    """sha256 of exchanges.jsonl, which lists them; None for several cells together."""
 
     def copy_results(self) -> dict[str, Any]:
         """Return the fields that every result has, for a result of another class."""
@@ -340,9 +316,8 @@ class CellRun(ExecutionResult):
     id: str = Field(pattern=r"^[0-9a-f]{24}-[0-9]+$", description="start of the key, and number of the execution")
     cell: Cell
     key: str = Field(description="sha256 of all that its code could access")
-    training: TrainingCounts | None = Field(
-        default=None, description="as reported by its process; None: nothing was observed"
-    )
+    training: TrainingCounts | None = None
+    """As reported by its process; None: nothing was observed."""
 
 
 class TrialResult(FrozenModel):
@@ -356,10 +331,8 @@ class TrialResult(FrozenModel):
     node: str = Field(description="node that measured it first")
     kind: NodeKind = Field(description="kind of that node; any kind other than `trial` is a code version")
     outcome: Literal["measured", "failed", "running"]
-    values: dict[str, float] = Field(
-        description="dataset -> mean over levels of the metric by which trials are compared; the worst value if "
-        "training diverged"
-    )
+    values: dict[str, float]
+    """Dataset -> mean over levels of the metric by which trials are compared; the worst value if training diverged."""
     seconds: float = Field(description="compute time")
     seeds: int = Field(default=1, description="number of seeds; `values` are means over them")
 
@@ -378,9 +351,8 @@ class Attempt(ExecutionResult):
     number: int = Field(ge=1)
     limit: float | None = Field(default=None, description="time limit")
     alone: bool = Field(default=False, description="whether it ran alone, as a retry after running out of memory")
-    cells: tuple[CellOutcomeLine, ...] = Field(
-        default=(), description="required cells and their outcomes; empty for a program without cells"
-    )
+    cells: tuple[CellOutcomeLine, ...] = ()
+    """Required cells and their outcomes; empty for a program without cells."""
 
     @cached_property
     def validation_values(self) -> Mapping[str, Mapping[PanelEntry, float]]:
@@ -412,10 +384,8 @@ class PlotRun(FrozenModel):
     seconds: float = 0.0
     reviews: tuple[FigureReview, ...] | None = None
     looked: bool = Field(default=True, description="whether a model reviewed the figures; otherwise only the lint did")
-    taken: dict[str, str] = Field(
-        default={},
-        description="figure -> node whose review of the identical image, or of a figure of the same script, is reused",
-    )
+    taken: dict[str, str] = Field(default={})
+    """Figure -> node whose review of the identical image, or of a figure of the same script, is reused."""
 
 
 class SoundnessCheck(FrozenModel):
@@ -472,10 +442,8 @@ class Node(FrozenModel):
     source_sha256: str = ""
     setups: dict[str, Scalar] = Field(default_factory=dict, description="upper-case constants of the source")
     author: str = Field(default="", description="user who wrote the source; empty: a model")
-    repairs_children: tuple[str, ...] = Field(
-        default=(),
-        description="children of its working parent with the same failure; a successful repair replaces its parent",
-    )
+    repairs_children: tuple[str, ...] = ()
+    """Children of its working parent with the same failure; a successful repair replaces its parent."""
     attempts: tuple[Attempt, ...] = ()
     plottings: tuple[PlotRun, ...] = ()
     status: NodeStatus = "proposed"

@@ -17,9 +17,8 @@ from labwright.record.schema.frozen_model import FrozenModel
 class DrawnFacts(FrozenModel):
     """One object drawn from data: its kind, appearance and values."""
 
-    kind: str = Field(
-        description="line, scatter, bar, barh, image (one number per cell), picture, contour, area, box or patch"
-    )
+    kind: str
+    """Line, scatter, bar, barh, image (one number per cell), picture, contour, area, box or patch."""
     label: str = Field(default="", description="label in a legend")
     points: int = 0
     finite: bool = Field(default=True, description="whether a value is finite")
@@ -113,7 +112,6 @@ class FigureReview(FrozenModel):
 
 
 FigurePlacement = Literal["main", "appendix"]
-"""The place of a figure in the paper."""
 
 
 class FinalFigure(FrozenModel):
@@ -174,14 +172,10 @@ class EditableText(FrozenModel):
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
 
 
-class PaperDraft(FrozenModel):
+class PaperDraft(EditableText):
     r"""A draft submitted by a writer. Values are `\\result{key}` or `\\setup{key}`; floats are
     `\\paperfigure{name}`."""
 
-    title: str
-    abstract: str
-    sections: tuple[Section, ...] = Field(min_length=1)
-    captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
     placements: dict[str, FigurePlacement] = Field(
         default_factory=dict[str, FigurePlacement],
         description="moved figures by name; others stay where their script put them",
@@ -206,13 +200,10 @@ class PaperFinding(FrozenModel):
     """A problem in the layout of a paper version."""
 
     text: str = Field(description="one line that a writer can act on")
-    blocks: bool = Field(
-        default=False, description="whether it prevents the release; otherwise it is only a minor flaw"
-    )
-    by_edit: bool = Field(
-        default=True,
-        description="whether editing the draft can fix it; false in the appendix, which the program writes",
-    )
+    blocks: bool = False
+    """Whether it prevents the release; otherwise it is only a minor flaw."""
+    by_edit: bool = True
+    """Whether editing the draft can fix it; false in the appendix, which the program writes."""
 
     def __str__(self) -> str:
         return self.text
@@ -227,13 +218,11 @@ class PublishedWork(FrozenModel):
     subtitle: str = ""
     authors: tuple[str, ...] = Field(default=(), description="in order, as `Family, Given` or as displayed")
     cut: bool = Field(default=False, description="whether the catalogue lists only the first authors")
-    years: tuple[int, ...] = Field(
-        default=(), description="years of all versions that the catalogue lists, the published version first"
-    )
+    years: tuple[int, ...] = ()
+    """Years of all versions that the catalogue lists, the published version first."""
     venue: str = ""
-    dois: tuple[str, ...] = Field(
-        default=(), description="in lower case, without URL prefix; that of the published version first"
-    )
+    dois: tuple[str, ...] = ()
+    """In lower case, without URL prefix; that of the published version first."""
     arxiv: str = Field(default="", description="identifier without version")
     abstract: str = ""
     retracted: bool = False
@@ -294,23 +283,19 @@ class RemovedPassage(FrozenModel):
     where: str
     text: str
     characters: int
-    by: Literal["pattern", "reader"] = Field(
-        default="pattern", description="reader: a model that searched for such passages"
-    )
+    by: Literal["pattern", "reader"] = "pattern"
+    """Reader: a model that searched for such passages."""
 
 
 class AuditFacts(FrozenModel):
     """Objective findings of a program about a paper; shown next to the scores and to the judge."""
 
-    against: str = Field(
-        description="the basis of comparison: the paper's record, its result files, or the paper itself"
-    )
-    provenance: tuple[str, ...] = Field(
-        default=(), description="what was executed and where the numbers come from, one line each"
-    )
-    ran: tuple[str, ...] = Field(
-        default=(), description="scripts that ran according to the logs, as paths below the code"
-    )
+    against: str
+    """The basis of comparison: the paper's record, its result files, or the paper itself."""
+    provenance: tuple[str, ...] = ()
+    """What was executed and where the numbers come from, one line each."""
+    ran: tuple[str, ...] = ()
+    """Scripts that ran according to the logs, as paths below the code."""
     numbers: int = Field(default=0, description="number of checked numbers of the paper")
     counts: tuple[tuple[str, int], ...] = Field(default=(), description="(what was counted, how many)")
     findings: tuple[str, ...] = Field(default=(), description="contradictions and missing results, one line each")
@@ -341,9 +326,7 @@ class CheckResult(FrozenModel):
 
 
 ResultsOriginAnswer = Literal["measured", "invented", "cannot tell"]
-"""Origin of the numbers behind a paper's claims."""
 JudgeView = Literal["all", "paper"]
-"""The material for a judge: everything available, or only the paper."""
 
 
 class TextOnlyScore(FrozenModel):
@@ -362,9 +345,8 @@ class ResultsOrigin(FrozenModel):
     details: str
     quote: str = ""
     quoted: bool = Field(default=False, description="whether the passage occurs in the judge's material")
-    where: str = Field(
-        default="", description="part of the material that contains it: paper, code, log, task, audit or record"
-    )
+    where: str = ""
+    """Part of the material that contains it: paper, code, log, task, audit or record."""
 
 
 class Judgement(FrozenModel):
@@ -386,9 +368,7 @@ class Judgement(FrozenModel):
     weaknesses: tuple[str, ...] = ()
     left_out: tuple[str, ...] = Field(default=(), description="parts of the paper that the judge was not shown")
     checks: tuple[CheckResult, ...] = ()
-    removed: tuple[RemovedPassage, ...] = Field(
-        default=(), description="passages that the guards removed before judging"
-    )
+    removed: tuple[RemovedPassage, ...] = ()
     coverage: str = Field(default="", description="how much of the paper was shown, read in parts, or neither")
     pages: tuple[int, ...] = Field(default=(), description="pages shown as images")
     exhibits: tuple[str, ...] = Field(default=(), description="additional material for the judge")
@@ -451,20 +431,15 @@ class JudgePanel(FrozenModel):
 
 
 TEXT_ONLY_DIMENSION = "text alone"
-"""Name of the text-only score among the dimensions."""
 
 
 def _list_scores(judgement: Judgement) -> tuple[DimensionScore, ...]:
     """Return the scores of a judgement, including the text-only score."""
     one = judgement.text_alone
-    return (
-        judgement.scores
-        if one is None
-        else (
-            *judgement.scores,
-            DimensionScore(dimension=TEXT_ONLY_DIMENSION, quote="", quoted=False, **one.model_dump()),
-        )
-    )
+    if one is None:
+        return judgement.scores
+    alone = DimensionScore(dimension=TEXT_ONLY_DIMENSION, quote="", quoted=False, **one.model_dump())
+    return (*judgement.scores, alone)
 
 
 def compute_spreads(judgements: Sequence[Judgement]) -> tuple[ScoreSpread, ...]:

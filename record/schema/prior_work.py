@@ -20,10 +20,8 @@ class PriorUse(FrozenModel):
     name: str = Field(
         min_length=1,
         max_length=200,
-        description=(
-            "one thing, as the paper names it: 'CIFAR-10'; for a value also what it measures: 'ERM on CIFAR-10: "
-            "accuracy 93'"
-        ),
+        description="one thing, as the paper names it: 'CIFAR-10'; for a value also what it measures: 'ERM on "
+        "CIFAR-10: accuracy 93'",
     )
     quote: str = Field(
         min_length=1,
@@ -94,30 +92,24 @@ def is_same_name(first: str, second: str) -> bool:
 def is_named_in_quote(use: PriorUse) -> bool:
     """Return whether a quote contains every number of a use's name and, for named things, a word of it or its
     initials."""
-    quote = _split_words(use.quote)
-    numbers = re.compile(r"\d+(?:[.,]\d+)*")
+    words, numbers = use.quote.split(), re.compile(r"\d+(?:[.,]\d+)*")
     if not set(numbers.findall(use.name)) <= set(numbers.findall(use.quote)):
         return False
-    return (
-        use.what in ("task", "budget")
-        or bool({*_split_words(use.name), *_build_keys(use.name)[1]} & set(quote))
-        or any(
-            is_same_name(use.name, " ".join(use.quote.split()[at : at + size]))
-            for size in (2, 3, 4, 5)
-            for at in range(len(use.quote.split()))
-        )
-    )
+    if use.what in ("task", "budget") or {*_split_words(use.name), *_build_keys(use.name)[1]} & {
+        *_split_words(use.quote)
+    }:
+        return True
+    phrases = (" ".join(words[at : at + size]) for size in (2, 3, 4, 5) for at in range(len(words)))
+    return any(is_same_name(use.name, phrase) for phrase in phrases)
 
 
 def collect_shared_uses(papers: Sequence[PriorPaper]) -> tuple[SharedPriorUse, ...]:
     """Return the datasets and baselines used by at least two papers, in order of appearance."""
     found: list[tuple[PriorUse, dict[str, None]]] = []
     for title, use in ((one.title, use) for one in papers for use in one.uses if use.what in ("dataset", "baseline")):
-        titles = next(
-            (by for known, by in found if known.what == use.what and is_same_name(known.name, use.name)), None
-        )
+        alike = (by for known, by in found if known.what == use.what and is_same_name(known.name, use.name))
+        titles = next(alike, None)
         if titles is None:
-            found.append((use, {title: None}))
-        else:
-            titles[title] = None
+            found.append((use, titles := {}))
+        titles[title] = None
     return tuple(SharedPriorUse(what=use.what, name=use.name, papers=tuple(by)) for use, by in found if len(by) > 1)

@@ -13,6 +13,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Literal, TypeVar
 
 from pydantic import Field
@@ -76,13 +77,12 @@ class RepositoryEdit(FrozenModel):
 def build_edit(path: str, before: str, after: str) -> RepositoryEdit:
     """Build the edit that turns one string into another: the lines that differ, with enough context to be unique."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    first = next(
-        (at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
-    )
-    last = next(
-        (at for at, pair in enumerate(zip(reversed(old), reversed(new), strict=False)) if pair[0] != pair[1]),
-        min(len(old), len(new)),
-    )
+
+    def count_same(pairs: Iterable[tuple[str, str]]) -> int:
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    first = count_same(zip(old, new, strict=False))
+    last = count_same(zip(reversed(old), reversed(new), strict=False))
     last = min(last, len(old) - first, len(new) - first)
     while True:
         piece = "".join(old[first : len(old) - last])
@@ -171,9 +171,8 @@ PartClassification = Literal[
     "changes what is scored",
     "unknown",
 ]
-"""`breaks the program`: nothing of the model is left; `changes what is scored`: the part creates the targets
-against which predictions are scored. Neither measures importance, so neither is ranked.
-"""
+"""`breaks the program`: nothing of the model is left; `changes what is scored`: the part creates the targets against
+which predictions are scored. Neither measures importance, so neither is ranked."""
 
 
 def split_folder(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -242,17 +241,14 @@ def apply_space(plan: DataPlan, space: CommandSpace) -> tuple[DataPlan, tuple[st
         known = {one.name: one for one in ours}
         for one in given:
             other = known.setdefault(one.name, one)
-            lacking = {
-                field: getattr(one, field)
-                for field in _COMPARED_FIELDS[noun]
-                if getattr(other, field) in ("", (), None)
-            }
+            wanted = {field: getattr(one, field) for field in _COMPARED_FIELDS[noun]}
+            lacking = {field: value for field, value in wanted.items() if getattr(other, field) in ("", (), None)}
             known[one.name] = other.model_copy(update=lacking)
             faults.extend(
-                f"{noun} {one.name!r} has {field} {getattr(other, field)!r} in the plan but "
-                f"{getattr(one, field)!r} in the space: use the same value, or define it in only one of them"
-                for field in _COMPARED_FIELDS[noun]
-                if field not in lacking and getattr(other, field) != getattr(one, field)
+                f"{noun} {one.name!r} has {field} {getattr(other, field)!r} in the plan but {value!r} in the space: "
+                "use the same value, or define it in only one of them"
+                for field, value in wanted.items()
+                if field not in lacking and getattr(other, field) != value
             )
         return tuple(known.values())
 

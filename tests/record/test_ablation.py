@@ -51,8 +51,3 @@ def test_replace_and_add_say_by_what() -> None:
 )
 def test_the_same_change_in_other_words_is_the_same(one: Ablation, other: Ablation, same: bool) -> None:
     assert is_same_ablation(one, other) == is_same_ablation(other, one) == same
-
-
-def test_its_item_says_the_change_and_the_reason_in_one_line() -> None:
-    one = ablation(action="add", replacement="noise\n of the same size")
-    assert one.item_text == "without-warm-up: add noise of the same size to the warm-up. The claim needs it."

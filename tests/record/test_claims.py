@@ -11,8 +11,6 @@ from scipy import stats
 
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import (
-    Claim,
-    compute_paper_claims,
     compute_t_interval,
     compute_test_claims,
     compute_validation_claims,
@@ -32,21 +30,11 @@ from labwright.record.events.search_events import (
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Attempt
-from tests.search.scripted_search import new_log
+from tests.search.scripted_search import measure, new_log
 
 
 def one(value: float, condition: str, seed: int, *, split: str = "test") -> Measurement:
-    return Measurement.model_validate(
-        {
-            "name": "log_loss",
-            "value": value,
-            "condition": condition,
-            "dataset": "digits",
-            "split": split,
-            "seed": seed,
-            "grade": "computed",
-        }
-    )
+    return measure(value, condition, seed=seed).model_copy(update={"split": split})
 
 
 def add(log: MemoryLog, k: int, action: ExpandTree, values: dict[str, float] | None) -> str:
@@ -66,12 +54,8 @@ def recorded(method: list[float], baseline: list[float]) -> MemoryLog:
     log = new_log()
     best = add(log, 1, ExpandTree(stage="agenda", kind="improve", seed=0), {"method": -100.0, "baseline": 100.0})
     for i, (m, b) in enumerate(zip(method, baseline, strict=True)):
-        add(
-            log,
-            2 + i,
-            ExpandTree(stage="agenda", kind="replicate", parent=best, seed=1 + i),
-            {"method": m, "baseline": b},
-        )
+        action = ExpandTree(stage="agenda", kind="replicate", parent=best, seed=1 + i)
+        add(log, 2 + i, action, {"method": m, "baseline": b})
     log.append(StageWinnerChosen(stage="agenda", best=best, ended="limit"))
     return log
 
@@ -99,11 +83,6 @@ def test_the_interval_is_student_t(values: list[float]) -> None:
     assert low <= sum(values) / len(values) + 1e-6
 
 
-@pytest.mark.parametrize("values", [[1.0], [0.3, 0.3], [0.1] * 5])
-def test_without_two_values_that_differ_there_is_no_interval(values: list[float]) -> None:
-    assert compute_t_interval(values) == (None, None, None)
-
-
 # --- code that ignores its seed -------------------------------------------------------------------------------------
 
 
@@ -117,22 +96,6 @@ def test_the_same_values_for_every_seed_are_no_noise_of_zero() -> None:
     texts = {key: value.tex for key, value in format_claims([*claims, difference]).items()}
     assert texts["test/digits/log_loss/method.pm"] == "0.300" and texts["test/digits/log_loss/method.n"] == "5"
     assert {text for key, text in texts.items() if key.endswith((".sd", ".ci", ".low", ".high"))} == {"n/a"}
-
-
-def test_a_method_that_varies_beside_a_deterministic_baseline_does_not_ignore_its_seed() -> None:
-    log = recorded([0.3, 0.31, 0.32, 0.3, 0.29], [0.5] * 5)
-    assert not is_seed_ignored(log.state, "n0001")
-    claims = {claim.condition: claim for claim in compute_test_claims(log.state)}
-    assert claims["baseline"].is_constant and not claims["method"].is_constant
-    [difference] = compute_differences(log.state, list(claims.values()))
-    assert difference.sd is not None and difference.excludes_zero
-
-
-def test_one_good_replicate_or_none_shows_nothing_about_the_seed() -> None:
-    log = recorded([0.3], [0.5])
-    add(log, 9, ExpandTree(stage="agenda", kind="replicate", parent="n0001", seed=3), None)
-    assert not is_seed_ignored(log.state, "n0001") and not is_seed_ignored(log.state, "n0002")
-    assert not is_seed_ignored(log.state, "nowhere")
 
 
 def test_test_values_that_differ_clear_code_whose_validation_values_agreed_by_chance() -> None:
@@ -170,44 +133,9 @@ def test_differences_are_paired_by_seed_when_a_replicate_failed() -> None:
     assert compute_differences(log.state, claims)[0].values == pytest.approx((-0.4, -0.5))
 
 
-def test_without_test_predictions_the_paper_has_validation_claims() -> None:
-    log = recorded([0.1, 0.2], [0.5, 0.7])
-    log.state.search.test_measurements.clear()
-    assert {claim.split for claim in compute_paper_claims(log.state)} == {"validation"}
-
-
-def claim(*values: float) -> Claim:
-    sd, low, high = compute_t_interval(values)
-    return Claim(
-        key="k",
-        name="m",
-        dataset="d",
-        condition="c",
-        split="test",
-        values=values,
-        seeds=tuple(range(len(values))),
-        nodes=("n",) * len(values),
-        grade="computed",
-        mean=sum(values) / len(values),
-        sd=sd,
-        low=low,
-        high=high,
-    )
-
-
-def test_numbers_print_with_digits_that_mean_something() -> None:
-    def texts(*values: float) -> dict[str, str]:
-        return {key: value.tex for key, value in format_claims([claim(*values)]).items()}
-
-    found = texts(0.12345, 0.12355)
-    assert found["k.mean"] == "0.123" and found["k.n"] == "2" and found["k.ci"].startswith("[0.1")
-    assert texts(0.000123, 0.000125)["k.mean"] == "0.000124"
-    assert texts(-0.5, -0.6)["k.mean"] == r"\ensuremath{-}0.550"
-    assert texts(1234.56)["k.pm"] == "1234.6" and texts(1234.56)["k.sd"] == "n/a"
-
-
 def test_an_interval_that_excludes_zero_does_not_print_as_if_it_ended_there() -> None:
-    near = claim(-0.010, -0.0190).model_copy(update={"low": -0.0196, "high": -0.0002})
+    [known, _] = compute_test_claims(recorded([-0.010, -0.0190], [0.5, 0.6]).state)
+    near = known.model_copy(update={"key": "k", "low": -0.0196, "high": -0.0002})
     assert format_claims([near])["k.ci"].tex == r"[\ensuremath{-}0.0196, \ensuremath{-}0.0002]"
 
 

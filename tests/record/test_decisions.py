@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from benchmarks.decisions import Case, RuleCase, simulate, simulate_crossed, simulate_looks, simulate_rule
+from benchmarks.decisions import Case, RuleCase, simulate, simulate_rule
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
@@ -22,11 +22,10 @@ from labwright.record.claims.hypothesis_tests import (
     decide_from_runs,
     is_conclusive,
     list_chains,
-    read_replicate_values,
 )
 from labwright.record.claims.planned_seeds import compute_planned_seeds, predict_seeds
 from labwright.record.estimands import CellRef, is_contrast
-from labwright.record.schema.data_plan import DataPlan, Measurement, ResampledInterval
+from labwright.record.schema.data_plan import DataPlan, ResampledInterval
 from labwright.record.schema.hypotheses import (
     ClaimForm,
     Effect,
@@ -35,7 +34,6 @@ from labwright.record.schema.hypotheses import (
     IntervalUnit,
     RivalExplanation,
 )
-from labwright.record.schema.nodes import Attempt, Node
 from tests.record.test_estimands import hypothesis, plan
 
 stats: Any = scipy_stats
@@ -59,9 +57,19 @@ def only(found: tuple[HypothesisDecision, ...]) -> HypothesisDecision:
     return found[0]
 
 
+def decide(
+    asked: DataPlan,
+    runs: Sequence[ReplicateValues],
+    *,
+    find_resampled: Callable[[str], ResampledInterval | None] = lambda key: None,
+    levels: Mapping[str, float] | None = None,
+) -> HypothesisDecision:
+    return only(decide_from_runs(asked, runs, confirmed=True, find_resampled=find_resampled, levels=levels or {}))
+
+
 def test_interval_and_p_are_those_of_a_t_test_on_paired_values() -> None:
     pairs = [(0.86, 0.80), (0.90, 0.82), (0.88, 0.83), (0.87, 0.80), (0.91, 0.84)]
-    found = only(decide_from_runs(plan(hypothesis(DIFFERENCE)), runs_of(pairs), confirmed=True))
+    found = decide(plan(hypothesis(DIFFERENCE)), runs_of(pairs))
     values = np.array([a - b for a, b in pairs])
     low, high = stats.t.interval(0.95, 4, values.mean(), stats.sem(values))
     [part] = found.parts
@@ -74,19 +82,11 @@ def test_interval_and_p_are_those_of_a_t_test_on_paired_values() -> None:
 def test_p_is_the_level_at_which_the_interval_ends_at_the_bound() -> None:
     over = ResampledInterval(key="", nodes=(), sd=0.02, worth=200)
     asked = plan(hypothesis(DIFFERENCE))
-    found = only(decide_from_runs(asked, runs_of(CLEAR), confirmed=True, find_resampled=lambda key: over))
+    found = decide(asked, runs_of(CLEAR), find_resampled=lambda key: over)
     assert found.p is not None and found.parts[0].examples
-    at = only(
-        decide_from_runs(
-            asked, runs_of(CLEAR), confirmed=True, find_resampled=lambda key: over, levels={"excess-drop": found.p}
-        )
-    )
+    at = decide(asked, runs_of(CLEAR), find_resampled=lambda key: over, levels={"excess-drop": found.p})
     assert at.parts[0].low == pytest.approx(0.03)
-    alone = only(
-        decide_from_runs(
-            plan(hypothesis(DIFFERENCE, unit="seeds")), runs_of(CLEAR), confirmed=True, find_resampled=lambda key: over
-        )
-    ).parts[0]
+    alone = decide(plan(hypothesis(DIFFERENCE, unit="seeds")), runs_of(CLEAR), find_resampled=lambda key: over).parts[0]
     assert found.parts[0].low is not None and alone.low is not None
     assert alone.low > found.parts[0].low, "with seeds as the unit examples add nothing"
 
@@ -95,11 +95,8 @@ def test_p_is_the_level_at_which_the_interval_ends_at_the_bound() -> None:
     ("low", "high", "direction", "verdict"),
     [
         (0.031, 0.05, "positive", "supported"),
-        (0.02, 0.035, "positive", "open"),
         (0.001, 0.029, "positive", "refuted"),
         (-0.02, 0.02, "equivalent", "refuted"),
-        (-0.05, 0.02, "open", "refuted"),
-        (-0.02, -0.01, "negative", "refuted"),
         (-0.08, -0.04, "negative", "refuted"),
         (-0.04, 0.05, "open", "open"),
     ],
@@ -115,16 +112,12 @@ def test_direction_and_claim_of_at_least_the_smallest_effect(
     ("claim", "bound", "low", "high", "verdict"),
     [
         ("positive", None, 0.001, 0.2, "supported"),
-        ("positive", None, -0.2, -0.01, "refuted"),
         ("positive", None, -0.001, 0.2, "open"),
-        ("at least", 0.5, 0.51, 0.9, "supported"),
         ("at least", 0.5, 0.1, 0.49, "refuted"),
         ("at most", 0.5, 0.1, 0.49, "supported"),
-        ("at most", 0.5, 0.51, 0.9, "refuted"),
         ("at most", 0.5, 0.4, 0.6, "open"),
         ("within", None, -0.02, 0.029, "supported"),
         ("within", None, 0.031, 0.05, "refuted"),
-        ("within", None, -0.05, -0.031, "refuted"),
         ("within", None, 0.01, 0.05, "open"),
     ],
 )
@@ -137,15 +130,11 @@ def test_every_form_of_claim(claim: ClaimForm, bound: float | None, low: float, 
     ("estimand", "contrast"),
     [
         (DIFFERENCE, True),
-        ("-(adam@a0 - sgd@a0)", True),
         ("change(adam@a0, sgd@a0)", True),
-        ("(adam@a0 - sgd@a0) / (adam@a0.1 - sgd@a0.1)", True),
-        ("slope(adam, over=levels)", True),
         ("mean(drop(adam, from=a0), over=[a0.1])", True),
         ("adam@a0", False),
         ("adam@a0 / sgd@a0", False),
         ("0.5 * (adam@a0 - sgd@a0) - (adam@a0.1 - sgd@a0.1)", False),
-        (f"{DIFFERENCE} - 0.03", False),
     ],
 )
 def test_only_where_zero_means_no_effect_is_it_called_equivalent(estimand: str, contrast: bool) -> None:
@@ -154,23 +143,12 @@ def test_only_where_zero_means_no_effect_is_it_called_equivalent(estimand: str, 
     assert classify_direction(-0.01, 0.01, effect) == ("equivalent" if contrast else "open")
 
 
-def test_both_parts_are_needed() -> None:
-    pairs = [(0.90, 0.80), (0.91, 0.80), (0.90, 0.81), (0.92, 0.81), (0.91, 0.82)]
-    both = hypothesis(
-        effects=(Effect(estimand=DIFFERENCE, smallest=0.03), Effect(estimand="sgd@a0 - adam@a0", smallest=0.03))
-    )
-    found = only(decide_from_runs(plan(both), runs_of(pairs), confirmed=True))
-    assert [part.verdict for part in found.parts] == ["supported", "refuted"]
-    assert [part.direction for part in found.parts] == ["positive", "negative"]
-    assert found.verdict == "refuted"
-
-
 def test_one_refuted_part_refutes_the_whole_though_another_was_not_measured() -> None:
     pairs = [(0.80, 0.90), (0.81, 0.90), (0.80, 0.91)]
     both = hypothesis(
         effects=(Effect(estimand=DIFFERENCE, smallest=0.03), Effect(estimand="adam-rotated@a0 - sgd@a0", smallest=0.03))
     )
-    found = only(decide_from_runs(plan(both), runs_of(pairs), confirmed=True))
+    found = decide(plan(both), runs_of(pairs))
     assert [part.verdict for part in found.parts] == ["refuted", "open"] and found.verdict == "refuted"
     assert found.p is None
 
@@ -180,7 +158,7 @@ def test_a_cell_that_no_seed_measured_leaves_it_undecided_and_is_named() -> None
         run._replace(values={key: value for key, value in run.values.items() if "adam" in key[1]})
         for run in runs_of(CLEAR)
     ]
-    gap = only(decide_from_runs(plan(hypothesis(DIFFERENCE)), runs, confirmed=True))
+    gap = decide(plan(hypothesis(DIFFERENCE)), runs)
     assert gap.verdict == "open" and len(gap.parts[0].left_out) == 5
     assert gap.parts[0].why == "sgd@a0 on fashion with seed 0 was not measured by the node that decides"
 
@@ -224,9 +202,7 @@ def test_alternatives_tell_in_how_many_it_holds() -> None:
         DIFFERENCE,
         alternatives=(Effect(estimand=DIFFERENCE, smallest=0.01), Effect(estimand="sgd@a0 - adam@a0", smallest=0.01)),
     )
-    found = only(
-        decide_from_runs(plan(asked), runs_of([(0.9, 0.8), (0.91, 0.8), (0.9, 0.82), (0.9, 0.8)]), confirmed=True)
-    )
+    found = decide(plan(asked), runs_of([(0.9, 0.8), (0.91, 0.8), (0.9, 0.82), (0.9, 0.8)]))
     assert found.holds == 1
 
 
@@ -237,8 +213,8 @@ def test_the_planned_seeds_support_four_of_five_claims(claim: ClaimForm, effect:
     planned, asked = compute_planned_seeds(registered, 0.03), plan(hypothesis(effects=(registered,)))
     assert planned.n is not None
     for _ in range(400):
-        found = only(decide_from_runs(asked, _study(rng, effect, planned.n), confirmed=True))
-        zero = only(decide_from_runs(asked, _study(rng, 0.0, planned.n), confirmed=True))
+        found = decide(asked, _study(rng, effect, planned.n))
+        zero = decide(asked, _study(rng, 0.0, planned.n))
         right += found.verdict == "supported"
         equal += zero.parts[0].direction == "equivalent"
     assert right / 400 == pytest.approx(planned.power, abs=0.06) and planned.power >= 0.8
@@ -255,13 +231,6 @@ def test_more_seeds_do_not_help_where_the_test_examples_leave_too_wide_an_interv
 
 def _study(rng: np.random.Generator, effect: float, n: int) -> list[ReplicateValues]:
     return runs_of([(0.8 + effect + e, 0.8) for e in rng.normal(0, 0.03, n)])
-
-
-def test_a_plan_without_hypotheses_decides_nothing() -> None:
-    empty: DataPlan = plan()
-    assert decide_from_runs(empty, [], confirmed=False) == ()
-    nothing = only(decide_from_runs(plan(hypothesis(DIFFERENCE)), [], confirmed=False))
-    assert (nothing.verdict, nothing.parts[0].why) == ("open", "nothing was measured")
 
 
 def test_verdicts_of_several_studies_are_corrected_for_one_another() -> None:
@@ -283,8 +252,7 @@ def test_verdicts_of_several_studies_are_corrected_for_one_another() -> None:
         pytest.approx([SIGNIFICANCE_LEVEL / 10, SIGNIFICANCE_LEVEL / 9])
     )
     again = {
-        name: only(decide_from_runs(asked, runs, confirmed=True, levels=levels[name])).verdict
-        for name, runs in (("clear", clear), ("close", close))
+        name: decide(asked, runs, levels=levels[name]).verdict for name, runs in (("clear", clear), ("close", close))
     }
     assert again == {"clear": "supported", "close": "open"}
 
@@ -308,15 +276,10 @@ def test_clusters_add_their_spread_with_their_own_freedom_and_few_decide_nothing
     asked = plan(hypothesis(DIFFERENCE, unit="seeds and clusters", cluster="hospital"))
 
     def over(clusters: int, worth: float) -> EffectDecision:
-        return only(
-            decide_from_runs(
-                asked,
-                runs_of(CLEAR),
-                confirmed=True,
-                find_resampled=lambda key: ResampledInterval(
-                    key=key, nodes=(), sd=0.005, clusters=clusters, worth=worth
-                ),
-            )
+        return decide(
+            asked,
+            runs_of(CLEAR),
+            find_resampled=lambda key: ResampledInterval(key=key, nodes=(), sd=0.005, clusters=clusters, worth=worth),
         ).parts[0]
 
     values = np.array([a - b for a, b in CLEAR])
@@ -325,13 +288,10 @@ def test_clusters_add_their_spread_with_their_own_freedom_and_few_decide_nothing
     assert many.low == pytest.approx(values.mean() - half) and many.high == pytest.approx(values.mean() + half)
     few = over(4, 4.0)
     assert (few.verdict, few.low, few.why) == ("open", None, "4 clusters, at least 5 needed")
-    lost = only(
-        decide_from_runs(
-            asked,
-            runs_of(CLEAR),
-            confirmed=True,
-            find_resampled=lambda key: ResampledInterval(key=key, nodes=(), reason="there is no such column"),
-        )
+    lost = decide(
+        asked,
+        runs_of(CLEAR),
+        find_resampled=lambda key: ResampledInterval(key=key, nodes=(), reason="there is no such column"),
     )
     assert lost.verdict == "open" and "the spread over clusters is unknown: there is no such" in lost.parts[0].why
 
@@ -361,66 +321,37 @@ def test_rules_over_looks_families_and_chains_support_hardly_any_false_claim() -
         assert simulate_rule((case, 1000, 0.001))["holds"]
 
 
-def test_crossed_intervals_cover_and_looks_cost_little() -> None:
-    assert 0.93 <= simulate_crossed((4, (0.4, 0.2, 0.4), 600))["coverage"] <= 0.985
-    found = simulate_looks((1.0, 1000))
-    assert found["fixed_power"] == pytest.approx(found["planned_power"], abs=0.05)
-    assert found["power_by_look"][-1] > 0.8
-
-
 @pytest.mark.parametrize("arm", ["adam", "sgd"])
 def test_a_seed_that_diverged_is_left_out_and_the_rate_of_each_arm_told(arm: str) -> None:
     runs = runs_of([*CLEAR, (0.9, 0.8)])
-    found = only(
-        decide_from_runs(plan(hypothesis(DIFFERENCE)), [*runs[:5], without(runs[5], arm)], confirmed=True)
-    ).parts[0]
-    alone = only(decide_from_runs(plan(hypothesis(DIFFERENCE)), runs[:5], confirmed=True)).parts[0]
+    found = decide(plan(hypothesis(DIFFERENCE)), [*runs[:5], without(runs[5], arm)]).parts[0]
+    alone = decide(plan(hypothesis(DIFFERENCE)), runs[:5]).parts[0]
     assert (found.low, found.high, found.verdict) == (alone.low, alone.high, "supported")
     assert found.diverged == {"sgd": int(arm == "sgd"), "adam": int(arm == "adam")} and found.ran == 6
     assert alone.diverged == {"sgd": 0, "adam": 0} and not found.left_out
-    every = only(
-        decide_from_runs(plan(hypothesis(DIFFERENCE)), [without(run, arm) for run in runs], confirmed=True)
-    ).parts[0]
+    every = decide(plan(hypothesis(DIFFERENCE)), [without(run, arm) for run in runs]).parts[0]
     assert (every.verdict, every.why) == ("open", "training diverged with every seed")
-
-
-def test_a_study_of_one_level_with_a_replicate_that_failed_is_decided_from_the_others() -> None:
-    """The other arm was not measured in that replicate, either."""
-    runs = runs_of([*CLEAR, (0.9, 0.8)])
-    part = only(
-        decide_from_runs(
-            plan(hypothesis(DIFFERENCE)), [*runs[:5], without(runs[5], "adam")._replace(values={})], confirmed=True
-        )
-    ).parts[0]
-    assert part.verdict == "supported" and part.diverged["adam"] == 1 and not part.left_out
 
 
 def test_worst_values_support_only_what_holds_at_the_upper_bound_of_every_rate() -> None:
     asked = plan(hypothesis(DIFFERENCE, diverged="worst value"))
     rng = np.random.default_rng(2)
     few, many = ([(0.9 + e, 0.8) for e in rng.normal(0, 0.01, n)] for n in (20, 60))
-    naive = only(decide_from_runs(plan(hypothesis(DIFFERENCE)), runs_of(few), confirmed=True)).parts[0]
-    found = only(decide_from_runs(asked, runs_of(few), confirmed=True)).parts[0]
+    naive = decide(plan(hypothesis(DIFFERENCE)), runs_of(few)).parts[0]
+    found = decide(asked, runs_of(few)).parts[0]
     assert naive.verdict == "supported" and found.verdict == "open" and found.needed is None
     assert found.why == "20 seeds leave it open whether training diverges with up to 17% of them"
     rate = 1 - 0.025 ** (1 / 20)
     assert rate == pytest.approx(stats.beta.ppf(0.975, 1, 20))
     values = np.array([(1 - rate) * (a - b) + rate * (0 - b) for a, b in few])
     assert found.low == pytest.approx(stats.t.interval(0.95, 19, values.mean(), stats.sem(values))[0])
-    wide = only(
-        decide_from_runs(
-            plan(hypothesis(DIFFERENCE, diverged="worst value", smallest=0.001)), runs_of(many), confirmed=True
-        )
-    )
+    wide = decide(plan(hypothesis(DIFFERENCE, diverged="worst value", smallest=0.001)), runs_of(many))
     assert wide.verdict == "supported", "sixty seeds show that it is rare enough"
     lost = [*runs_of(many)[:-3], *(without(run, "adam") for run in runs_of(many)[-3:])]
-    told = only(decide_from_runs(asked, lost, confirmed=True)).parts[0]
+    told = decide(asked, lost).parts[0]
     assert told.diverged["adam"] == 3 and len(told.values) == 60 and told.values[-1] == pytest.approx(-0.8)
     ratio = plan(hypothesis("adam@a0 / sgd@a0", diverged="worst value"))
-    assert (
-        "has no value where training diverges"
-        in only(decide_from_runs(ratio, runs_of(few), confirmed=True)).parts[0].why
-    )
+    assert "has no value where training diverges" in decide(ratio, runs_of(few)).parts[0].why
 
 
 def test_a_choice_among_levels_of_which_one_diverged_takes_another() -> None:
@@ -429,39 +360,9 @@ def test_a_choice_among_levels_of_which_one_diverged_takes_another() -> None:
     runs = [run._replace(values_by_split={"validation": dict(run.values)}) for run in runs]
     gone = without(runs[0], "adam")
     gone = gone._replace(values_by_split={"validation": dict(gone.values)})
-    part = only(decide_from_runs(plan(hypothesis(chosen)), [gone, *runs[1:]], confirmed=True)).parts[0]
+    part = decide(plan(hypothesis(chosen)), [gone, *runs[1:]]).parts[0]
     assert part.values[0] == pytest.approx(0.7 - 0.8) and part.values[1] == pytest.approx(0.08)
     assert part.diverged == {"sgd": 0, "adam": 0}, "it read no cell that diverged"
-
-
-def test_dev_values_are_what_the_code_said() -> None:
-    said = Measurement(
-        name="accuracy", value=0.8, condition="adam@a0", dataset="fashion", split="dev", seed=0, grade="logged"
-    )
-    node = Node(
-        id="n1",
-        decision=1,
-        parent="n0",
-        stage="agenda",
-        kind="replicate",
-        seed=0,
-        status="good",
-        attempts=(Attempt(number=1, seconds=1, self_reported=(said,)),),
-    )
-    assert read_replicate_values(node).values_by_split["dev"] == {("fashion", "adam@a0", "accuracy"): 0.8}
-
-
-def test_what_was_not_measured_is_said_and_the_rest_decides() -> None:
-    runs = runs_of([*CLEAR, (0.9, 0.8)])
-    part = only(
-        decide_from_runs(
-            plan(hypothesis(DIFFERENCE)), [*runs[:5], without(runs[5], "adam", diverged=False)], confirmed=True
-        )
-    ).parts[0]
-    assert part.verdict == "supported" and part.seeds == (0, 1, 2, 3, 4) and part.ran == 5
-    assert part.left_out == (
-        "adam@a0 on fashion with seed 5 was not measured by the node that decides (not run: the time is up)",
-    )
 
 
 # --- ratios, crossed intervals, chains --------------------------------------------------------------------------------
@@ -470,7 +371,7 @@ def test_what_was_not_measured_is_said_and_the_rest_decides() -> None:
 def test_a_quotient_is_the_ratio_of_means_with_the_interval_of_fieller() -> None:
     pairs = [(0.41, 0.82), (0.35, 0.80), (0.45, 0.84), (0.38, 0.81), (0.42, 0.79), (0.36, 0.83)]
     asked = hypothesis(effects=(Effect(estimand="adam@a0 / sgd@a0", smallest=0.1, claim="at most", bound=0.6),))
-    found = only(decide_from_runs(plan(asked), runs_of(pairs), confirmed=True))
+    found = decide(plan(asked), runs_of(pairs))
     [part] = found.parts
     a, b = np.array(pairs).T
     variances: Any = cast("Any", np).cov(a, b) / len(a)
@@ -489,21 +390,19 @@ def test_a_quotient_is_the_ratio_of_means_with_the_interval_of_fieller() -> None
 
 def test_a_quotient_whose_divisor_may_be_zero_is_open() -> None:
     pairs = [(0.41, 0.1), (0.35, -0.12), (0.45, 0.14), (0.38, -0.11)]
-    found = only(decide_from_runs(plan(hypothesis("adam@a0 / sgd@a0")), runs_of(pairs), confirmed=True))
+    found = decide(plan(hypothesis("adam@a0 / sgd@a0")), runs_of(pairs))
     assert found.verdict == "open" and found.parts[0].why == "the divisor is not clearly different from zero"
 
 
 def test_the_change_of_a_negative_score_has_the_sign_of_the_difference() -> None:
     pairs = [(-0.4, -0.8), (-0.41, -0.82), (-0.38, -0.79)]
-    part = only(decide_from_runs(plan(hypothesis("change(adam@a0, sgd@a0)")), runs_of(pairs), confirmed=True)).parts[0]
+    part = decide(plan(hypothesis("change(adam@a0, sgd@a0)")), runs_of(pairs)).parts[0]
     assert part.mean is not None and part.mean == pytest.approx(0.506, abs=0.01) and part.verdict == "supported"
 
 
 def test_what_all_seeds_share_of_the_examples_is_added_and_left_as_the_floor() -> None:
     over = ResampledInterval(key="", nodes=(), sd=0.02, shared=(0.0001,), worth=500)
-    [part] = only(
-        decide_from_runs(plan(hypothesis(DIFFERENCE)), runs_of(CLEAR), confirmed=True, find_resampled=lambda key: over)
-    ).parts
+    [part] = decide(plan(hypothesis(DIFFERENCE)), runs_of(CLEAR), find_resampled=lambda key: over).parts
     values = np.array([a - b for a, b in CLEAR])
     own, q = values.var(ddof=1) / 5, stats.t.ppf(0.975, 499)
     banerjee = np.sqrt(stats.t.ppf(0.975, 4) ** 2 * own + q**2 * 0.0001)
@@ -538,11 +437,7 @@ def test_what_presupposes_another_is_tested_after_it_at_the_same_level() -> None
 )
 def test_a_rival_is_near_zero_only_where_zero_is_in_its_interval(values: Sequence[float], sign: str | None) -> None:
     rival = RivalExplanation(statement="it regularises", estimand=DIFFERENCE, ours="above zero", theirs="near zero")
-    found = only(
-        decide_from_runs(
-            plan(hypothesis(DIFFERENCE, rival=rival)), runs_of([(0.8 + e, 0.8) for e in values]), confirmed=True
-        )
-    )
+    found = decide(plan(hypothesis(DIFFERENCE, rival=rival)), runs_of([(0.8 + e, 0.8) for e in values]))
     assert found.rival_sign == sign
 
 

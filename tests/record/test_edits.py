@@ -7,29 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.models.offline.edits import compute_changes, compute_edits
-from labwright.record.source_tree import (
-    MAX_FILE_BYTES,
-    SourceEdit,
-    SourceTreeError,
-    WholeFile,
-    apply_edits,
-    replace_text,
-)
+from labwright.record.source_tree import SourceEdit, SourceTreeError, WholeFile, apply_edits, replace_text
 
 LINES = st.lists(st.sampled_from(["a = 1\n", "b = 2\n", "\n", "    a = 1\n", "c", "é\r\n"]), max_size=14).map("".join)
-TREES = st.dictionaries(st.sampled_from(["experiment.py", "common.py", "arms/a.py", "plots.py"]), LINES, max_size=4)
 PARENT = {"experiment.py": "import lab\n\nRATE = 0.1\nEPOCHS = 20\n\n\ndef train():\n    return RATE\n\n\ntrain()\n"}
 
 
 @given(LINES.filter(bool), LINES)
 def test_changes_of_a_text_make_the_other(old: str, new: str) -> None:
     assert replace_text(old, compute_changes(old, new), "experiment.py") == new
-
-
-@given(TREES, TREES)
-def test_edits_of_a_tree_make_the_other(before: dict[str, str], after: dict[str, str]) -> None:
-    files, edits, removed = compute_edits(before, after)
-    assert apply_edits(before, files=files, edits=edits, removed=removed) == after
 
 
 def test_a_changed_constant_is_one_short_edit() -> None:
@@ -68,20 +54,6 @@ def test_a_large_file_is_searched_in_bounded_time() -> None:
     text = "".join(f"value_{k} = {k} * scale + offset\n" for k in range(25_000))
     with pytest.raises(SourceTreeError, match="the nearest lines are\n"):
         replace_text(text, [SourceEdit(path="", find="value_12 = 12 * scale - offset\n" * 40, replace="")], "a.py")
-
-
-@pytest.mark.parametrize(
-    ("files", "removed", "said"),
-    [
-        ({"../up.py": "x"}, (), "leads out"),
-        ({"/x.py": "x"}, (), "leads out"),
-        ({"a.csv": "x" * (MAX_FILE_BYTES + 1)}, (), "more"),
-        ({}, ("other.py",), "removed: there is no file 'other.py'; there are experiment.py"),
-    ],
-)
-def test_what_leaves_the_tree_is_refused(files: dict[str, str], removed: tuple[str, ...], said: str) -> None:
-    with pytest.raises(SourceTreeError, match=said):
-        apply_edits(PARENT, files=[WholeFile(path=path, text=text) for path, text in files.items()], removed=removed)
 
 
 def test_edits_of_what_is_not_there_or_given_whole_are_refused() -> None:

@@ -9,11 +9,8 @@ import pytest
 
 from labwright.record.estimands import (
     CellRef,
-    EstimandError,
-    MissingCell,
     describe_estimand,
     evaluate_estimand,
-    find_effect_metric,
     find_hypothesis_faults,
     list_cells_read,
     list_main_arms,
@@ -150,18 +147,6 @@ def test_registered_arms_run_with_the_main_ones() -> None:
     assert CellRef("fashion", "adam-rotated", "a0.3") in list_registered_cells(plan(hypothesis(excess)))
 
 
-def test_a_gap_names_its_cell() -> None:
-    found = plan()
-    with pytest.raises(MissingCell, match=r"sgd@a0 on fashion"):
-        evaluate_estimand("adam@a0 / (sgd@a0 - sgd@a0)", found, found.primary_metric, lambda place: _gap(place))
-
-
-def _gap(place: CellRef) -> float:
-    if place.arm == "sgd":
-        raise MissingCell(place)
-    return 1.0
-
-
 @pytest.mark.parametrize(
     ("estimand", "fields", "why"),
     [
@@ -202,24 +187,6 @@ def test_what_cannot_be_decided_is_said_in_one_line(estimand: str, fields: dict[
     assert "\n" not in found[0]
 
 
-def test_a_ratio_of_slopes_and_a_minimum_over_many_levels_can_be_decided() -> None:
-    ratio = "mean(adam - sgd, over=levels) / slope(sgd, over=levels)"
-    assert list(find_hypothesis_faults(plan(hypothesis(ratio, bound=0.5)))) == []
-    share = "(adam-rotated@a0.3 - sgd@a0.3) / (adam@a0.3 - sgd@a0.3)"
-    assert list(find_hypothesis_faults(plan(hypothesis(share, claim="at most", bound=0.5)))) == []
-    for whole in ("change(adam@a0, sgd@a0)", "0.5 * (adam@a0 + sgd@a0) - adam-rotated@a0", "-(adam@a0 - sgd@a0)"):
-        assert list(find_hypothesis_faults(plan(hypothesis(whole, claim="positive")))) == []
-    many = tuple(Level(name=f"a{i}", value=float(i)) for i in range(10))
-    lowest = hypothesis(
-        "min(adam - sgd, over=levels)",
-        smallest=0.3,
-        rival=RivalExplanation(
-            statement="s", estimand="adam@a0 - adam-rotated@a0", ours="above zero", theirs="near zero"
-        ),
-    )
-    assert list(find_hypothesis_faults(plan(lowest, levels=many))) == []
-
-
 def test_what_a_hypothesis_presupposes_must_be_decided_before_it() -> None:
     first, second = hypothesis(), hypothesis(id="half", presupposes="excess-drop")
     assert list(find_hypothesis_faults(plan(first, second))) == []
@@ -256,9 +223,3 @@ def test_words_name_arms_and_levels_by_their_titles() -> None:
     assert describe_estimand("(adam@a0 - sgd@a0) - (adam@a0.1 - sgd@a0.1)", plan()) == (
         "(Adam minus SGD, at a0) minus (Adam minus SGD, at a0.1)"
     )
-
-
-def test_an_unknown_metric_is_no_metric_of_the_plan() -> None:
-    effect = Effect(estimand=EXCESS, smallest=0.03, metric="f1")
-    with pytest.raises(EstimandError, match="no metric 'f1'"):
-        find_effect_metric(effect, plan())

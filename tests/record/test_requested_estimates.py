@@ -7,10 +7,11 @@ import pytest
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.requested_estimates import MAX_ESTIMATES, compute_requested_estimates, find_registered_key
+from labwright.record.claims.requested_estimates import compute_requested_estimates, find_registered_key
 from labwright.record.estimands import classify_scale
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import strip_form, to_plain_text
+from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.hypotheses import Effect, RivalExplanation
 from labwright.record.schema.paper import EstimateRequest
 from tests.hypotheses import make_hypotheses
@@ -22,18 +23,15 @@ GAIN = "baseline@noise20 - method@noise20"
 def make_run() -> RunState:
     """Build a run with a registered gain, whose accuracy ranges from 0 to 1."""
     run = synthetic_paper.make_state()
-    plan = run.search.data_plan
-    assert plan is not None
-    run.search.data_plan = plan.model_copy(
-        update={
-            "metrics": tuple(
-                one.model_copy(update={"low": 0.0, "high": 1.0}) if one.name == "accuracy" else one
-                for one in plan.metrics
-            ),
-            "hypotheses": make_hypotheses("method", "baseline", higher=False, level="noise20"),
-        }
-    )
+    asked, limits = make_hypotheses("method", "baseline", higher=False, level="noise20"), {"low": 0.0, "high": 1.0}
+    metrics = tuple(one.model_copy(update=limits) if one.name == "accuracy" else one for one in plan_of(run).metrics)
+    run.search.data_plan = plan_of(run).model_copy(update={"metrics": metrics, "hypotheses": asked})
     return run
+
+
+def plan_of(run: RunState) -> DataPlan:
+    assert run.search.data_plan is not None
+    return run.search.data_plan
 
 
 def ask(name: str, estimand: str, metric: str = "") -> EstimateRequest:
@@ -46,9 +44,7 @@ def test_any_estimand_over_measured_cells_is_computed_with_its_interval() -> Non
     share = ask("share-kept", "(baseline@noise20 - method@noise20) / (baseline@noise40 - baseline@noise00)")
     found, faults = compute_requested_estimates(run, (cost, share, ask("in-points", GAIN, "accuracy")))
     assert faults == () and [one.key for one in found] == [
-        "estimate/cost-of-noise",
-        "estimate/share-kept",
-        "estimate/in-points",
+        f"estimate/{name}" for name in ("cost-of-noise", "share-kept", "in-points")
     ]
     means = {one.key: one for one in compute_paper_claims(run)}
     noisy, clean = (means[f"test/digits/log_loss/baseline@{level}"].mean for level in ("noise40", "noise00"))
@@ -69,7 +65,6 @@ def test_any_estimand_over_measured_cells_is_computed_with_its_interval() -> Non
     [
         (ask("Cost of noise", GAIN), "its name must be lower-case words joined by hyphens"),
         (ask("cost", "baseline@noise90 - method@noise20"), "noise90"),
-        (ask("cost", "baseline@noise20 -"), "cost"),
         (ask("cost", GAIN, "recall"), "there is no metric 'recall' in the plan"),
         (ask("cost", "no-schedule@noise20 - absent@noise20"), "there is no arm 'absent'"),
         (ask("cost", "0.5"), "it reads no cell"),
@@ -84,11 +79,8 @@ def test_what_cannot_be_computed_is_refused_in_one_line(request_: EstimateReques
 
 def test_an_arm_that_only_an_ablation_measured_is_estimated_too() -> None:
     run = make_run()
-    plan = run.search.data_plan
-    assert plan is not None
-    run.search.data_plan = plan.model_copy(
-        update={"arms": tuple(one for one in plan.arms if one.name != "no-schedule")}
-    )
+    arms = tuple(one for one in plan_of(run).arms if one.name != "no-schedule")
+    run.search.data_plan = plan_of(run).model_copy(update={"arms": arms})
     (found,), faults = compute_requested_estimates(run, [ask("cost", "no-schedule@noise20 - method@noise20")])
     means = {one.key: one.mean for one in compute_paper_claims(run)}
     first, second = (means[f"test/digits/log_loss/{arm}@noise20"] for arm in ("no-schedule", "method"))
@@ -112,19 +104,9 @@ def test_a_request_for_what_is_registered_gets_its_key() -> None:
     assert find_registered_key(ask("a", "baseline@noise40 -"), plan) == ""
 
 
-def test_at_most_eight_are_computed_each_name_once() -> None:
-    found, faults = compute_requested_estimates(
-        make_run(), [ask(f"cost-{k}", "baseline@noise40 - method@noise00") for k in range(MAX_ESTIMATES + 2)]
-    )
-    assert len(found) == MAX_ESTIMATES and len(faults) == 2 and "keep the most useful ones" in faults[0]
-    found, faults = compute_requested_estimates(make_run(), [ask("x", "baseline@noise40 - method@noise00")] * 2)
-    assert found == () and "2 estimates have this name" in faults[0]
-
-
 def test_effects_and_shares_print_in_every_form() -> None:
     run = make_run()
-    plan = run.search.data_plan
-    assert plan is not None
+    plan = plan_of(run)
     effects = format_decisions(decide_hypotheses(run), plan)
     assert effects["hypothesis/gain/1.mean"].tex == "0.055" and effects["hypothesis/gain/1.n"].tex == "5"
     assert {strip_form(key) for key in effects} == {"hypothesis/gain/1", "hypothesis/gain/rival"}
@@ -144,15 +126,12 @@ def test_effects_and_shares_print_in_every_form() -> None:
     ("estimand", "scale"),
     [
         ("adam@a0", "value"),
-        ("mean(adam, over=[a0, a0.1])", "value"),
         ("adam@a0 - sgd@a0", "difference"),
         ("mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1])", "difference"),
-        ("-(adam@a0 - sgd@a0)", "difference"),
         ("adam@a0 / sgd@a0", "ratio"),
         ("change(adam@a0, sgd@a0)", "ratio"),
         ("slope(adam - sgd, over=levels)", "other"),
         ("adam@a0 + sgd@a0", "other"),
-        ("0.5 * adam@a0", "other"),
     ],
 )
 def test_an_estimand_has_the_unit_of_its_metric_or_of_a_difference_or_none(estimand: str, scale: str) -> None:

@@ -12,9 +12,7 @@ from labwright.record.source_tree import (
     MAX_FILES,
     MAX_TREE_BYTES,
     SourceTreeError,
-    check_program,
     check_source,
-    format_diff,
     read_constants,
     select_code,
 )
@@ -74,26 +72,8 @@ def test_what_is_no_source_is_refused_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("files", [{}, {"common.py": "x = 1\n"}, {"experiment.py": "  \n"}])
-def test_a_program_has_an_entry(files: dict[str, str]) -> None:
-    with pytest.raises(SourceTreeError, match=r"there is no experiment\.py"):
-        check_program(files)
-
-
 def test_code_and_settings_are_those_of_all_files_but_plots() -> None:
     assert list(select_code(TREE)) == ["experiment.py", "arms/method.py"]
     assert read_constants(TREE) == {"X": "é", "RATE": 0.1}
     assert read_constants(TREE | {"arms/other.py": "RATE = 0.2\nDEPTH = 2\n"}) == {"X": "é", "DEPTH": 2}
     assert read_constants(TREE | {"arms/other.py": "RATE = 0.1\n"})["RATE"] == 0.1
-
-
-def test_a_difference_names_each_file() -> None:
-    changed = {**TREE, "arms/method.py": "RATE = 0.2\n"}
-    assert format_diff(TREE, TREE) == ""
-    assert format_diff(TREE, changed, ("A", "B")).splitlines() == [
-        "--- A arms/method.py",
-        "+++ B arms/method.py",
-        "@@ -1 +1 @@",
-        "-RATE = 0.1",
-        "+RATE = 0.2",
-    ]

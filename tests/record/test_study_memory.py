@@ -72,17 +72,3 @@ def test_the_closest_records_come_first_each_with_the_reason() -> None:
         "one of the latest",
     ]
     assert found[3].study.id == make_study(11).id, "of equals the newest"
-
-
-def test_the_hash_of_an_idea_ignores_case_spacing_and_punctuation() -> None:
-    idea = TEXT.idea
-    shouted = idea.model_copy(update={"title": f" {idea.title.upper()}! ", "abstract": "another"})
-    assert hash_idea(shouted) == hash_idea(idea) != hash_idea(idea.model_copy(update={"title": "Another"}))
-
-
-def test_a_study_is_settled_by_a_verdict_or_a_failure() -> None:
-    open_verdict = EARLIER_STUDY.verdicts[0].model_copy(update={"verdict": "open"})
-    left_open = make_study(1, verdicts=(open_verdict,))
-    assert EARLIER_STUDY.is_settled and not left_open.is_settled
-    assert make_study(1, verdicts=(open_verdict,), failed="no experiment works", code=None).is_settled
-    assert not make_study(1, verdicts=(open_verdict,), failed="a number is typed").is_settled

@@ -12,16 +12,3 @@ from labwright.record.yaml_text import load_yaml
 def test_a_key_that_stands_twice_is_refused(text: str) -> None:
     with pytest.raises(yaml.YAMLError, match=r"^the key '[a1x]' is in line \d and again in line \d: remove one$"):
         load_yaml(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("base: &b {x: 1}\nc:\n  <<: *b\n  x: 2\n", {"base": {"x": 1}, "c": {"x": 2}}),
-        ("- {a: 1}\n- {a: 2}\n", [{"a": 1}, {"a": 2}]),
-        ("\ufeffa: on", {"a": True}),
-        ("1: a\n'1': b\n", {1: "a", "1": "b"}),
-    ],
-)
-def test_other_yaml_is_read_as_ever(text: str, value: object) -> None:
-    assert load_yaml(text) == value == yaml.safe_load(text)

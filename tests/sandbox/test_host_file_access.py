@@ -36,7 +36,6 @@ from labwright.record.untrusted_files import (
     BadFile,
     copy_file,
     count_bytes,
-    has_openat2,
     iterate_entries,
     lend_folder,
     list_names,
@@ -237,13 +236,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("in_one_step", [True, False])
-def test_code_that_exchanges_a_folder_for_a_link_all_the_time_redirects_nothing(
-    tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch, in_one_step: bool
-) -> None:
-    if in_one_step and not has_openat2():
-        pytest.skip("this kernel has no openat2")
-    monkeypatch.setattr("labwright.record.untrusted_files.has_openat2", lambda: in_one_step)
+def test_code_that_exchanges_a_folder_for_a_link_all_the_time_redirects_nothing(tmp_path: Path, victim: Path) -> None:
     folder, before, done = tmp_path / "attempt", snapshot_tree(victim), Counter[str]()
     (folder / "a" / "b" / "arrays").mkdir(parents=True)
     (folder / "a" / "b" / "kept").write_text("of the code")

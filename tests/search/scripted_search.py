@@ -50,6 +50,7 @@ from labwright.search.replication import (
 )
 from labwright.search.scheduler import ReleaseSlot, Scheduler
 from labwright.search.settings import SearchSettings, StageLimits
+from labwright.search.stage_snapshot import StageSnapshot
 from tests.search import virtual_time
 
 PLAN = DataPlan(
@@ -100,6 +101,13 @@ def _clock() -> float:
         return 0.0
 
 
+def measure(value: float, arm: str = "method", *, dataset: str = "digits", seed: int = 0) -> Measurement:
+    """A loss on validation data."""
+    return Measurement(
+        name="log_loss", value=value, condition=arm, dataset=dataset, split="validation", seed=seed, grade="computed"
+    )
+
+
 class SearchWorld:
     """Expands nodes: each is good or buggy, and measures, by chance drawn from its action alone."""
 
@@ -139,18 +147,7 @@ class SearchWorld:
 
     def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
         """What a node that works measures."""
-        return tuple(
-            Measurement(
-                name="log_loss",
-                value=rng.random(),
-                condition=arm.name,
-                dataset="digits",
-                split="validation",
-                seed=action.seed,
-                grade="computed",
-            )
-            for arm in PLAN.arms
-        )
+        return tuple(measure(rng.random(), arm.name, seed=action.seed) for arm in PLAN.arms)
 
     def _answer(self, decided: DecisionMade) -> None:
         if isinstance(decided.action, CompareNodes):
@@ -168,17 +165,10 @@ class SearchWorld:
         if len(self.log.state.search.looks) > look:
             return
         conclusive = self.conclusive_look is not None and look >= self.conclusive_look
-        limit = explain_sampling_end(
-            lock, look, self.settings, affordable=self.count_affordable_seeds(lock.looks[look])
-        )
-        self.log.append(
-            LookTaken(
-                look=look,
-                seeds=tuple(node.seed for node in nodes),
-                conclusive=conclusive,
-                ends="decided" if conclusive else limit or "",
-            )
-        )
+        left = self.count_affordable_seeds(lock.looks[look])
+        ends = "decided" if conclusive else explain_sampling_end(lock, look, self.settings, affordable=left) or ""
+        seeds = tuple(node.seed for node in nodes)
+        self.log.append(LookTaken(look=look, seeds=seeds, conclusive=conclusive, ends=ends))
 
     def count_affordable_seeds(self, read: int = 0) -> float:
         left = self.run_seconds - self.log.state.active_seconds
@@ -196,21 +186,17 @@ class SearchWorld:
 
     def finish(self, node: str, k: int, action: ExpandTree) -> None:
         """Append what came of a node."""
-        rng = Random(
-            f"{k}/{action}".replace(" repairs_children=()", "").replace(" trials=()", "").replace(" arm=''", "")
-        )
+        rng = Random(f"{k}/{action}".replace(" repairs_children=() trials=() arm=''", ""))
+        self.log.append(NodeProposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
         if action.kind not in ("replicate", "aggregate", "trial", "tune") and rng.random() < self.buggy:
             name = "".join("abcdefghij"[int(digit)] for digit in str(rng.randrange(1000)))
             failure = Failure(kind="other", message=f"error {name}")
-            self.log.append(NodeProposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
             self.log.append(NodeJudged(node=node, status="buggy", failure=failure))
             return
-        self.log.append(NodeProposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
         values = () if action.kind in ("trial", "aggregate") else self.draw_measurements(action, rng)
         self._measure_cells(node, action, {one.arm: one.value for one in values})
-        self.log.append(
-            AttemptExecuted(node=node, attempt=Attempt(number=1, seconds=self.seconds, measurements=values))
-        )
+        attempt = Attempt(number=1, seconds=self.seconds, measurements=values)
+        self.log.append(AttemptExecuted(node=node, attempt=attempt))
         self.log.append(NodeJudged(node=node, status="good"))
 
     def _measure_cells(self, node: str, action: ExpandTree, values: dict[str, float]) -> None:
@@ -228,36 +214,14 @@ class SearchWorld:
         if not cells:
             return
         keys = tuple(hashlib.sha256(f"{node}/{cell}".encode()).hexdigest() for cell in cells)
-        self.log.append(
-            CellsRequired(node=node, cells=tuple(cells), keys=keys, code=dict.fromkeys(("baseline", "method"), code))
-        )
+        codes = {"baseline": code, "method": code}
+        self.log.append(CellsRequired(node=node, cells=tuple(cells), keys=keys, code=codes))
         for cell, key in zip(cells, keys, strict=True):
-            setting = self.log.state.search.find_setting(cell.arm, cell.trial)
-            value = (
-                self.compute_value(cell.arm, setting) if self.by_setting or action.kind == "trial" else values[cell.arm]
-            )
-            self.log.append(
-                CellExecuted(
-                    node=node,
-                    run=CellRun(
-                        id=f"{key[:24]}-0",
-                        cell=cell,
-                        key=key,
-                        seconds=self.compute_seconds(cell.arm),
-                        measurements=(
-                            Measurement(
-                                name="log_loss",
-                                value=value,
-                                condition=cell.arm,
-                                dataset="digits",
-                                split="validation",
-                                seed=action.seed,
-                                grade="computed",
-                            ),
-                        ),
-                    ),
-                )
-            )
+            setting, computed = self.log.state.search.find_setting(cell.arm, cell.trial), action.kind == "trial"
+            value = self.compute_value(cell.arm, setting) if self.by_setting or computed else values[cell.arm]
+            found, seconds = (measure(value, cell.arm, seed=action.seed),), self.compute_seconds(cell.arm)
+            run = CellRun(id=f"{key[:24]}-0", cell=cell, key=key, seconds=seconds, measurements=found)
+            self.log.append(CellExecuted(node=node, run=run))
 
 
 async def run_search(
@@ -276,12 +240,11 @@ async def run_search(
 
     def settle() -> None:
         while (again := find_unsettled_stage(log.state, given)) is not None:
-            log.append(
-                StageWinnerChosen(
-                    stage=again.stage, best=again.best_node.id if again.best_node else None, ended="again"
-                )
-            )
+            choose(again, "again")
         lock()
+
+    def choose(view: StageSnapshot, why: str) -> None:
+        log.append(StageWinnerChosen(stage=view.stage, best=view.best_node.id if view.best_node else None, ended=why))
 
     def lock() -> None:
         if (event := build_lock(log.state, given, affordable=world.count_affordable_seeds())) is not None:
@@ -302,9 +265,7 @@ async def run_search(
         assert end is not None and isinstance(end.action, EndStage)
         view = view_at_stage_end(log.state, stage, given)
         assert view is not None
-        log.append(
-            StageWinnerChosen(stage=stage, best=view.best_node.id if view.best_node else None, ended=end.action.reason)
-        )
+        choose(view, end.action.reason)
         lock()
         if not any(one.best for one in log.state.search.stages.values()):
             return

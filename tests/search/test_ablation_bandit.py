@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.evals.ablatecell.published_policy import run_algorithm_one
 from labwright.search.ablation_bandit import (
     BanditArm,
     advise_budget,
@@ -19,7 +18,6 @@ from labwright.search.ablation_bandit import (
     find_near_zero,
     order_sweep,
     pick_arm,
-    rank_arms,
     run_group_test,
     split_budget,
 )
@@ -59,42 +57,10 @@ def test_an_arm_without_a_value_is_tried_again_after_the_others_and_given_up_in_
     assert given_up.next in ("y", "z") and "x" not in given_up.radius
 
 
-def test_nothing_is_repeated_while_a_first_value_is_under_way() -> None:
-    assert pick_arm([BanditArm("x", in_flight=1), *arms(y=0.1, z=0.2)], sigma=0.1, k=1) == (None, None, None, False, {})
-
-
 def test_runs_go_to_the_edge_of_the_best_whatever_their_sign() -> None:
     found = pick_arm(arms(a=0.3, b=-0.12, c=(0.07, 0.07), d=0.05, e=0.01), sigma=0.02, k=3)
     assert (found.inside, found.outside, found.next, found.separated) == ("c", "d", "d", False)
     assert found.radius["c"] == pytest.approx(0.02 * sqrt(2 * log(7) / 2))
-
-
-def test_an_arm_that_moved_no_digit_takes_no_further_run() -> None:
-    seen = [*arms(a=0.3, b=0.001), BanditArm("z", effects=(0.0,), is_settled=True)]
-    found = pick_arm(seen, sigma=0.1, k=2)
-    assert (found.outside, found.next, found.radius["z"]) == ("z", "b", 0.0)
-    assert pick_arm(seen[1:], sigma=0.0, k=1).separated
-
-
-def test_fewer_arms_than_are_looked_for_are_all_found() -> None:
-    assert pick_arm(arms(a=0.3, b=0.1), sigma=0.1, k=5)[:4] == (None, None, None, True)
-
-
-@given(
-    st.lists(st.tuples(st.floats(-1, 1), st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=9),
-    st.integers(1, 5),
-    st.floats(0, 0.2),
-)
-def test_a_pick_is_one_of_the_arms_or_everything_is_known(
-    rows: list[tuple[float, int, int]], k: int, sigma: float
-) -> None:
-    seen = [BanditArm(f"p{n}", effects=(value,) * runs, in_flight=busy) for n, (value, runs, busy) in enumerate(rows)]
-    found = pick_arm(seen, sigma=sigma, k=k)
-    assert (found.next is None) == (len(seen) <= k)
-    if found.next is not None:
-        order = [one.name for one in rank_arms(seen)]
-        assert found.inside in order[:k] and found.outside in order[k:] and found.next in (found.inside, found.outside)
-    assert found == pick_arm([*reversed(seen)], sigma=sigma, k=k), "the order in which runs came back changes nothing"
 
 
 def test_the_spread_of_an_effect_is_pooled_over_repeats_and_the_baseline() -> None:
@@ -123,24 +89,7 @@ def test_what_shows_nothing_alone_may_hide_another_and_what_harms_is_told_apart(
     assert find_helping(seen, 3) == ["big", "some", "third"] and find_helping(seen, 9) == ["big", "some", "third"]
 
 
-def test_a_pair_that_hides_each_other_is_halved_out_of_the_rest() -> None:
-    assert searched("abcdefgh", lambda some: {"b", "f"} <= some) == (
-        "bf",
-        ["abcdefgh", "abcd", "efgh", "abefgh", "aefgh", "befgh", "abcdef", "abcde", "abcdf"],
-    )
-    assert searched("abcdefgh", lambda some: False) == ("", ["abcdefgh"])
-    assert searched("a", lambda some: True) == ("", [])
-
-
 @given(st.sets(st.sampled_from("abcdefghij"), min_size=2, max_size=4))
 def test_the_least_set_is_found_whatever_its_size_and_no_set_runs_twice(cause: set[str]) -> None:
     found, ran = searched("abcdefghij", lambda some: cause <= some)
     assert set(found) == cause and len(ran) == len(set(ran)) and all(len(one) > 1 for one in ran)
-
-
-def test_the_printed_algorithm_never_uses_its_index_where_arms_fill_the_rounds() -> None:
-    priors = {name: place / 7 for place, name in enumerate("abcdefg")}
-    done = run_algorithm_one(priors, lambda arm: 0.1, rounds=5, size=5)
-    assert done.arms == list("gfedc") and done.ucb_decisions == 0
-    budget = iter([0.1] * 7)
-    assert run_algorithm_one(priors, lambda arm: next(budget, None), rounds=5, size=5).runs == {"g": 5, "f": 2}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -18,74 +17,19 @@ from labwright.record.events.search_events import (
     PlanPrepared,
     StageWinnerChosen,
 )
-from labwright.record.schema.data_plan import DataPlan, DatasetUse, Measurement, MetricSpec
+from labwright.record.schema.data_plan import DataPlan, DatasetUse, MetricSpec
 from labwright.record.schema.decisions import CompareNodes, EndStage, ExpandTree, VisibleDecisions, WaitForResult
-from labwright.record.schema.nodes import STAGES, Attempt, Cell, CellOutcomeLine, NodeKind, PanelEntry, StageName
+from labwright.record.schema.nodes import STAGES, Attempt, Cell, CellOutcomeLine, PanelEntry, StageName
 from labwright.search import stage_snapshot
 from labwright.search.policy import BestFirstPolicy
 from labwright.search.stage_snapshot import (
     StageSnapshot,
     build_snapshot,
     collect_values,
-    compute_gain,
     compute_ranked_values,
     get_panel,
 )
-from tests.search.scripted_search import PLAN, SearchWorld, make_settings, new_log, run_whole_search
-
-
-@pytest.mark.parametrize(("higher", "expected"), [(True, "n0002"), (False, "n0001")])
-def test_the_best_follows_the_direction_of_the_metric(higher: bool, expected: str) -> None:
-    log = new_log()
-    metric = MetricSpec(name="log_loss", higher_is_better=higher)
-    log.append(PlanPrepared(data_plan=PLAN.model_copy(update={"metrics": (metric,)}), datasets=()))
-    for k, value in ((1, 0.2), (2, 0.4)):
-        log.append(DecisionMade(k=k, action=ExpandTree(stage="preliminary", kind="draft", seed=0)))
-        one = Measurement(
-            name="log_loss",
-            value=value,
-            condition="method",
-            dataset="digits",
-            split="validation",
-            seed=0,
-            grade="computed",
-        )
-        log.append(AttemptExecuted(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=(one,))))
-        log.append(NodeJudged(node=f"n000{k}", status="good"))
-    best = build_snapshot(log.state, "preliminary", VisibleDecisions(through=2)).best_node
-    assert best is not None and best.id == expected
-
-
-def test_tuning_chooses_a_setting_for_all_arms_alike() -> None:
-    log = new_log(plan=PLAN.model_copy(update={"objective": "measure"}))
-    first = {"baseline": 0.5, "method": 0.5}
-    suits_method, suits_both = {"baseline": 0.9, "method": 0.3}, {"baseline": 0.4, "method": 0.4}
-    for k, values in enumerate((first, suits_method, suits_both), start=1):
-        stage: StageName = "preliminary" if k == 1 else "tuning"
-        kind: NodeKind = "draft" if k == 1 else "tune"
-        log.append(
-            DecisionMade(k=k, action=ExpandTree(stage=stage, kind=kind, seed=0, parent="n0001" if k > 1 else None))
-        )
-        found = tuple(
-            Measurement(
-                name="log_loss",
-                value=value,
-                condition=arm,
-                dataset="digits",
-                split="validation",
-                seed=0,
-                grade="computed",
-            )
-            for arm, value in values.items()
-        )
-        log.append(AttemptExecuted(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=found)))
-        log.append(NodeJudged(node=f"n000{k}", status="good"))
-        if k == 1:
-            log.append(StageWinnerChosen(stage="preliminary", best="n0001", ended="it ran"))
-    view = build_snapshot(log.state, "tuning", VisibleDecisions(through=3))
-    assert view.best_node is not None and view.best_node.id == "n0003"
-    assert replace(view, stage="agenda").best_node == view.root
-
+from tests.search.scripted_search import PLAN, make_settings, measure, new_log
 
 TWO = PLAN.model_copy(update={"datasets": (DatasetUse(name="digits"), DatasetUse(name="wine"))})
 
@@ -98,25 +42,13 @@ def compared(
     log.append(PlanPrepared(data_plan=plan, datasets=()))
     for k, values in enumerate(found, start=1):
         log.append(DecisionMade(k=k, action=ExpandTree(stage=stage, kind="draft", seed=0)))
-        values = tuple(
-            Measurement(
-                name="log_loss",
-                value=value,
-                condition="method",
-                dataset=dataset,
-                seed=0,
-                split="validation",
-                grade="computed",
-            )
-            for dataset, value in values.items()
-        )
+        values = tuple(measure(value, dataset=dataset) for dataset, value in values.items())
         lines = tuple(
             CellOutcomeLine(cell=Cell(dataset=dataset, arm="method"), outcome="failed", diverged=True)
             for dataset in (diverged or {}).get(f"n000{k}", ())
         )
-        log.append(
-            AttemptExecuted(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=values, cells=lines))
-        )
+        attempt = Attempt(number=1, seconds=1, measurements=values, cells=lines)
+        log.append(AttemptExecuted(node=f"n000{k}", attempt=attempt))
         log.append(NodeJudged(node=f"n000{k}", status="good"))
     return build_snapshot(log.state, stage, VisibleDecisions(through=len(found)))
 
@@ -134,15 +66,6 @@ def test_nodes_are_compared_over_the_panel_of_their_stage_alone() -> None:
     assert [len(get_panel(stage, TWO).entries) for stage in STAGES] == [2, 4, 4, 4]
 
 
-def test_nodes_that_lack_different_cells_are_compared_over_what_all_of_them_have() -> None:
-    names = "digits", "wine", "iris"
-    plan = PLAN.model_copy(update={"datasets": tuple(DatasetUse(name=name) for name in names)})
-    view = compared(
-        "agenda", {"digits": 0.3, "wine": 0.3}, {"digits": 0.2, "iris": 0.9}, {"wine": 0.0, "digits": 0.25}, plan=plan
-    )
-    assert {entry.dataset for entry in view.shared_panel.entries} == {"digits"} and best_of(view) == "n0002"
-
-
 @pytest.mark.parametrize("worst", [16.0, None])
 def test_training_that_diverged_is_the_worst_value_where_there_is_one_else_missing(worst: float | None) -> None:
     metric = MetricSpec(name="log_loss", higher_is_better=False, worst=worst)
@@ -158,22 +81,7 @@ def test_training_that_diverged_is_the_worst_value_where_there_is_one_else_missi
     assert compute_ranked_values(lost, view.panel).get(PanelEntry("wine", "method", "")) == worst
     assert [one.id for one in view.widest_nodes] == (["n0001", "n0002", "n0003"] if worst else ["n0001", "n0003"])
     assert best_of(view) == "n0003", "what was measured counts, whatever else was said of the cell"
-    assert collect_values(lost, view.plan) == {PanelEntry("digits", "method", ""): 0.1}, (
-        "nothing is measured where it diverged"
-    )
-
-
-def test_a_dataset_on_which_the_first_node_scored_nothing_does_not_decide_alone() -> None:
-    metric = MetricSpec(name="log_loss", higher_is_better=True, worst=0.0)
-    view = compared(
-        "agenda",
-        {"digits": 0.90, "wine": 0.0},
-        {"digits": 0.20, "wine": 0.801},
-        {"digits": 0.95, "wine": 0.800},
-        plan=TWO.model_copy(update={"metrics": (metric,)}),
-    )
-    gains = [compute_gain(one, view.widest_nodes[0], view.panel) for one in view.widest_nodes]
-    assert gains == pytest.approx([0.0, (-0.7 / 0.9 + 1) / 2, (0.05 / 0.9 + 1) / 2]) and best_of(view) == "n0003"
+    assert collect_values(lost, view.plan) == {PanelEntry("digits", "method", ""): 0.1}, "nothing where it diverged"
 
 
 def node(log: MemoryLog, k: int, action: ExpandTree, *, method: float, seconds: float = 1.0) -> None:
@@ -181,18 +89,7 @@ def node(log: MemoryLog, k: int, action: ExpandTree, *, method: float, seconds: 
     log.append(DecisionMade(k=k, action=action))
     log.append(NodeProposed(node=f"n{k:04d}", decision=k, title="", plan="", varies="", source_sha256="0"))
     values = {"baseline": 0.5, "method": method}
-    found = tuple(
-        Measurement(
-            name="log_loss",
-            value=value,
-            condition=arm,
-            dataset="digits",
-            split="validation",
-            seed=action.seed,
-            grade="computed",
-        )
-        for arm, value in values.items()
-    )
+    found = tuple(measure(value, arm, seed=action.seed) for arm, value in values.items())
     log.append(AttemptExecuted(node=f"n{k:04d}", attempt=Attempt(number=1, seconds=seconds, measurements=found)))
     log.append(NodeJudged(node=f"n{k:04d}", status="good"))
 
@@ -203,12 +100,8 @@ def tuned(*values: tuple[float, float], noise: float = 0.01) -> MemoryLog:
     node(log, 1, ExpandTree(stage="preliminary", kind="draft", seed=0), method=0.40, seconds=9.0)
     log.append(StageWinnerChosen(stage="preliminary", best="n0001", ended="it ran"))
     for k in range(2, 6):
-        node(
-            log,
-            k,
-            ExpandTree(stage="preliminary", kind="replicate", parent="n0001", seed=k),
-            method=0.4 + noise * (-1) ** k,
-        )
+        action = ExpandTree(stage="preliminary", kind="replicate", parent="n0001", seed=k)
+        node(log, k, action, method=0.4 + noise * (-1) ** k)
     for k, (value, seconds) in enumerate(values, start=6):
         node(log, k, ExpandTree(stage="agenda", kind="improve", parent="n0001", seed=0), method=value, seconds=seconds)
     return log
@@ -227,13 +120,6 @@ def test_differences_within_the_noise_go_to_the_cheaper_node_or_the_earlier_one(
     assert {one.id for one in view(log).indistinguishable_nodes} == {"n0006", "n0007", "n0008"}
 
 
-def test_without_replicates_the_noise_is_unknown_and_the_measured_best_is_taken() -> None:
-    quiet = tuned((0.300, 5.0), (0.295, 8.0), noise=0.0)
-    assert view(quiet).noise == {} and view(quiet).undecided_pair is None
-    best = view(quiet).best_node
-    assert best is not None and best.id == "n0007"
-
-
 def test_a_close_call_is_compared_once_a_pair_at_the_end_and_decides() -> None:
     log = tuned((0.300, 5.0), (0.295, 8.0), (0.305, 3.0))
     given = make_settings(agenda={"nodes": 3, "num_seeds": 0}, preliminary={"nodes": 3, "num_seeds": 0})
@@ -249,9 +135,7 @@ def test_a_close_call_is_compared_once_a_pair_at_the_end_and_decides() -> None:
         elif isinstance(action, CompareNodes):
             asked.append((action.a, action.b))
             waiting = build_snapshot(log.state, "agenda", VisibleDecisions(through=k - 1), settings=given)
-            assert policy.pick(waiting, Random(0)) == WaitForResult(), (
-                "a comparison in flight is waited for, not asked again"
-            )
+            assert policy.pick(waiting, Random(0)) == WaitForResult(), "a comparison in flight is not asked again"
             log.append(NodesCompared(k=k, a=action.a, b=action.b, better=action.b, reasons="simpler"))
         else:
             log.append(DecisionMade(k=k, action=action))
@@ -270,19 +154,5 @@ def test_comparisons_are_asked_at_most_twice_and_not_after_a_limit(monkeypatch: 
         assert view(log).undecided_pair is None
     log.append(LimitReached(reason="time", stage="agenda"))
     given = make_settings(agenda={"nodes": 3, "num_seeds": 0}, preliminary={"nodes": 3, "num_seeds": 0})
-    action = BestFirstPolicy(given).pick(
-        build_snapshot(log.state, "agenda", VisibleDecisions(through=100), settings=given), Random(0)
-    )
-    assert not isinstance(action, CompareNodes)
-
-
-def test_a_search_in_noise_compares_within_its_bound() -> None:
-    class Noisy(SearchWorld):
-        def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
-            found = super().draw_measurements(action, rng)
-            return tuple(one.model_copy(update={"value": 0.5 + one.value / 100}) for one in found)
-
-    log, _ = run_whole_search(buggy=0.0, world=Noisy, num_seeds=4, max_seeds=4, order="arrival", seed=2)
-    asked = [one.action for one in log.state.decisions.values() if isinstance(one.action, CompareNodes)]
-    assert asked and len({(one.a, one.b) for one in asked}) == len(asked)
-    assert all(sum(one.stage == stage for one in asked) <= 2 for stage in ("tuning", "agenda"))
+    limited = build_snapshot(log.state, "agenda", VisibleDecisions(through=100), settings=given)
+    assert not isinstance(BestFirstPolicy(given).pick(limited, Random(0)), CompareNodes)

@@ -17,11 +17,9 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import collectable
 from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.record.schema.nodes import STAGES, StageName
-from labwright.record.tuning_results import collect_trial_results, compute_efforts
 from labwright.search.policy import BestFirstPolicy
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
-from tests.search.scripted_search import finished_search
 
 MOST = StageLimits(nodes=10_000, num_seeds=0)
 SETTINGS = SearchSettings(preliminary=MOST, tuning=MOST, agenda=MOST, ablation=MOST, num_drafts=2, planned_ablations=0)
@@ -81,20 +79,6 @@ def test_status_and_keeping_grow_in_proportion(stage: StageName) -> None:
     assert large < 6 * small, "4 times the nodes, of as many cells each"
 
 
-def test_what_is_kept_from_one_decision_to_the_next_is_what_would_be_computed_anew() -> None:
-    """At every prefix of a log, with all that earlier prefixes left in memory and with nothing of it."""
-    events, state = finished_search().events, RunState()
-    found: list[object] = []
-    for event in events:
-        apply_event(state, event)
-        found.append(
-            (collect_trial_results(state), compute_efforts(state)) if state.search.data_plan is not None else None
-        )
-    for number in range(len(events), 2, -max(1, len(events) // 40)):
-        fresh = fold_events((event, 0.0) for event in events[:number])
-        assert (collect_trial_results(fresh), compute_efforts(fresh)) == found[number - 1]
-
-
 def test_executions_are_found_by_node_and_by_key_as_in_the_whole_list() -> None:
     state = fold_events((event, 0.0) for event in make_stage_events("agenda", 30, 8))
     every = [*state.cells.values()]
@@ -102,4 +86,4 @@ def test_executions_are_found_by_node_and_by_key_as_in_the_whole_list() -> None:
         assert state.cells.list_node_runs(node) == tuple(run for by, run in every if by == node)
     for _, run in every:
         assert state.cells.list_key_runs(run.key) == tuple(one for one in every if one[1].key == run.key)
-    assert not state.cells.repeated and not state.cells.runs_with_leftovers
+    assert not state.cells.repeated

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from labwright.record.event_log import MemoryLog
-from labwright.record.events.search_events import DecisionMade, NodeJudged, StageWinnerChosen
-from labwright.record.schema.decisions import EndStage, ExpandTree, VisibleDecisions
-from labwright.record.schema.nodes import STAGES, Failure, StageName
-from labwright.search.policy import build_expansion
+from labwright.record.events.search_events import NodeJudged
+from labwright.record.schema.decisions import EndStage, ExpandTree
+from labwright.record.schema.nodes import Failure, StageName
 from labwright.search.settings import StageLimits
-from labwright.search.stage_snapshot import build_snapshot
 from tests.search import virtual_time
-from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search, run_whole_search
+from tests.search.scripted_search import SearchWorld, make_settings, run_search, run_whole_search
 
 AGENDA = StageLimits(nodes=12)
 
@@ -66,14 +64,6 @@ def test_once_all_are_closed_the_agenda_ends(policy: str) -> None:
     assert log.state.search.stages["agenda"].best == log.state.search.stages["tuning"].best
 
 
-def test_with_several_at_once_no_item_is_asked_about_while_the_answer_is_out() -> None:
-    one, _ = run_whole_search(world=DecliningAll, agenda=AGENDA, timing=1, buggy=0.0)
-    assert sorted(items(one)) == ["one", "two"], "a window of six"
-    assert items(one) == items(
-        run_whole_search(world=DecliningAll, agenda=AGENDA, timing=2, buggy=0.0, num_workers=1)[0]
-    )
-
-
 def test_a_resumed_run_knows_what_is_closed() -> None:
     """Cut anywhere, the record alone tells which items are closed."""
     whole, _ = run_whole_search(world=Declining, agenda=AGENDA, window=1, num_workers=1, buggy=0.0)
@@ -83,18 +73,3 @@ def test_a_resumed_run_knows_what_is_closed() -> None:
             run_search(log, Declining(log, buggy=0.0), make_settings(agenda=AGENDA, window=1, num_workers=1))
         )
         assert items(log) == items(whole)
-
-
-@pytest.mark.parametrize(("arm", "item", "then"), [("baseline", "", "one"), ("", "one", "two")])
-def test_a_baseline_that_cannot_be_bettered_closes_no_item(arm: str, item: str, then: str) -> None:
-    log = new_log()
-    log.append(DecisionMade(k=1, action=ExpandTree(stage="preliminary", kind="draft", seed=0)))
-    log.append(NodeJudged(node="n0001", status="good"))
-    for stage in STAGES[:2]:
-        log.append(StageWinnerChosen(stage=stage, best="n0001", ended="limit"))
-    log.append(
-        DecisionMade(k=2, action=ExpandTree(stage="agenda", kind="improve", parent="n0001", seed=0, arm=arm, item=item))
-    )
-    log.append(NodeJudged(node="n0002", status="cancelled", failure=Failure(kind="nothing left", message="no")))
-    view = build_snapshot(log.state, "agenda", VisibleDecisions(through=2), settings=make_settings(agenda=AGENDA))
-    assert view.exhausted_items == {arm or item} and build_expansion(view, "improve", view.best_node).item == then

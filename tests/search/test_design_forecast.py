@@ -70,13 +70,6 @@ def test_hours_are_divided_by_the_slot_seconds_of_one_seed() -> None:
     assert "max_seeds" not in forecast(limit=1000).lines[0]
 
 
-def test_before_a_cell_is_measured_the_planners_estimate_is_shared_out() -> None:
-    found = forecast(times=None)
-    assert found.seed_seconds == pytest.approx(found.cells * 120 / len(list_main_cells(PLAN)))
-    assert not found.measured
-    assert "(by the plan's estimate)" in found.lines[0]
-
-
 def test_the_half_width_has_a_floor_that_seeds_do_not_lower() -> None:
     spread, floor = {("gain", GAIN): 0.01}, {("gain", GAIN): 0.004}
     widths = [
@@ -97,16 +90,6 @@ def test_the_half_width_has_a_floor_that_seeds_do_not_lower() -> None:
     assert "tenth of the predictions" not in str(forecast().effects[0])
 
 
-def test_few_seeds_ask_for_another_unit() -> None:
-    assert any("let examples, tasks or datasets be the unit" in line for line in forecast(seconds=200.0).lines)
-    assert not any("be the unit" in line for line in forecast().lines)
-
-
-def test_a_design_that_fits_is_not_reduced() -> None:
-    assert forecast(seconds=36000.0).fits
-    assert reduce_design(PLAN, MEASURED, slots=2, seconds=36000.0) == ()
-
-
 def test_what_no_claim_reads_goes_first_then_reference_models_then_trials() -> None:
     found = reduce_design(PLAN, MEASURED, slots=2, seconds=600.0)
     removed = [one.why.split(" was")[0].split(" were")[0] for one in found]
@@ -121,22 +104,6 @@ def test_what_no_claim_reads_goes_first_then_reference_models_then_trials() -> N
     assert list(find_hypothesis_faults(last)) == []
     assert {cell.level for cell in list_main_cells(last)} == {"a95"}
     assert "slot-seconds" in found[0].why
-
-
-def test_reduction_stops_as_soon_as_the_design_fits() -> None:
-    one = reduce_design(PLAN, MEASURED, slots=2, seconds=1800.0)
-    assert 0 < len(one) < 5
-    assert forecast(one[-1].plan, seconds=1800.0).fits
-
-
-def test_trials_are_reduced_only_as_far_as_needed() -> None:
-    lean = PLAN.model_copy(update={"datasets": PLAN.datasets[:1], "levels": PLAN.levels[2:]})
-    lean = lean.model_copy(
-        update={"hypotheses": (PLAN.hypotheses[0].model_copy(update={"alternatives": ()}),), "reference_models": False}
-    )
-    [one] = reduce_design(lean, MEASURED, slots=2, seconds=1000.0)
-    assert MIN_TRIALS < one.plan.tuning.budget < 24
-    assert forecast(one.plan, seconds=1000.0).fits
 
 
 @pytest.mark.parametrize(

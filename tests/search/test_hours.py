@@ -9,15 +9,8 @@ import pytest
 
 from labwright.record.estimands import list_main_arms
 from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
-from labwright.record.schema.nodes import Attempt, Cell, CellOutcomeLine
 from labwright.search.design_forecast import CONFIRMATION_SHARE
-from labwright.search.hours import (
-    SURPRISE_SHARE,
-    estimate_first_ablation,
-    estimate_seconds,
-    explain_no_exploration,
-    plan_hours,
-)
+from labwright.search.hours import SURPRISE_SHARE, estimate_first_ablation, explain_no_exploration, plan_hours
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
@@ -58,48 +51,6 @@ def test_confirmation_is_complete_where_exploration_has_to_stop(seconds: float, 
     assert state.limit_reason is None, "nothing that was started had to be cut"
     fresh = [one for one in state.nodes.values() if one.seed >= FRESH_SEED_OFFSET and one.parent == lock.winner]
     assert len(fresh) * SECONDS <= CONFIRMATION_SHARE * 2 * seconds + SECONDS
-
-
-def test_no_planning_seed_runs_where_time_ended_tuning_and_all_affordable_seeds_are_planned() -> None:
-    world, given = search_for(300.0, "measure", "arrival")
-    state = world.log.state
-    assert "set aside for" in (state.search.stages["tuning"].limit_reason or "")
-    planning = [one for one in state.nodes.values() if one.kind == "replicate" and one.seed < FRESH_SEED_OFFSET]
-    assert not planning
-    lock = state.search.current_lock
-    assert lock is not None and not lock.wanted and given.count_seeds("agenda") < lock.n < given.max_seeds
-    assert "there is time for" in lock.why and lock.looks[2] <= lock.n, "three looks fit"
-
-
-def test_nothing_is_set_aside_before_anything_was_measured_and_the_share_until_the_spread_is_known() -> None:
-    log = new_log(plan=DECIDED)
-    given = make_settings(num_workers=2, max_seeds=60)
-    empty = build_snapshot(log.state, "preliminary", VisibleDecisions(), settings=given)
-    assert plan_hours(empty, given, run_seconds=1000.0) is None
-    virtual_time.run(run_search(log, SearchWorld(log, buggy=0.0, seconds=SECONDS), given, ("preliminary",)))
-    view = build_snapshot(log.state, "preliminary", VisibleDecisions(through=100), settings=given)
-    hours = plan_hours(view, given, run_seconds=500.0)
-    assert hours is not None and hours.seed_seconds == SECONDS and hours.total == 1000.0
-    assert hours.seeds == hours.remaining_seeds == 60 and hours.confirmation == CONFIRMATION_SHARE * hours.total
-    assert hours.count_affordable_seeds(1000.0, spent=590.0) == 1 and hours.count_affordable_seeds(100.0) == 0
-    plenty = plan_hours(view, given, run_seconds=100_000.0)
-    assert plenty is not None and plenty.confirmation == 60 * SECONDS
-
-
-def test_a_replicate_takes_as_long_as_all_cells_of_its_node_also_those_that_were_reused() -> None:
-    log = new_log(plan=DECIDED)
-    given = make_settings(num_workers=2)
-    virtual_time.run(run_search(log, SearchWorld(log, buggy=0.0, seconds=SECONDS), given, ("preliminary",)))
-    view = build_snapshot(log.state, "preliminary", VisibleDecisions(through=100), settings=given)
-    node = view.best_node
-    assert node is not None
-    lines = tuple(
-        CellOutcomeLine(cell=Cell(dataset="digits", arm=arm, seed=0), outcome="taken over", seconds=SECONDS)
-        for arm in ("baseline", "method")
-    )
-    reused = node.model_copy(update={"attempts": (Attempt(number=1, seconds=0.0, cells=lines),)})
-    action = ExpandTree(stage="agenda", kind="replicate", parent=node.id, seed=FRESH_SEED_OFFSET)
-    assert estimate_seconds(action, replace(view, nodes={node.id: reused})) == 2 * SECONDS
 
 
 def test_earlier_stages_leave_the_first_ablation_its_time() -> None:

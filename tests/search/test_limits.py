@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from labwright.record.events.run_events import LimitReached
 from labwright.search.hours import TimeLimits
 from tests.search import virtual_time
 from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search
@@ -38,10 +37,3 @@ def test_a_first_draft_that_fails_is_debugged_once_also_where_the_time_of_the_st
     )
     assert [node.kind for node in log.state.list_stage_nodes("preliminary")] == kinds
     assert "limit of 60 s" in str(log.state.search.stages["preliminary"].limit_reason)
-
-
-@pytest.mark.parametrize("seconds", [None, 10_000.0])
-def test_time_enough_limits_nothing(seconds: float | None) -> None:
-    log = new_log()
-    virtual_time.run(run_search(log, SearchWorld(log), make_settings(), limits=TimeLimits(seconds=seconds)))
-    assert not any(isinstance(event, LimitReached) for event in log.events)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from labwright.search.pruning import CurveKey, CurveSample, collect_peer_values, explain_hopeless, explain_silence
 
@@ -47,18 +45,6 @@ def test_what_cannot_be_compared_or_is_near_runs_on(points: list[CurveSample]) -
     assert explain_hopeless(points, OTHERS) is None
 
 
-def test_it_takes_three_peers_at_the_very_step() -> None:
-    assert collect_peer_values(peers(0.40, 0.42)) == {}
-    shorter = collect_peer_values([*peers(0.40, 0.42), peers(0.44, steps=4)[0]])
-    assert explain_hopeless([(METHOD, 8, 9.0)], shorter) is None
-    assert explain_hopeless([(METHOD, 4, 9.0)], shorter) is not None
-
-
-def test_one_bad_peer_shields_and_peers_without_any_spread_say_nothing() -> None:
-    assert explain_hopeless([(METHOD, 10, 5.0)], collect_peer_values(peers(0.40, 0.42, 6.0))) is None
-    assert explain_hopeless([(METHOD, 10, 5.0)], collect_peer_values(peers(0.0, 0.0, 0.0))) is None
-
-
 def test_it_must_be_behind_in_half_of_the_curves_and_may_catch_up() -> None:
     curves: list[CurveKey] = [METHOD, BASELINE, ("wine", "method", "loss", "train")]
     logs = [
@@ -71,29 +57,8 @@ def test_it_must_be_behind_in_half_of_the_curves_and_may_catch_up() -> None:
     assert "behind in 2 of 3" in (explain_hopeless([(METHOD, 10, 5.0), (BASELINE, 10, 5.0)], three) or "")
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_a_value_that_is_not_finite_is_hopeless_whatever_it_measures(value: float) -> None:
-    point: CurveSample = (("", "", "accuracy", "train"), 7, value)
-    assert explain_hopeless([point], {}) == f"accuracy (train) was {value} at step 7, which is not finite"
-
-
 def test_silence_is_hopeless_beyond_its_limit_only() -> None:
     assert explain_silence(60.0, 60.0) is None
     assert explain_silence(61.2, 60.0) == (
         "it printed, logged and submitted nothing for 61 s; the limit is 60 s (search.silent_timeout)"
     )
-
-
-POINTS = st.lists(
-    st.tuples(st.sampled_from([METHOD, BASELINE]), st.integers(0, 12), st.floats(-10, 10) | st.just(float("nan"))),
-    max_size=30,
-)
-
-
-@given(points=POINTS, cut=st.integers(0, 30))
-def test_the_answer_does_not_depend_on_when_it_is_asked(points: list[CurveSample], cut: int) -> None:
-    both = collect_peer_values(
-        [a + b for a, b in zip(peers(0.4, 0.5, 0.6), peers(0.4, 0.5, 0.6, curve=BASELINE), strict=True)]
-    )
-    early = explain_hopeless(points[:cut], both)
-    assert early is None or early == explain_hopeless(points, both)

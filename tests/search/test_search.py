@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.record.event_log import MemoryLog
-from labwright.record.events.search_events import DecisionMade, NodeJudged, NodeProposed
-from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
-from labwright.record.schema.nodes import SEARCH_KINDS, Failure
+from labwright.record.events.search_events import DecisionMade
+from labwright.record.schema.decisions import VisibleDecisions
+from labwright.record.schema.nodes import SEARCH_KINDS
 from labwright.search.policy import BestFirstPolicy, build_policy
 from labwright.search.scheduler import ReleaseSlot, RunControl, Scheduler
-from labwright.search.settings import StageLimits
 from labwright.search.stage_snapshot import build_snapshot
 from tests.search import virtual_time
 from tests.search.scripted_search import (
@@ -29,17 +28,6 @@ from tests.search.scripted_search import (
     run_search,
     run_whole_search,
 )
-
-
-def test_every_node_kind_and_different_replicate_seeds() -> None:
-    log = finished_search()
-    kinds = {node.kind for node in log.state.nodes.values()}
-    assert kinds == {"draft", "debug", "improve", "trial", "tune", "ablate", "replicate", "aggregate"}
-    by_parent: dict[str | None, list[int]] = {}
-    for node in log.state.nodes.values():
-        if node.kind == "replicate":
-            by_parent.setdefault(node.parent, []).append(node.seed)
-    assert by_parent and all(len(set(seeds)) == len(seeds) and 0 not in seeds for seeds in by_parent.values())
 
 
 @pytest.mark.parametrize("order", ["arrival", "ticket"])
@@ -65,14 +53,6 @@ def test_ticket_order_gives_one_tree_whatever_the_timing_and_places(given: list[
     for timing, places in given:
         assert comparable_tree(run_whole_search(timing=timing, num_workers=places)[0]) == reference
     assert {kind for _, _, _, kind, *_ in reference} >= {"debug", "replicate", "aggregate"}
-
-
-def test_arrival_order_follows_the_timing() -> None:
-    assert len({str(comparable_tree(finished_search(order="arrival", timing=timing))) for timing in range(3)}) > 1
-
-
-def test_another_seed_gives_another_tree() -> None:
-    assert comparable_tree(run_whole_search(seed=1)[0]) != comparable_tree(finished_search())
 
 
 def test_a_kill_between_the_end_of_a_stage_and_its_settling_decides_nothing_twice() -> None:
@@ -111,21 +91,6 @@ def test_the_search_ends_and_debugs_no_deeper_than_allowed(seed: int, buggy: flo
         assert log.state.search.stages["preliminary"].best is None
 
 
-def test_an_identical_failure_is_not_tried_a_third_time() -> None:
-    class Stubborn(SearchWorld):
-        def finish(self, node: str, k: int, action: ExpandTree) -> None:
-            self.log.append(NodeProposed(node=node, decision=k, title="", plan="", varies="", source_sha256="0"))
-            self.log.append(
-                NodeJudged(node=node, status="buggy", failure=Failure(kind="shape", message="always the same"))
-            )
-
-    log = new_log()
-    virtual_time.run(
-        run_search(log, Stubborn(log), make_settings(num_drafts=1, author="never", preliminary=StageLimits(nodes=3)))
-    )
-    assert [node.kind for node in log.state.nodes.values()] == ["draft", "debug", "draft"]
-
-
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
 @pytest.mark.parametrize("policy", ["best-first", "chain"])
 def test_picks_depend_on_view_and_random_source_alone(order: str, policy: str) -> None:
@@ -155,29 +120,6 @@ def test_a_request_to_stop_drops_nothing_that_finished() -> None:
     finished = set(log.state.finished_decisions)
     virtual_time.run(run_search(log, again, make_settings(order="arrival")))
     assert not finished & set(again.started)
-
-
-def test_a_pause_holds_decisions_back() -> None:
-    async def paused() -> int:
-        log = new_log()
-        signals = RunControl()
-        signals.pause()
-        given = make_settings(order="arrival")
-        scheduler = Scheduler(
-            recorder=log,
-            policy=BestFirstPolicy(given),
-            perform=SearchWorld(log).perform,
-            settings=given,
-            run_control=signals,
-        )
-        task = asyncio.ensure_future(scheduler.run("preliminary"))
-        await asyncio.sleep(0.02)
-        held = len(log.state.decisions)
-        signals.resume()
-        await task
-        return held
-
-    assert virtual_time.run(paused()) == 0
 
 
 def test_a_broken_model_ends_the_search_with_its_error() -> None:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 import pytest
 
-from labwright.record.event_log import MemoryLog
 from labwright.record.events.search_events import (
     AttemptExecuted,
     DecisionMade,
     NodeJudged,
     NodeProposed,
-    NodeSuspected,
     StageWinnerChosen,
 )
-from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import ExpandTree, SearchAction, VisibleDecisions
-from labwright.record.schema.nodes import Attempt, ErrorClass, Failure, HonestyFinding, StageName, format_node_id
+from labwright.record.schema.nodes import Attempt, ErrorClass, Failure, StageName, format_node_id
 from labwright.search.policy import BestFirstPolicy, ChainPolicy
 from labwright.search.settings import SearchSettings
 from labwright.search.shared_failures import compute_signature
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
-from tests.search.scripted_search import SearchWorld, comparable_tree, make_settings, new_log, run_whole_search
+from tests.search.scripted_search import make_settings, measure, new_log
 
 
 def failure(message: str, kind: ErrorClass = "other") -> Failure:
@@ -43,19 +39,6 @@ def failure(message: str, kind: ErrorClass = "other") -> Failure:
 )
 def test_a_signature_is_the_same_for_what_differs_from_run_to_run(a: str, b: str) -> None:
     assert compute_signature(failure(a)) == compute_signature(failure(b))
-
-
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        (failure("KeyError: 'wine'"), failure("KeyError: 'iris'")),
-        (failure("x"), failure("x", "shape")),
-        (failure("NameError: name 'a' is not defined"), failure("ValueError: name 'a' is not defined")),
-        (failure("the same\nend"), failure("the same\nother")),
-    ],
-)
-def test_a_signature_tells_apart_what_is_another_mistake(a: Failure, b: Failure) -> None:
-    assert compute_signature(a) != compute_signature(b)
 
 
 class Told:
@@ -79,27 +62,8 @@ class Told:
             failed = failure(outcome) if isinstance(outcome, str) else outcome
             self.log.append(NodeJudged(node=node, status="buggy", failure=failed))
             return node
-        self.log.append(
-            AttemptExecuted(
-                node=node,
-                attempt=Attempt(
-                    number=1,
-                    seconds=1,
-                    measurements=tuple(
-                        Measurement(
-                            name="log_loss",
-                            value=outcome,
-                            condition=arm,
-                            dataset="digits",
-                            split="validation",
-                            seed=0,
-                            grade="computed",
-                        )
-                        for arm in ("baseline", "method")
-                    ),
-                ),
-            )
-        )
+        values = tuple(measure(outcome, arm) for arm in ("baseline", "method"))
+        self.log.append(AttemptExecuted(node=node, attempt=Attempt(number=1, seconds=1, measurements=values)))
         self.log.append(NodeJudged(node=node, status="good"))
         return node
 
@@ -147,24 +111,6 @@ def test_two_children_that_failed_alike_make_one_repair_of_their_parent(
     assert told.view.best_node is not None and told.view.best_node.id == repair
 
 
-def test_other_failures_and_other_parents_are_debugged_by_themselves() -> None:
-    told = Told()
-    good = told.child(0.5)
-    told.child("IndexError: index 3 is out of bounds")
-    told.child("KeyError: 'x'")
-    told.child("IndexError: index 3 is out of bounds", parent=good)
-    told.child(failure("experiment.py, line 2: typed", "suspect"))
-    told.child(failure("experiment.py, line 9: typed", "suspect"))
-    assert told.view.shared_failures.groups == () and len(told.view.list_debuggable(SearchSettings())) == 5
-
-
-def test_the_last_stage_keeps_what_it_ablates() -> None:
-    told = Told("ablation")
-    told.child("KeyError: 'x'")
-    told.child("KeyError: 'x'")
-    assert told.view.shared_failures.groups == () and len(told.view.list_debuggable(SearchSettings())) == 2
-
-
 def test_a_repair_that_fails_is_debugged_and_what_came_of_it_stands_for_the_parent() -> None:
     told = Told()
     told.child("KeyError: 'x'")
@@ -191,16 +137,6 @@ def test_a_repair_that_fails_like_the_children_is_given_up_after_an_author_had_i
     assert told.pick().kind == "improve" and told.pick().parent == "n0001"
 
 
-def test_the_parent_is_built_on_again_where_its_repair_is_suspect() -> None:
-    told = Told()
-    told.child("KeyError: 'x'")
-    told.child("KeyError: 'x'")
-    repair = told.mend(0.3)
-    assert told.pick().parent == repair
-    told.log.append(NodeSuspected(node=repair, findings=(HonestyFinding(kind="constant", why="typed"),)))
-    assert told.pick().parent == "n0001" and told.view.superseded_nodes == set()
-
-
 def test_items_that_were_lost_are_taken_up_again_from_the_repair_and_no_other_twice() -> None:
     told = Told()
     told.child("KeyError: 'x'", item="one")
@@ -213,43 +149,3 @@ def test_items_that_were_lost_are_taken_up_again_from_the_repair_and_no_other_tw
         told.end(told.decide(action), 0.5)
     assert items == ["one", "two", "one", "two"], "then in turn, as without the failures"
     assert told.view.count_turns("improve") == 4
-
-
-class Alike(SearchWorld):
-    """Children of the first stage's best fail alike until it is repaired."""
-
-    def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
-        better = 1.0 if action.repairs_children else 0.0
-        return tuple(
-            one.model_copy(update={"value": one.value - better}) for one in super().draw_measurements(action, rng)
-        )
-
-    def finish(self, node: str, k: int, action: ExpandTree) -> None:
-        parent = self.log.state.nodes.get(action.parent or "")
-        if action.stage == "agenda" and action.kind == "improve" and parent and not parent.repairs_children:
-            self.log.append(NodeProposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
-            self.log.append(NodeJudged(node=node, status="buggy", failure=failure(f"KeyError: {k}")))
-        else:
-            super().finish(node, k, action)
-
-
-def repairs(log: MemoryLog) -> list[tuple[str | None, tuple[str, ...]]]:
-    return [(node.parent, node.repairs_children) for node in log.state.nodes.values() if node.repairs_children]
-
-
-def test_a_search_makes_one_repair_a_node_in_both_orders_and_one_tree_in_ticket_order() -> None:
-    given: dict[str, Any] = {"tuning": {"nodes": 4}, "agenda": {"nodes": 16}, "max_debug_depth": 1}
-    arrival, _ = run_whole_search(world=Alike, buggy=0.0, order="arrival", **given)
-    one, _ = run_whole_search(world=Alike, buggy=0.0, num_workers=1, **given)
-    four, _ = run_whole_search(world=Alike, buggy=0.0, num_workers=4, timing=3, **given)
-    assert comparable_tree(one) == comparable_tree(four)
-    for log in (arrival, one):
-        found = repairs(log)
-        assert found and len({parent for parent, _ in found}) == len(found)
-        assert all(log.state.nodes[name].parent == parent for parent, mends in found for name in mends)
-        mended = {node.id for node in log.state.nodes.values() if node.repairs_children}
-        assert any(
-            node.parent in mended and node.status == "good"
-            for node in log.state.nodes.values()
-            if node.kind in ("tune", "improve")
-        ), "later children start from the repair"

@@ -10,11 +10,10 @@ import pytest
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.events.search_events import StageWinnerChosen
-from labwright.record.schema.decisions import EndStage, ExpandTree, VisibleDecisions
+from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.record.schema.nodes import STAGES
 from labwright.search.hours import TimeLimits
-from labwright.search.policy import BestFirstPolicy, build_policy
+from labwright.search.policy import BestFirstPolicy
 from labwright.search.scheduler import NodeKilled, RunControl, Scheduler
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import build_snapshot
@@ -46,32 +45,6 @@ def test_a_pause_in_the_midst_lets_what_runs_end_and_begins_nothing(order: str) 
 
     held, still, after, end = virtual_time.run(paused())
     assert held == still < after and end is not None
-
-
-def test_a_stop_while_paused_ends_at_once() -> None:
-    async def stopped() -> object:
-        log, signals, given = new_log(), RunControl(), make_settings(order="arrival")
-        task = asyncio.ensure_future(scheduler_of(log, SearchWorld(log), given, signals).run("preliminary"))
-        signals.pause()
-        await asyncio.sleep(1.0)
-        signals.stop_event.set()
-        async with asyncio.timeout(60.0):
-            return await task
-
-    assert virtual_time.run(stopped()) is None
-
-
-def test_the_clock_stands_still_while_paused() -> None:
-    async def clocked() -> list[float]:
-        signals, seen = RunControl(), list[float]()
-        began = signals.read_clock()
-        for act in (lambda: None, signals.pause, signals.pause, signals.resume, signals.resume):
-            act()
-            await asyncio.sleep(10.0)
-            seen.append(signals.read_clock() - began)
-        return seen
-
-    assert virtual_time.run(clocked()) == [10.0, 10.0, 10.0, 20.0, 30.0]
 
 
 @pytest.mark.parametrize(("hold", "limited"), [(False, True), (True, False)])
@@ -130,35 +103,6 @@ def test_a_killed_node_is_cancelled_with_all_that_it_began_and_no_other() -> Non
     assert told == ["n0001 cleared", "n0002 done"] and took < 2.0
 
 
-def test_what_ends_or_breaks_by_itself_is_as_it_would_be() -> None:
-    async def broken() -> None:
-        raise RuntimeError("provider down")
-
-    async def cancelled() -> bool:
-        cleared = False
-
-        async def work() -> None:
-            nonlocal cleared
-            try:
-                await asyncio.sleep(60.0)
-            finally:
-                cleared = True
-
-        task = asyncio.ensure_future(RunControl().run_unless_killed("n0001", work()))
-        await asyncio.sleep(1.0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return cleared
-
-    async def both() -> bool:
-        with pytest.raises(RuntimeError, match="provider down"):
-            await RunControl().run_unless_killed("n0001", broken())
-        return await cancelled()
-
-    assert virtual_time.run(both())
-
-
 # --- marks ------------------------------------------------------------------------------------------------------------
 
 
@@ -212,16 +156,6 @@ def test_nothing_more_is_built_on_a_marked_node_and_the_stage_settles_on_another
     assert (node in [one.id for one in view.good_nodes]) is (mark == "closed"), "a closed node counts, and is reported"
 
 
-def test_a_buggy_node_that_is_closed_is_not_debugged() -> None:
-    def choose(log: MemoryLog) -> Event | None:
-        first = next((n.id for n in log.state.nodes.values() if n.status == "buggy"), None)
-        return CommandReceived(verb="mark", mark="closed", target=first, text="no") if first else None
-
-    log = marked_run(choose, stages=1)
-    mark = log.state.user_commands[0]
-    assert not [k for k in built_on(log, mark.command.target) if k > mark.after_decision]
-
-
 def test_where_the_best_of_a_settled_stage_is_suspect_it_settles_on_the_next_best() -> None:
     def choose(log: MemoryLog) -> Event | None:
         best, first = log.state.search.stages["tuning"].best, log.state.search.stages["preliminary"].best
@@ -235,50 +169,6 @@ def test_where_the_best_of_a_settled_stage_is_suspect_it_settles_on_the_next_bes
     assert not [k for k in built_on(log, mark.command.target) if k > mark.after_decision]
     assert all(log.state.search.stages[name].is_settled for name in STAGES)
     assert mark.command.target not in [log.state.search.stages[name].best for name in STAGES]
-
-
-def test_where_all_that_was_carried_forward_is_suspect_the_stages_end() -> None:
-    def choose(log: MemoryLog) -> Event | None:
-        best = log.state.search.stages["preliminary"].best
-        later = next(
-            (
-                n.id
-                for n in log.state.nodes.values()
-                if best is not None
-                and n.stage != "preliminary"
-                and n.status == "good"
-                and n.kind not in ("replicate", "aggregate")
-                and not n.suspect
-            ),
-            None,
-        )
-        target = best if best is not None and not log.state.nodes[best].suspect else later
-        return CommandReceived(verb="mark", target=target, text="no") if target else None
-
-    log, given = new_log(seed=4), make_settings(order="ticket")
-
-    class Steered(SearchWorld):
-        def finish(self, node: str, k: int, action: ExpandTree) -> None:
-            super().finish(node, k, action)
-            while (mark := choose(log)) is not None:
-                log.append(mark)
-
-    async def stages() -> None:
-        world = Steered(log, buggy=0.0, delay=lambda k: 1.0)
-        scheduler = Scheduler(recorder=log, policy=build_policy(given), perform=world.perform, settings=given)
-        for stage in STAGES:
-            end = await scheduler.run(stage)
-            assert end is not None and isinstance(end.action, EndStage)
-            view = build_snapshot(log.state, stage, end.seen, before=end.k, settings=given)
-            log.append(
-                StageWinnerChosen(
-                    stage=stage, best=view.best_node.id if view.best_node else None, ended=end.action.reason
-                )
-            )
-
-    virtual_time.run(stages())
-    assert "there is no node to build on" in str(log.state.search.stages["ablation"].end_reason)
-    assert log.state.search.stages["ablation"].best is None
 
 
 def test_a_decision_looks_the_same_after_a_mark_that_came_later() -> None:

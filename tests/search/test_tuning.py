@@ -6,7 +6,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from labwright.record.event_log import MemoryLog
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, MetricSpec, Trial
 from labwright.record.schema.decisions import ExpandTree, VisibleDecisions, WidenDimension
-from labwright.record.schema.nodes import TrialResult
+from labwright.record.schema.nodes import TrialResult, format_node_id
 from labwright.record.tuning_results import (
     MAX_EQUAL_RATIO,
     collect_trial_results,
@@ -31,9 +30,10 @@ from labwright.search import tuning
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 from tests.hypotheses import make_hypotheses
 from tests.search import scripted_search
-from tests.search.scripted_search import PLAN, SearchWorld, comparable_tree, make_settings, new_log, run_whole_search
+from tests.search.scripted_search import PLAN, SearchWorld, make_settings, new_log, run_whole_search
 
 RATE, DEPTH = PLAN.space
+CLOSED = tuple(one.model_copy(update={"closed": True}) for one in PLAN.space)
 
 
 def is_equal_effort(given: Mapping[str, float]) -> bool:
@@ -47,6 +47,10 @@ def dims(**changes: Any) -> DataPlan:
     return PLAN.model_copy(update={"space": space, "tuning": PLAN.tuning.model_copy(update=changes)})
 
 
+def miss(setting: HyperparameterSetting, optimum: float) -> float:
+    return abs(math.log10(float(setting["rate"]) / optimum))
+
+
 class Bowl(SearchWorld):
     """Trials are the better, the nearer their rate is to 0.01; nothing fails, and no code changes what is computed."""
 
@@ -54,27 +58,27 @@ class Bowl(SearchWorld):
     by_setting = True
 
     def compute_value(self, arm: str, setting: HyperparameterSetting) -> float:
-        return (math.log10(float(setting["rate"])) - math.log10(self.optimum)) ** 2
+        return miss(setting, self.optimum) ** 2
 
 
-def tuned(monkeypatch: pytest.MonkeyPatch, plan: DataPlan, optimum: float = 0.01) -> tuple[MemoryLog, list[object]]:
+def tuned(
+    monkeypatch: pytest.MonkeyPatch, plan: DataPlan, optimum: float = 0.01, *, world: type[Bowl] = Bowl
+) -> tuple[MemoryLog, list[object]]:
     """A prototype whose arms are tuned by what `tuning.step` says alone, and each of its answers."""
     monkeypatch.setattr(scripted_search, "PLAN", plan)
     log = new_log(plan=plan)
-    world = Bowl(log, buggy=0.0)
-    world.optimum = optimum
+    made = world(log, buggy=0.0)
+    made.optimum = optimum
     actions: list[object] = []
-    finish(world, 1, ExpandTree(stage="preliminary", kind="draft", seed=0))
-    for k in range(2, 200):
-        action = tuning.next_tuning_action(at(log), log.state.nodes["n0001"])
-        if action is None:
-            return log, actions
+    finish(made, 1, ExpandTree(stage="preliminary", kind="draft", seed=0))
+    while (action := tuning.next_tuning_action(at(log), log.state.nodes["n0001"])) is not None:
         actions.append(action)
+        assert len(actions) < 200, "tuning does not end"
         if isinstance(action, WidenDimension):
-            log.append(DecisionMade(k=k, action=action))
+            log.append(DecisionMade(k=len(actions) + 1, action=action))
         else:
-            finish(world, k, action)
-    raise AssertionError("tuning does not end")
+            finish(made, len(actions) + 1, action)
+    return log, actions
 
 
 def at(log: MemoryLog, stage: Any = "tuning") -> StageSnapshot:
@@ -96,7 +100,7 @@ def trials_of(actions: list[object]) -> Iterator[Trial]:
 def test_every_arm_gets_the_same_number_of_different_settings_in_range(
     monkeypatch: pytest.MonkeyPatch, sampler: str
 ) -> None:
-    plan = dims(sampler=sampler, budget=5, space=(RATE, DEPTH.model_copy(update={"closed": True})))
+    plan = dims(sampler=sampler, budget=5, space=(RATE, CLOSED[1]))
     log, actions = tuned(monkeypatch, plan, optimum=0.02)
     by_arm: defaultdict[str, list[Trial]] = defaultdict(list)
     for one in trials_of(actions):
@@ -110,10 +114,8 @@ def test_every_arm_gets_the_same_number_of_different_settings_in_range(
     assert all("depth" not in one.setting for one in by_arm["baseline"])
     last = actions[-1]
     assert isinstance(last, ExpandTree) and last.kind == "tune"
-    best = {one.arm: one for one in last.trials}
-    assert best["method"].setting == min(
-        (one.setting for one in by_arm["method"]), key=lambda one: abs(math.log10(float(one["rate"]) / 0.02))
-    )
+    best = next(one for one in last.trials if one.arm == "method")
+    assert best.setting == min((one.setting for one in by_arm["method"]), key=lambda one: miss(one, 0.02))
     assert tuned(monkeypatch, plan, optimum=0.02)[1] == actions, "the same again"
     given = {one.arm: float(one.evaluation_count) for one in compute_efforts(log.state)}
     assert is_equal_effort(given) and set(given.values()) == {5.0}
@@ -123,36 +125,8 @@ def test_every_arm_gets_the_same_number_of_different_settings_in_range(
 def test_samplers_learn_of_what_they_were_told(monkeypatch: pytest.MonkeyPatch, sampler: str, budget: int) -> None:
     monkeypatch.setattr(tuning, "MAX_BUDGET_FACTOR", 1)
     _, actions = tuned(monkeypatch, dims(budget=budget, sampler=sampler), optimum=0.02)
-    far = [abs(math.log10(float(one.setting["rate"]) / 0.02)) for one in trials_of(actions) if one.arm == "baseline"]
+    far = [miss(one.setting, 0.02) for one in trials_of(actions) if one.arm == "baseline"]
     assert sum(far[-budget // 4 :]) < 0.6 * sum(far[: budget // 4])
-
-
-def test_the_first_trials_lie_in_all_parts_of_a_range_and_have_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = Hyperparameter(name="rule", kind="choice", options=("a", "b", "c"), default="a", source="s")
-    plan = dims(budget=5, sampler="gp", space=(RATE, rule))
-    first = [one.setting for one in trials_of(tuned(monkeypatch, plan)[1])]
-    assert first[:4] == first[4:8], "both arms have both dimensions"
-    for of in (first[:4], first[4:8]):
-        assert sorted(int(math.log10(float(one["rate"])) + 4) for one in of) == [0, 1, 2, 3]
-        assert {one["rule"] for one in of} == {"a", "b", "c"}
-
-
-@pytest.mark.parametrize("sampler", ["sobol", "gp"])
-def test_settings_lie_in_range_also_where_its_ends_have_more_digits(
-    monkeypatch: pytest.MonkeyPatch, sampler: str
-) -> None:
-    space = (
-        Hyperparameter(name="rate", kind="log", low=1.23444, high=1.23449, default=1.23445, source="s", closed=True),
-        Hyperparameter(
-            name="share", kind="linear", low=2.34561, high=2.34564, default=2.34562, source="s", closed=True
-        ),
-        Hyperparameter(name="shift", kind="integer", low=-5, high=-2, default=-3, source="s", closed=True),
-    )
-    tried = [one.setting for one in trials_of(tuned(monkeypatch, dims(budget=5, sampler=sampler, space=space))[1])]
-    assert tried and all(1.23444 <= float(one["rate"]) <= 1.23449 for one in tried)
-    assert all(2.34561 <= float(one["share"]) <= 2.34564 for one in tried)
-    whole = {one["shift"] for one in tried}
-    assert whole <= {-5, -4, -3, -2} if sampler == "sobol" else whole == {-5, -4, -3, -2}, "spread over all"
 
 
 @pytest.mark.parametrize(("margin", "trials", "gaining"), [(0.02, 24, True), (0.5, 12, False), (None, 12, True)])
@@ -169,17 +143,15 @@ def test_arms_get_more_while_a_late_best_promises_a_third_of_a_margin(
         return 1.0
 
     monkeypatch.setattr(Bowl, "compute_value", ever_better)
-    plan = dims(budget=12, sampler="random", space=tuple(one.model_copy(update={"closed": True}) for one in PLAN.space))
+    plan = dims(budget=12, sampler="random", space=CLOSED)
     if margin is not None:
         asked = make_hypotheses("method", "baseline", higher=False, smallest=margin)
         plan = plan.model_copy(update={"hypotheses": asked})
     log, actions = tuned(monkeypatch, plan)
     counts = {"baseline": trials, "method": trials}
     assert {one.arm: one.evaluation_count for one in compute_efforts(log.state)} == counts
-    assert {arm: one.gaining for arm, one in find_chosen(log.state, f"n{len(actions) + 1:04d}").items()} == {
-        "baseline": False,
-        "method": gaining,
-    }
+    chosen = find_chosen(log.state, f"n{len(actions) + 1:04d}")
+    assert (chosen["baseline"].gaining, chosen["method"].gaining) == (False, gaining)
     monkeypatch.setattr(Bowl, "compute_value", even)
     assert {one.evaluation_count for one in compute_efforts(tuned(monkeypatch, plan)[0].state)} == {12}, "nothing gains"
 
@@ -188,10 +160,8 @@ def test_the_best_are_tried_again_with_other_seeds_before_one_is_chosen(monkeypa
     log, actions = tuned(monkeypatch, dims(budget=8, sampler="random"))
     *_, first, second, last = (one for one in actions if isinstance(one, ExpandTree))
     assert (first.seed, second.seed, last.kind) == (1000, 1001, "tune") and first.trials == second.trials
-    known = {
-        arm: group_studies(collect_trial_results(log.state))[arm, at(log).code_hashes["n0001"][arm]]
-        for arm in ("baseline", "method")
-    }
+    studies = group_studies(collect_trial_results(log.state))
+    known = {arm: studies[arm, "n0001's"] for arm in ("baseline", "method")}
     assert {arm: {one.number for one in first.trials if one.arm == arm} for arm in known} == {
         arm: {one.number for one in study if one.seeds == 3} for arm, study in known.items()
     }
@@ -204,12 +174,6 @@ def test_the_best_are_tried_again_with_other_seeds_before_one_is_chosen(monkeypa
     assert find_best(pair, log.state.search.data_plan or PLAN) == pair[1], "what was tried with more seeds goes first"
 
 
-def test_a_later_stage_tries_nothing_again_where_no_code_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    log, actions = tuned(monkeypatch, dims(budget=8, sampler="random"))
-    best = log.state.nodes[f"n{len(actions) + 1:04d}"]
-    assert best.kind == "tune" and tuning.next_tuning_action(at(log, "agenda"), best) is None
-
-
 def test_a_chosen_edge_widens_a_dimension_once_for_every_arm_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     log, actions = tuned(monkeypatch, dims(budget=9), optimum=30.0)
     wider = [one for one in actions if isinstance(one, WidenDimension) and one.dimension == "rate"]
@@ -218,29 +182,16 @@ def test_a_chosen_edge_widens_a_dimension_once_for_every_arm_that_has_it(monkeyp
     assert numbers["baseline"] == numbers["method"] > 5, "and everyone gets more trials"
     assert any(float(one.setting["rate"]) > 1 for one in trials_of(actions))
     assert all(one.find_space("method")[0].high == one.find_space("baseline")[0].high for one in (at(log),))
-    closed = (RATE.model_copy(update={"closed": True}), DEPTH.model_copy(update={"closed": True}))
-    assert not [
-        one for one in tuned(monkeypatch, dims(space=closed), optimum=30.0)[1] if isinstance(one, WidenDimension)
-    ]
+    _, actions = tuned(monkeypatch, dims(space=CLOSED), optimum=30.0)
+    assert not [one for one in actions if isinstance(one, WidenDimension)]
 
 
 def test_dimensions_that_hang_on_a_choice_and_small_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    space = (
-        Hyperparameter(name="rate", kind="choice", options=(0.1, 0.01), default=0.1, source="s"),
-        Hyperparameter(
-            name="rule", kind="choice", options=("sgd", "adam"), default="sgd", source="s", arms=("method",)
-        ),
-        Hyperparameter(
-            name="momentum",
-            kind="choice",
-            options=(0.0, 0.9),
-            default=0.0,
-            source="s",
-            arms=("method",),
-            given="rule",
-            among=("sgd",),
-        ),
-    )
+    def choice(name: str, *options: str | float, **more: Any) -> Hyperparameter:
+        return Hyperparameter(name=name, kind="choice", options=options, default=options[0], source="s", **more)
+
+    rate, rule = choice("rate", 0.1, 0.01), choice("rule", "sgd", "adam", arms=("method",))
+    space = (rate, rule, choice("momentum", 0.0, 0.9, arms=("method",), given="rule", among=("sgd",)))
     log, actions = tuned(monkeypatch, dims(space=space, budget=20))
     of = {arm: [one.setting for one in trials_of(actions) if one.arm == arm] for arm in ("baseline", "method")}
     assert of["baseline"] == [{"rate": 0.01}], "all there is beside the defaults"
@@ -266,37 +217,25 @@ def test_of_those_at_a_rung_the_better_go_on(monkeypatch: pytest.MonkeyPatch) ->
 def test_where_code_changed_arms_are_tuned_again_unless_what_they_compute_stayed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(scripted_search, "PLAN", dims(budget=4))
-
     class Moved(Bowl):
         gain = 0.0
 
         def compute_value(self, arm: str, setting: HyperparameterSetting) -> float:
             return super().compute_value(arm, setting) - (self.gain if arm == "method" else 0)
 
-    def improved(gain: float) -> tuple[MemoryLog, StageSnapshot]:
-        log = new_log(plan=scripted_search.PLAN)
-        world = Moved(log, buggy=0.0)
-        finish(world, 1, ExpandTree(stage="preliminary", kind="draft", seed=0))
-        k = 2
-        while (action := tuning.next_tuning_action(at(log), log.state.nodes["n0001"])) is not None:
-            if isinstance(action, ExpandTree):
-                finish(world, k, action)
-            else:
-                log.append(DecisionMade(k=k, action=action))
-            k += 1
+    def improved(gain: float) -> tuple[dict[str, bool], str, object]:
+        log, actions = tuned(monkeypatch, dims(budget=4), world=Moved)
+        world, k = Moved(log, buggy=0.0), len(actions) + 2
         world.gain = gain
         finish(world, k, ExpandTree(stage="agenda", kind="improve", parent=f"n{k - 1:04d}", seed=0))
-        return log, at(log, "agenda")
+        last = format_node_id(k)
+        stale = {arm: one.stale for arm, one in find_chosen(log.state, last).items()}
+        return stale, last, tuning.next_tuning_action(at(log, "agenda"), log.state.nodes[last])
 
-    log, view = improved(0.0)
-    last = list(log.state.nodes)[-1]
-    assert not any(one.stale for one in find_chosen(log.state, last).values())
-    assert tuning.next_tuning_action(view, log.state.nodes[last]) is None, "the same values to the last digit"
-    log, view = improved(0.125)
-    last = list(log.state.nodes)[-1]
-    assert {arm: one.stale for arm, one in find_chosen(log.state, last).items()} == {"baseline": False, "method": True}
-    action = tuning.next_tuning_action(view, log.state.nodes[last])
+    stale, _, action = improved(0.0)
+    assert not any(stale.values()) and action is None, "the same values to the last digit"
+    stale, last, action = improved(0.125)
+    assert stale == {"baseline": False, "method": True}
     assert isinstance(action, ExpandTree) and {one.arm for one in action.trials} == {"method"} and action.parent == last
 
 
@@ -305,44 +244,27 @@ def test_seconds_are_given_equally_where_they_are_the_currency(monkeypatch: pyte
         def compute_seconds(self, arm: str) -> float:
             return 4.0 if arm == "method" else 1.0
 
-    plan = dims(budget=24, currency="seconds")
-    monkeypatch.setattr(scripted_search, "PLAN", plan)
-    log = new_log(plan=plan)
-    world = Costly(log, buggy=0.0)
-    finish(world, 1, ExpandTree(stage="preliminary", kind="draft", seed=0))
-    for k in count(2):
-        action = tuning.next_tuning_action(at(log), log.state.nodes["n0001"])
-        if isinstance(action, ExpandTree) and action.kind == "trial":
-            finish(world, k, action)
-        else:
-            break
-    spent = {one.arm: one.seconds for one in compute_efforts(log.state)}
-    trials = {one.arm: one.trials for one in compute_efforts(log.state)}
-    assert is_equal_effort(spent) and trials["baseline"] > 3 * trials["method"], (spent, trials)
-
-
-def test_the_same_trials_with_one_two_and_four_workers_in_ticket_order() -> None:
-    logs = [run_whole_search(timing=n, num_workers=n, buggy=0.2, window=6)[0] for n in (1, 2, 4)]
-    decided = [[one.action for one in log.state.decisions.values()] for log in logs]
-    assert (
-        comparable_tree(logs[0]) == comparable_tree(logs[1]) == comparable_tree(logs[2])
-        and decided[0] == decided[1] == decided[2]
-    )
-    assert any(isinstance(one, ExpandTree) and one.kind == "trial" for one in decided[0])
+    log, _ = tuned(monkeypatch, dims(budget=24, currency="seconds"), world=Costly)
+    efforts = {one.arm: one for one in compute_efforts(log.state)}
+    assert is_equal_effort({arm: one.seconds for arm, one in efforts.items()})
+    assert efforts["baseline"].trials > 3 * efforts["method"].trials
 
 
 def test_a_baseline_that_lags_in_versions_of_its_code_is_bettered_next() -> None:
     log, _ = run_whole_search(buggy=0.0)
     view = at(log, "agenda")
-    lagging = replace(
-        view, spent_by_arm={"baseline": 12.0, "method": 15.0}, version_count_by_arm={"baseline": 1, "method": 4}
-    )
+    spent = {"baseline": (12, 1), "method": (15, 4)}
+    efforts = {
+        arm: view.efforts[arm].model_copy(update={"trials": total - versions, "versions": versions})
+        for arm, (total, versions) in spent.items()
+    }
+    lagging = replace(view, efforts=efforts)
     assert tuning.undertuned_baseline(lagging) == "baseline" and tuning.undertuned_baseline(view) == ""
     last = next(reversed(view.nodes.values()))
     on_its_way = view.nodes | {last.id: last.model_copy(update={"status": "running"})}
-    assert (
-        tuning.undertuned_baseline(replace(lagging, nodes=on_its_way, improved_arm_by_node={last.id: "baseline"})) == ""
-    )
+    improving = ExpandTree(stage="agenda", kind="improve", arm="baseline", seed=0)
+    waiting = replace(lagging, nodes=on_its_way, actions={last.decision: improving})
+    assert tuning.undertuned_baseline(waiting) == ""
 
 
 def test_expected_best_of_k() -> None:
@@ -352,17 +274,9 @@ def test_expected_best_of_k() -> None:
 
 
 def a_trial(number: int, **values: float) -> TrialResult:
-    return TrialResult(
-        arm="method",
-        number=number,
-        setting={"rate": number},
-        code="c",
-        share=1.0,
-        node="n",
-        kind="trial",
-        outcome="measured",
-        values=values,
-        seconds=1,
+    about = {"arm": "method", "code": "c", "share": 1.0, "node": "n", "kind": "trial", "outcome": "measured"}
+    return TrialResult.model_validate(
+        {**about, "number": number, "setting": {"rate": number}, "values": values, "seconds": 1}
     )
 
 
@@ -386,6 +300,4 @@ def test_no_dataset_decides_a_setting_alone_whatever_the_defaults_scored_there(h
     scaled = [one.model_copy(update={"values": one.values | {"c": 100 * one.values["c"] - 50}}) for one in study]
     assert compute_scores(scaled, plan) == pytest.approx(found), "neither scale nor zero of a dataset matters"
     worse = [*study, a_trial(3, a=loss(0.95), b=loss(0.95), c=loss(0.1))]
-    assert rank_trials(worse, plan)[0].number == 2, (
-        "one that is far off where the defaults scored nothing is not as good"
-    )
+    assert rank_trials(worse, plan)[0].number == 2, "one that is far off where the defaults failed is not as good"
