@@ -307,13 +307,14 @@ def _strip_macros(outline: PaperOutline) -> PaperOutline:
 
 def use_registered_keys(outline: PaperOutline, plan: DataPlan, measured: Collection[str]) -> PaperOutline:
     """Return the outline with the keys of registered effects, alternatives and rivals in place of its own requests for
-    them, and of the differences of the same arms. Where a difference has the opposite order, so has the sign on which a
+    them, and of the differences of the same arms. Where one of these has the opposite sign, so has the sign on which a
     claim rests. `measured` has the registered keys that have a value; others replace nothing."""
     asked = {f"estimate/{one.name}": find_registered_key(one, plan) for one in outline.estimates}
-    known = {name: key for name, key in asked.items() if key in measured}
+    asked = {name: (key, sign) for name, (key, sign) in asked.items() if key in measured}
     registered = list_registered_keys(plan, measured)
     turned = {_reverse_difference(one): key for one, key in registered.items()}
-    known |= turned | registered
+    turned |= {name: key for name, (key, sign) in asked.items() if sign < 0}
+    known = {name: key for name, (key, _) in asked.items()} | turned | registered
 
     def turn(rests_on: Mapping[str, PlannedState]) -> dict[str, PlannedState]:
         return {
