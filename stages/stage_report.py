@@ -20,7 +20,7 @@ from labwright.record.claims.estimates import (
     find_trusted_replicates,
     is_seed_ignored,
 )
-from labwright.record.claims.hypothesis_tests import decide_from_runs, read_replicate_values
+from labwright.record.claims.hypothesis_tests import decide_from_runs, has_test_data, read_replicate_values
 from labwright.record.events.search_events import StageSummarised
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import VisibleDecisions
@@ -229,6 +229,7 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
         data_plan=context.find_effective_plan(decision_id),
         facts=context.facts,
         stage=stage,
+        tested=has_test_data(state.nodes.values()) or any("test" in one.sizes for one in context.facts),
         ended=last[1].ended if last is not None else "",
         limit=limit or "",
         unstarted=tuple(

@@ -228,6 +228,11 @@ class Claim(FrozenModel):
         return parse_level(self.condition)
 
     @property
+    def shown_split(self) -> str:
+        """The split that readers are told; empty if only the code itself knows on which data it computed the value."""
+        return "" if (self.split, self.grade) == ("validation", "logged") else self.split
+
+    @property
     def is_constant(self) -> bool:
         """Whether several seeds gave the same value, so the spread is unknown."""
         return self.n > 1 and self.sd is None
@@ -271,22 +276,15 @@ def compute_paper_claims(state: RunState) -> list[Claim]:
 
 
 def find_ablation_conditions(state: RunState) -> tuple[str, ...]:
-    """Return the conditions that only ablation nodes measured on test data, in order of appearance; before them, arms
-    of the winner at the setting of another."""
-
-    def conditions_of(node: str) -> dict[str, None]:
-        return {
-            m.condition: None
-            for one in find_replicates(state, node)
-            for m in state.search.test_measurements.get(one.id, ())
-        }
-
-    main = conditions_of(find_winner(state) or "")
-    found = dict.fromkeys(condition for node in find_ablation_nodes(state) for condition in conditions_of(node.id))
+    """Return the conditions of the paper's claims that only ablation nodes measured, in order of appearance; before
+    them, arms of the winner at the setting of another."""
+    claims = compute_paper_claims(state)
+    own = {one.id for one in find_replicates(state, find_winner(state) or "")}
+    main = dict.fromkeys(one.condition for one in claims if own.intersection(one.nodes))
     swapped = find_swapped_arms(state.search.data_plan) if state.search.data_plan is not None else {}
     return (
         *(condition for condition in main if parse_arm(condition) in swapped),
-        *(condition for condition in found if condition not in main),
+        *dict.fromkeys(one.condition for one in claims if one.condition not in main),
     )
 
 
