@@ -12,7 +12,7 @@ from labwright.search.policy import build_expansion
 from labwright.search.settings import StageLimits
 from labwright.search.stage_snapshot import build_snapshot
 from tests.search import virtual_time
-from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search, run_whole_search
+from tests.search.scripted_search import PLAN, SearchWorld, make_settings, new_log, run_search, run_whole_search
 
 AGENDA = StageLimits(nodes=12)
 
@@ -64,6 +64,17 @@ def test_once_all_are_closed_the_agenda_ends(policy: str) -> None:
     assert items(log) == ["one", "two"]
     assert end_of(log, "agenda") == "no experiment has an idea left to try"
     assert log.state.search.stages["agenda"].best == log.state.search.stages["tuning"].best
+
+
+@pytest.mark.parametrize(("covered", "asked"), [((), ["one", "two"]), ((1,), ["two"]), ((1, 2, 9), [])])
+@pytest.mark.parametrize("policy", ["best-first", "chain"])
+def test_where_nothing_is_selected_an_answered_or_covered_item_is_not_given_again(
+    policy: str, covered: tuple[int, ...], asked: list[str]
+) -> None:
+    plan = PLAN.model_copy(update={"objective": "measure", "covered": covered})
+    log, settings = new_log(plan=plan), make_settings(agenda=AGENDA, policy=policy, window=1, num_workers=1)
+    virtual_time.run(run_search(log, SearchWorld(log, buggy=0.0), settings))
+    assert items(log) == asked and end_of(log, "agenda") == "no experiment has an idea left to try"
 
 
 def test_with_several_at_once_no_item_is_asked_about_while_the_answer_is_out() -> None:
