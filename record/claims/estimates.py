@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from statistics import fmean, stdev
@@ -245,26 +245,21 @@ def compute_validation_claims(state: RunState, node: str) -> list[Claim]:
 
 def compute_test_claims(state: RunState) -> list[Claim]:
     """Return the claims of the paper, on test data: the winner's conditions, and those measured only by ablations."""
-    return _add_ablation_claims(
-        state,
-        lambda node: compute_claims(
-            "test",
-            [(one, state.search.test_measurements.get(one.id, ())) for one in find_trusted_replicates(state, node)],
-        ),
-    )
+    return _compute_split_claims(state, "test")
 
 
 def compute_ablation_claims(state: RunState) -> list[Claim]:
     """Return the same claims on validation data, including available ablations."""
-    return _add_ablation_claims(state, lambda node: compute_validation_claims(state, node))
+    return _compute_split_claims(state, "validation")
 
 
-def _add_ablation_claims(state: RunState, claims_of: Callable[[str], list[Claim]]) -> list[Claim]:
-    best = find_winner(state)
-    nodes = [best, *(node.id for node in find_ablation_nodes(state))] if best is not None else []
-    claims: dict[str, Claim] = {}
-    for node in nodes:
-        for claim in claims_of(node):
+def _compute_split_claims(state: RunState, split: Split) -> list[Claim]:
+    best, tests, claims = find_winner(state), state.search.test_measurements, dict[str, Claim]()
+    for node in [best, *(node.id for node in find_ablation_nodes(state))] if best is not None else []:
+        runs = find_trusted_replicates(state, node)
+        for claim in compute_claims(
+            split, [(one, tests.get(one.id, ()) if split == "test" else one.measurements) for one in runs]
+        ):
             claims.setdefault(claim.key, claim)
     return [*claims.values()]
 
@@ -346,8 +341,3 @@ def compute_node_score(node: Node, plan: DataPlan | None) -> float | None:
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
     values = [one.value for one in found if one.arm in methods] or [one.value for one in found]
     return fmean(values) if values else None
-
-
-def describe_score_data(plan: DataPlan) -> str:
-    """Describe where scores are measured; names the dataset if the plan has several."""
-    return f"validation data of {plan.datasets[0].name}" if len(plan.datasets) > 1 else "validation data"

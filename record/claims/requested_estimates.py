@@ -80,11 +80,15 @@ def list_registered_pairs(
     }
 
 
-def list_registered_keys(plan: DataPlan, measured: Collection[str]) -> dict[str, str]:
-    """Return the keys of registered and measured pairs by the key of the paired difference that an effect, an
-    alternative or a rival replaces."""
-    pairs = reversed(list_registered_pairs(plan, measured).items())
-    return {_format_difference_key(metric, a, b): key for key, (metric, a, b) in pairs if a.dataset == b.dataset}
+def list_registered_keys(plan: DataPlan, measured: Collection[str]) -> dict[str, tuple[str, int]]:
+    """Return the keys of registered and measured pairs, with their sign, by the key of the paired difference that an
+    effect, an alternative or a rival replaces: -1 if the difference has the opposite order."""
+    return {
+        _format_difference_key(metric, *sides): (key, sign)
+        for key, (metric, a, b) in reversed(list_registered_pairs(plan, measured).items())
+        for sign, sides in ((-1, (b, a)), (1, (a, b)))
+        if a.dataset == b.dataset
+    }
 
 
 def list_registered_sides(

@@ -17,7 +17,6 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import (
     Claim,
     compute_node_score,
-    describe_score_data,
     find_replicates,
     find_winner,
     is_seed_ignored,
@@ -188,7 +187,6 @@ def _build_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
         "row": format_recorded_row,
         "metric": state.search.data_plan.primary_metric if state.search.data_plan is not None else None,
         "score": scored,
-        "shown_on": describe_score_data,
         "dataset_name": partial(_name_dataset, state.search.data_plan),
         "counted": [one for one in state.search.datasets if one.sizes],
         "tested": has_test_data(state.nodes.values()),

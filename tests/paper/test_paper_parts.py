@@ -415,7 +415,7 @@ def test_a_node_has_one_score_in_tree_frames_and_tables() -> None:
     sheet = next(one for one in build_supplement_tables(STATE, []) if one.name == "nodes")
     at = [one.title for one in sheet.columns].index("score")
     assert {str(row[0]): row[at] for row in sheet.rows} == rows and len(synthetic_paper.PLAN.datasets) > 1
-    assert "validation data of digits" in sheet.title
+    assert "validation data of the main dataset" in sheet.title
 
 
 def test_a_figure_outside_of_the_text_has_a_caption_that_may_be_printed(tmp_path: Path) -> None:
