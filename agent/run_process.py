@@ -33,6 +33,7 @@ from labwright.models.errors import BudgetSpent, ProviderDown
 from labwright.models.retry import Retry
 from labwright.record import prompt_store
 from labwright.record.campaign import SLOTS_FOLDER, count_campaign_peers
+from labwright.record.claims.hypothesis_tests import UnmeasuredEffectError
 from labwright.record.claims.open_questions import build_earlier_study, keep_study
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import ProcessEnded, StudiedLLMsAsked, StudyKept
@@ -174,7 +175,7 @@ class RunProcess:
                 return self._record_end(WRONG_USE, str(error))
             except (NoWorkingNodeError, paper_steps.NoDraftError) as error:
                 return self._record_end(NOT_RELEASED, str(error))
-            except RepeatedFaultError as error:
+            except (RepeatedFaultError, UnmeasuredEffectError) as error:
                 return self._record_end(FAILED, str(error))
             except (ProviderDown, BudgetSpent, LLMUnavailable, ClusterDown) as error:
                 return self._record_end(INTERRUPTED, str(error))

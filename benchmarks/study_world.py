@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_look_conclusive
+from labwright.record.claims.hypothesis_tests import decide_after_look, decide_hypotheses, is_conclusive
 from labwright.record.event_log import Recorder
 from labwright.record.events.search_events import (
     AttemptExecuted,
@@ -395,7 +395,7 @@ class StudyWorld(SearchWorld):
         taken = LookTaken(
             look=look, seeds=tuple(node.seed for node in nodes), resampled=(self.study.spread_of_examples,)
         )
-        conclusive = is_look_conclusive(state, taken, self.settings.family)
+        conclusive = is_conclusive(decide_after_look(state, taken, self.settings.family))
         limit = explain_sampling_end(
             lock, look, self.settings, affordable=self.count_affordable_seeds(lock.looks[look])
         )

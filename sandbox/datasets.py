@@ -90,7 +90,7 @@ class RepositoryDataset:
 
     @property
     def title(self) -> str:
-        return f"the data of the repository {self.name}"
+        return "the repository's own data"
 
     def build_facts(self, seed: int) -> DatasetFacts:
         """Return the facts that a run records: the files used, and facts derived from their labels. Raises

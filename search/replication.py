@@ -237,7 +237,8 @@ def build_lock(
     with_controls = affordable if with_controls is None else with_controls
     swapped = with_controls >= min(n, MAX_UNCONTROLLED_SEEDS)
     affordable = with_controls if swapped else affordable
-    why = [f"{name} needs {count}" for name, count in asked.items() if count > n]
+    pilots = len(find_pilot_replicates(view))
+    why = [f"{name} needs {count} by a pilot of {pilots}" for name, count in asked.items() if count > n]
     why += [f"search.max_seeds is {settings.max_seeds}"] if why else []
     if affordable < n:
         why, n = [*why, f"there is time for {affordable:.0f}"], int(affordable)

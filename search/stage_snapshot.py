@@ -478,10 +478,22 @@ class StageSnapshot:
 
     @cached_property
     def exhausted_items(self) -> frozenset[str]:
-        """Agenda items, and arms to improve, for which an author reported nothing left to try."""
-        failures = {node.id: node.failure for node in self.list_nodes_of_kind("improve")}
-        said = (node for node, failure in failures.items() if failure is not None and failure.kind == "nothing left")
-        return frozenset(self.improved_arm_by_node.get(node) or self.item_by_node.get(node, "") for node in said)
+        """Agenda items, and arms to improve, that get no further node: an author reported nothing left to try or, in a
+        study that measures, a node that worked or the plan's arms answer them."""
+        improved = self.list_nodes_of_kind("improve")
+        said = [one.id for one in improved if one.failure is not None and one.failure.kind == "nothing left"]
+        found = {self.improved_arm_by_node.get(node) or self.item_by_node.get(node, "") for node in said}
+        if self.stage == "agenda" and self.selects_nothing:
+            covered = {number for number in self.plan.covered if number <= len(self.agenda_items)}
+            found |= self.answered_items.union(self.agenda_items[len(self.agenda_items) - len(covered) :])
+        return frozenset(found)
+
+    @cached_property
+    def answered_items(self) -> frozenset[str]:
+        """Agenda items on which a node worked that is good, or that a debug node mended."""
+        mended = (node.parent or "" for node in self.good_nodes if node.kind == "debug")
+        ids = {*(node.id for node in self.good_nodes), *mended}
+        return frozenset(item for node, item in self.item_by_node.items() if node in ids)
 
     @cached_property
     def items_in_work(self) -> frozenset[str]:

@@ -69,9 +69,10 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
     parent = view.nodes[action.parent] if action.parent else None
     siblings, rest = summarise_nodes(view, action)
     duty, numbered = find_required_measurements(view), enumerate(context.idea.experiments, 1)
-    covered = action.kind == "improve" and any(
-        item == action.item for n, item in numbered if n in context.plan.covered
-    )  # the arms of the plan already cover the item
+    covered = action.kind == "improve" and (
+        action.item in view.answered_items
+        or any(item == action.item for n, item in numbered if n in context.plan.covered)
+    )
     spare = None
     if parent is not None and parent.attempts and action.stage == "agenda" and action.kind == "improve":
         share = parent.attempts[-1].seconds / context.node_seconds

@@ -28,7 +28,7 @@ from labwright.record.claims.estimates import (
     find_trusted_replicates,
     is_seed_ignored,
 )
-from labwright.record.claims.hypothesis_tests import decide_from_runs, read_replicate_values
+from labwright.record.claims.hypothesis_tests import decide_from_runs, has_test_data, read_replicate_values
 from labwright.record.events.search_events import StageSummarised
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import VisibleDecisions
@@ -226,6 +226,7 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
     return SummaryInputs(
         **dict(context.build_study_inputs(decision_id)),
         stage=stage,
+        tested=has_test_data(state.nodes.values()) or any("test" in one.sizes for one in context.facts),
         ended=last[1].ended if last is not None else "",
         limit=limit or "",
         unstarted=tuple(

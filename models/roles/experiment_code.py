@@ -228,8 +228,8 @@ class AuthorInputs(StudyInputs):
     ablation: Ablation | None = Field(default=None, description="the planned ablation behind the item, if any")
     covered: bool = Field(
         default=False,
-        description="whether the plan says that its arms answer the item; if "
-        "so, the author may reply that nothing is worth trying",
+        description="whether the plan says that its arms answer the item, or an earlier node worked on it; if so, the "
+        "author may reply that nothing is worth trying",
     )
     others: tuple[Ablation, ...] = Field(
         default=(), description="the other planned ablations, which other authors write"

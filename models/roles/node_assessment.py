@@ -123,6 +123,7 @@ class SummaryInputs(StudyInputs):
     """For role `summary`; answered by `StageReport`. Validation results only."""
 
     stage: StageName
+    tested: bool = Field(default=True, description="whether the study has test data")
     ended: str
     limit: str = Field(default="", description="the run's limit that was reached, after which no new experiment starts")
     unstarted: tuple[StageName, ...] = Field(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from statistics import fmean, stdev
@@ -216,6 +216,11 @@ class Claim(FrozenModel):
         return parse_level(self.condition)
 
     @property
+    def shown_split(self) -> str:
+        """The split that readers are told; empty if only the code itself knows on which data it computed the value."""
+        return "" if (self.split, self.grade) == ("validation", "logged") else self.split
+
+    @property
     def is_constant(self) -> bool:
         """Whether several seeds gave the same value, so the spread is unknown."""
         return self.n > 1 and self.sd is None
@@ -228,25 +233,21 @@ def compute_validation_claims(state: RunState, node: str) -> list[Claim]:
 
 def compute_test_claims(state: RunState) -> list[Claim]:
     """Return the claims of the paper, on test data: the winner's conditions, and those measured only by ablations."""
-    tests = state.search.test_measurements
-
-    def claims_of(node: str) -> list[Claim]:
-        return compute_claims("test", [(one, tests.get(one.id, ())) for one in find_trusted_replicates(state, node)])
-
-    return _add_ablation_claims(state, claims_of)
+    return _compute_split_claims(state, "test")
 
 
 def compute_ablation_claims(state: RunState) -> list[Claim]:
     """Return the same claims on validation data, including available ablations."""
-    return _add_ablation_claims(state, lambda node: compute_validation_claims(state, node))
+    return _compute_split_claims(state, "validation")
 
 
-def _add_ablation_claims(state: RunState, claims_of: Callable[[str], list[Claim]]) -> list[Claim]:
-    best = find_winner(state)
-    nodes = [best, *(node.id for node in find_ablation_nodes(state))] if best is not None else []
-    claims: dict[str, Claim] = {}
-    for node in nodes:
-        for claim in claims_of(node):
+def _compute_split_claims(state: RunState, split: Split) -> list[Claim]:
+    best, tests, claims = find_winner(state), state.search.test_measurements, dict[str, Claim]()
+    for node in [best, *(node.id for node in find_ablation_nodes(state))] if best is not None else []:
+        runs = find_trusted_replicates(state, node)
+        for claim in compute_claims(
+            split, [(one, tests.get(one.id, ()) if split == "test" else one.measurements) for one in runs]
+        ):
             claims.setdefault(claim.key, claim)
     return [*claims.values()]
 
@@ -258,19 +259,15 @@ def compute_paper_claims(state: RunState) -> list[Claim]:
 
 
 def find_ablation_conditions(state: RunState) -> tuple[str, ...]:
-    """Return the conditions that only ablation nodes measured on test data, in order of appearance; before them, arms
-    of the winner at the setting of another."""
-
-    def conditions_of(node: str) -> dict[str, None]:
-        tests = (state.search.test_measurements.get(one.id, ()) for one in find_replicates(state, node))
-        return {one.condition: None for measurements in tests for one in measurements}
-
-    main = conditions_of(find_winner(state) or "")
-    found = dict.fromkeys(condition for node in find_ablation_nodes(state) for condition in conditions_of(node.id))
+    """Return the conditions of the paper's claims that only ablation nodes measured, in order of appearance; before
+    them, arms of the winner at the setting of another."""
+    claims = compute_paper_claims(state)
+    own = {one.id for one in find_replicates(state, find_winner(state) or "")}
+    main = dict.fromkeys(one.condition for one in claims if own.intersection(one.nodes))
     swapped = find_swapped_arms(state.search.data_plan) if state.search.data_plan is not None else {}
     return (
         *(condition for condition in main if parse_arm(condition) in swapped),
-        *(condition for condition in found if condition not in main),
+        *dict.fromkeys(one.condition for one in claims if one.condition not in main),
     )
 
 
@@ -328,8 +325,3 @@ def compute_node_score(node: Node, plan: DataPlan | None) -> float | None:
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
     values = [one.value for one in found if one.arm in methods] or [one.value for one in found]
     return fmean(values) if values else None
-
-
-def describe_score_data(plan: DataPlan) -> str:
-    """Describe where scores are measured; names the dataset if the plan has several."""
-    return f"validation data of {plan.datasets[0].name}" if len(plan.datasets) > 1 else "validation data"

@@ -54,6 +54,7 @@ from labwright.record.claims.estimates import (
     find_winner,
 )
 from labwright.record.claims.planned_seeds import count_precise_units
+from labwright.record.errors import UserError
 from labwright.record.estimands import (
     CellRef,
     EstimandError,
@@ -111,6 +112,10 @@ ResampledLookup = Callable[[str], ResampledInterval | None]
 """Look up the resampling interval of an effect by key; None on validation data, which is not resampled."""
 CellValueLookup = Callable[[CellRef], EstimandValue | None]
 """Values that replace the measured ones of a run, i.e. resampled or hypothetical values."""
+
+
+class UnmeasuredEffectError(UserError):
+    """Raised if no seed has a value for an effect that a study must decide: a fault of its code, plan or record."""
 
 
 class DivergedError(Exception):
@@ -261,11 +266,20 @@ def build_family_levels(plan: DataPlan, family: int) -> dict[str, float]:
     return dict.fromkeys(own, SIGNIFICANCE_LEVEL / family) if family > len(own) else {}
 
 
-def is_look_conclusive(state: RunState, taken: LookTaken, family: int) -> bool:
-    """Return whether sampling may end after a look that is not recorded yet; `family` as in `build_family_levels`."""
+def decide_after_look(state: RunState, taken: LookTaken, family: int) -> tuple[HypothesisDecision, ...]:
+    """Decide the hypotheses after a look that is not recorded yet; `family` as in `build_family_levels`."""
     assert state.search.data_plan is not None
     after = replace(state, search=replace(state.search, looks=[*state.search.looks, taken]))
-    return is_conclusive(decide_hypotheses(after, build_family_levels(state.search.data_plan, family)))
+    return decide_hypotheses(after, build_family_levels(state.search.data_plan, family))
+
+
+def check_measured(decisions: Iterable[HypothesisDecision]) -> None:
+    """Raise `UnmeasuredEffectError` if seeds ran, and none of them has a value for a confirmatory effect."""
+    for one in decisions:
+        for key, part in one.parts_by_key.items():
+            if one.hypothesis.confirmatory and part in one.parts and part.left_out and not part.ran:
+                count = len(part.left_out)
+                raise UnmeasuredEffectError(f"{key}: none of {count} seeds has a value; the first: {part.left_out[0]}")
 
 
 def list_chains(hypotheses: Sequence[Hypothesis]) -> list[tuple[Hypothesis, ...]]:

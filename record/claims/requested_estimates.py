@@ -13,6 +13,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from math import isclose
+from random import Random
 from typing import NamedTuple
 
 from labwright.record.ablation_results import add_measured_arms
@@ -33,7 +36,6 @@ from labwright.record.estimands import (
     find_effect_metric,
     is_contrast,
     list_cells_read,
-    parse_estimand,
 )
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import PrintedValue, format_key
@@ -78,11 +80,15 @@ def list_registered_pairs(
     }
 
 
-def list_registered_keys(plan: DataPlan, measured: Collection[str]) -> dict[str, str]:
-    """Return the keys of registered and measured pairs by the key of the paired difference that an effect, an
-    alternative or a rival replaces."""
-    pairs = reversed(list_registered_pairs(plan, measured).items())
-    return {_format_difference_key(metric, a, b): key for key, (metric, a, b) in pairs if a.dataset == b.dataset}
+def list_registered_keys(plan: DataPlan, measured: Collection[str]) -> dict[str, tuple[str, int]]:
+    """Return the keys of registered and measured pairs, with their sign, by the key of the paired difference that an
+    effect, an alternative or a rival replaces: -1 if the difference has the opposite order."""
+    return {
+        _format_difference_key(metric, *sides): (key, sign)
+        for key, (metric, a, b) in reversed(list_registered_pairs(plan, measured).items())
+        for sign, sides in ((-1, (b, a)), (1, (a, b)))
+        if a.dataset == b.dataset
+    }
 
 
 def list_registered_sides(
@@ -200,18 +206,29 @@ def _format_difference_key(metric: str, a: CellRef, b: CellRef) -> str:
     return f"{format_key('diff', a.dataset, metric, a.condition)}~{format_key(b.condition)}"
 
 
-def find_registered_key(one: EstimateRequest, plan: DataPlan) -> str:
-    """Return the key of the registered effect, alternative or rival that a request asks for; empty if there is none or
-    the request is invalid."""
-    try:
-        expression, metric = parse_estimand(one.estimand or "?"), find_effect_metric(_to_effect(one), plan)
-    except (EstimandError, RecursionError):
-        return ""
-    for hypothesis in plan.hypotheses:
-        for key, effect in list_effect_keys(hypothesis).items():
-            if parse_estimand(effect.estimand) == expression and find_effect_metric(effect, plan) == metric:
-                return key
-    return ""
+def find_registered_key(one: EstimateRequest, plan: DataPlan) -> tuple[str, int]:
+    """Return the key of the registered effect, alternative or rival that a request asks for, and its sign: -1 if the
+    request has the opposite one. Empty if there is none or the request is invalid."""
+    asked = _to_effect(one)
+    with suppress(EstimandError, RecursionError):
+        for hypothesis in plan.hypotheses:
+            for key, effect in list_effect_keys(hypothesis).items():
+                if sign := _compare_effects(asked, effect, plan):
+                    return key, sign
+    return "", 0
+
+
+def _compare_effects(one: Effect, other: Effect, plan: DataPlan) -> int:
+    """Return 1 if two effects have the same estimand, -1 if they differ in sign alone, otherwise 0, judged from random
+    values of their cells. Raises `EstimandError`."""
+    metric = find_effect_metric(one, plan)
+    cells = list_cells_read(one.estimand, plan, metric)
+    if find_effect_metric(other, plan) != metric or {*cells} != {*list_cells_read(other.estimand, plan, metric)}:
+        return 0
+    rng = Random(0)
+    drawn = [{place: rng.uniform(1.0, 2.0) for place in cells} for _ in range(16)]
+    pairs = [[evaluate_estimand(each.estimand, plan, metric, at.__getitem__) for each in (one, other)] for at in drawn]
+    return next((sign for sign in (1, -1) if all(isclose(a, sign * b, abs_tol=1e-9) for a, b in pairs)), 0)
 
 
 def _to_hypothesis(one: EstimateRequest) -> Hypothesis:
@@ -258,6 +275,6 @@ def _find_fault(one: EstimateRequest, plan: DataPlan, number: int, times: int) -
         return "it is nested too deep"
     if isinstance(one, AddendumEstimate) and one.seeds != "registered":
         return ""
-    registered = find_registered_key(one, plan)
+    registered, _ = find_registered_key(one, plan)
     is_effect = registered.rpartition("/")[2].isdecimal()  # earlier drafts asked for rivals and alternatives
     return f"it is registered: use the keys of {registered}" if is_effect else ""

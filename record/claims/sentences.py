@@ -92,7 +92,7 @@ def format_lost_seeds(part: EffectDecision, hypothesis: Hypothesis) -> Iterator[
         counts = "left out" if hypothesis.diverged == "left out" else "counted as the worst value"
         yield f"of {part.ran} that ran, training diverged with {join_names(rates)}, {counts}"
     if part.left_out:
-        yield f"{len(part.left_out)} without a value, left out"
+        yield f"{len(part.left_out)} without a value, left out; the first: {part.left_out[0]}"
 
 
 def describe_units(one: HypothesisDecision, part: EffectDecision) -> str:

@@ -286,9 +286,9 @@ class ConfirmationLocked(FrozenModel):
     why: str = Field(default="", description="why there are fewer seeds than needed, or no controls")
 
     @property
-    def has_too_few_seeds(self) -> bool:
-        """Whether a confirmatory hypothesis needs more seeds than were planned."""
-        return any(count > self.n for count in self.wanted.values())
+    def short_hypotheses(self) -> tuple[str, ...]:
+        """Confirmatory hypotheses that the pilot showed to need more seeds than were planned."""
+        return tuple(name for name, count in self.wanted.items() if count > self.n)
 
     def is_fresh_seed(self, seed: int) -> bool:
         """Return whether a seed is fresh: i.e. locked, or a later seed that replaces a failed one."""

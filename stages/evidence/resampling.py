@@ -34,11 +34,13 @@ from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.claims.hypothesis_tests import (
     DivergedError,
     ReplicateValues,
+    check_measured,
     compute_effect_value,
+    decide_after_look,
     find_deciding_nodes,
     format_effect_key,
     has_ratio_of_means,
-    is_look_conclusive,
+    is_conclusive,
     list_estimated_effects,
     read_values,
 )
@@ -447,7 +449,8 @@ def score_results(results: Sequence[ResultFolder], labels: Path, *, seed: int) -
 async def take_look(context: RunContext, look: int) -> None:
     """Score the fresh seeds of a look, test the hypotheses on them, and record whether sampling continues.
 
-    The look is one event, and earlier scoring is not repeated, so a kill costs at most the scoring of one node.
+    The look is one event, and earlier scoring is not repeated, so a kill costs at most the scoring of one node. Raises
+    `UnmeasuredEffectError`.
     """
     state, lock = context.state, context.state.search.current_lock
     if lock is None or len(state.search.looks) > look:  # recorded before a kill
@@ -460,7 +463,9 @@ async def take_look(context: RunContext, look: int) -> None:
         seeds=tuple(node.seed for node in nodes),
         resampled=await to_thread(lambda: tuple(resample_effects(state, context.folder, nodes))),
     )
-    conclusive = is_look_conclusive(state, taken, context.search.family)
+    decisions = decide_after_look(state, taken, context.search.family)
+    check_measured(decisions)
+    conclusive = is_conclusive(decisions)
     ends = "every claim is decided or precise enough" if conclusive else explain_end_of_sampling(context, look)
     context.recorder.append(taken.model_copy(update={"conclusive": conclusive, "ends": ends or ""}))
 

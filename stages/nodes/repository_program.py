@@ -82,8 +82,7 @@ async def build_repository_program(
     assert context.repository is not None and isinstance(decided.action, ExpandTree)
     action, code = decided.action, build_plan_code(context.repository.code, context.plan)
     plots = {PLOTS_FILE: read_plot_script()}
-    roles = () if action.stage == "ablation" else ("method",)
-    if not has_only_word_arms(context.plan, *roles):
+    if not has_only_word_arms(context.plan, main=action.stage != "ablation"):
         program, files, added = await write_patched_program(context, decided, client, code)
         return program, files | plots, added
     if nothing := explain_nothing_new(view, action, context.plan):

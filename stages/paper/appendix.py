@@ -17,13 +17,12 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import (
     Claim,
     compute_node_score,
-    describe_score_data,
     find_replicates,
     find_winner,
     is_seed_ignored,
     nodes_ignoring_seed,
 )
-from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, has_test_data
 from labwright.record.claims.requested_estimates import RequestedEstimate
 from labwright.record.claims.sentences import Caveat, join_names
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
@@ -132,7 +131,6 @@ def render_appendix(
                 "addendum_tables": build_addendum_tables(state),
                 "configuration": [*list_code_settings(state, source or {}), *list_settings(state)],
                 "metric_name": state.search.data_plan.name_metric if state.search.data_plan is not None else str,
-                "dataset_name": partial(_name_dataset, state.search.data_plan),
                 "compared": len(_list_differences(claims)),
                 "registered": render_in_full(state),
                 "best": best,
@@ -189,14 +187,16 @@ def _build_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
         "row": format_recorded_row,
         "metric": state.search.data_plan.primary_metric if state.search.data_plan is not None else None,
         "score": scored,
-        "shown_on": describe_score_data,
+        "dataset_name": partial(_name_dataset, state.search.data_plan),
+        "counted": [one for one in state.search.datasets if one.sizes],
+        "tested": has_test_data(state.nodes.values()),
     }
 
 
 def _name_dataset(plan: DataPlan | None, facts: DatasetFacts) -> str:
-    """Return the short name of a dataset, and its title if that is another."""
+    """Return the short name of a dataset, and its title if that is another; a repository has no other."""
     name = plan.name_dataset(facts.name) if plan is not None else facts.name
-    return name if facts.title.casefold() in ("", name.casefold()) else f"{name}: {facts.title}"
+    return name if facts.command or facts.title.casefold() in ("", name.casefold()) else f"{name}: {facts.title}"
 
 
 def _list_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:

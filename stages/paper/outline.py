@@ -307,18 +307,14 @@ def _strip_macros(outline: PaperOutline) -> PaperOutline:
 
 def use_registered_keys(outline: PaperOutline, plan: DataPlan, measured: Collection[str]) -> PaperOutline:
     """Return the outline with the keys of registered effects, alternatives and rivals in place of its own requests for
-    them, and of the differences of the same arms. Where a difference has the opposite order, so has the sign on which a
+    them, and of the differences of the same arms. Where one of these has the opposite sign, so has the sign on which a
     claim rests. `measured` has the registered keys that have a value; others replace nothing."""
     asked = {f"estimate/{one.name}": find_registered_key(one, plan) for one in outline.estimates}
-    known = {name: key for name, key in asked.items() if key in measured}
-    registered = list_registered_keys(plan, measured)
-    turned = {_reverse_difference(one): key for one, key in registered.items()}
-    known |= turned | registered
+    known = {name: one for name, one in asked.items() if one[0] in measured} | list_registered_keys(plan, measured)
 
     def turn(rests_on: Mapping[str, PlannedState]) -> dict[str, PlannedState]:
-        return {
-            key: _OPPOSITE.get(state, state) if strip_form(key) in turned else state for key, state in rests_on.items()
-        }
+        turned = {key for key in rests_on if known.get(strip_form(key), ("", 1))[1] < 0}
+        return {key: _OPPOSITE.get(state, state) if key in turned else state for key, state in rests_on.items()}
 
     abstract = outline.abstract.model_copy(update={"rests_on": turn(outline.abstract.rests_on)})
     sections = tuple(one.model_copy(update={"rests_on": turn(one.rests_on)}) for one in outline.sections)
@@ -326,18 +322,11 @@ def use_registered_keys(outline: PaperOutline, plan: DataPlan, measured: Collect
 
     def replace(found: re.Match[str]) -> str:
         stem = strip_form(found[1])
-        return f'"{known.get(stem, stem)}{found[1].removeprefix(stem)}"'
+        return f'"{known.get(stem, (stem, 1))[0]}{found[1].removeprefix(stem)}"'
 
     kept = tuple(one for one in outline.estimates if f"estimate/{one.name}" not in known)
     text = outline.model_copy(update={"estimates": kept}).model_dump_json()
     return PaperOutline.model_validate_json(re.sub(r'"((?:estimate|diff)/[^"\\]+)"', replace, text))
-
-
-def _reverse_difference(key: str) -> str:
-    """Return the key of the difference with its sides exchanged."""
-    place, _, other = key.partition("~")
-    start, _, condition = place.rpartition("/")
-    return f"{start}/{other}~{condition}"
 
 
 def _repair_explanations(

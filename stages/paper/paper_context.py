@@ -568,7 +568,8 @@ def _describe_claim(plan: DataPlan, claim: Claim) -> str:
     subject = _name_condition(plan, claim.condition)
     if isinstance(claim, ClaimDifference):
         subject = f"{subject} minus {_name_condition(plan, claim.other)}"
-    return f"{plan.name_metric(claim.name)} on {plan.name_dataset(claim.dataset)} ({claim.split}), {subject}"
+    split = f" ({claim.shown_split})" * bool(claim.shown_split)
+    return f"{plan.name_metric(claim.name)} on {plan.name_dataset(claim.dataset)}{split}, {subject}"
 
 
 def _name_condition(plan: DataPlan, condition: str) -> str:

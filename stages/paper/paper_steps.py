@@ -27,6 +27,7 @@ from labwright.models.errors import BudgetSpent, ModelError
 from labwright.models.roles.judge import JUDGE, Rubric
 from labwright.models.roles.paper_writing import OUTLINE, WRITE, OutlineInputs, PaperOutline, WriteInputs
 from labwright.models.roles.role import AnyRole
+from labwright.record.claims.hypothesis_tests import check_measured
 from labwright.record.claims.requested_estimates import (
     compute_requested_estimates,
     list_measured_keys,
@@ -119,7 +120,7 @@ async def write_draft(context: RunContext) -> None:
     abstract that is too long is requested once more. What the budget has no room for, the program writes. A version for
     reviewers starts from the text that they read, and is revised in the step `reflect`.
 
-    Raises `NoDraftError`.
+    Raises `NoDraftError`, `UnmeasuredEffectError`.
     """
 
     async def work(client: ModelClient) -> None:
@@ -128,6 +129,7 @@ async def write_draft(context: RunContext) -> None:
                 context.recorder.append(await assess_new_draft(context, unplace_moved_figures(reviewed), number=0))
             return
         material = build_paper_context(context, client.decision)
+        check_measured(material.decisions)
         inputs = build_write_inputs(material)
         written = list[Section]()
         try:

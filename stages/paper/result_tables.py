@@ -67,7 +67,8 @@ def build_result_tables(
     Grades and caveats are in the disclosures.
     """
     titles = _TableTitles(plan, changes or {})
-    split = claims[0].split if claims else "test"
+    split = claims[0].shown_split if claims else "test"
+    where = f" on {split} data" * bool(split)
     compared = [one for one in claims if one.arm in titles.main]
     further = [metric for metric in plan.metrics[1:] if any(one.name == metric.name for one in compared)]
     made: list[PaperTable] = []
@@ -102,7 +103,7 @@ def build_result_tables(
             PaperTable(
                 "main",
                 _build_main_table(chosen, titles, references, bold),
-                f"{titles.format_metric(plan.primary_metric)} on {split} data "
+                f"{titles.format_metric(plan.primary_metric)}{where} "
                 f"({_format_direction(plan.primary_metric)}): mean $\\pm$ standard deviation over $n$ seeds."
                 f"{harm * bool(worse)}{more * bool(further)}"
                 f"{BOLD_NOTE if any(one.key in bold for one in chosen) else ''}"
@@ -116,7 +117,7 @@ def build_result_tables(
             PaperTable(
                 "metrics",
                 _build_main_table(shown, titles, (), bold),
-                f"Secondary metrics on {split} data ({_list_directions(further, titles)}): mean $\\pm$ standard "
+                f"Secondary metrics{where} ({_list_directions(further, titles)}): mean $\\pm$ standard "
                 f"deviation over $n$ seeds; the supplement has their intervals."
                 f"{_format_grades(shown, titles, claims)}",
                 placement="appendix",
@@ -141,8 +142,8 @@ def build_result_tables(
                 PaperTable(
                     name,
                     _build_ablation_table(found, titles),
-                    f"{name.capitalize()}: difference in {mark_recorded(titles.name_metric(plan.primary_metric))} on "
-                    f"{split} data ({'percentage points, ' * is_share(plan.primary_metric)}"
+                    f"{name.capitalize()}: difference in {mark_recorded(titles.name_metric(plan.primary_metric))}"
+                    f"{where} ({'percentage points, ' * is_share(plan.primary_metric)}"
                     f"{_format_direction(plan.primary_metric)}) of {what}, paired by seed, with its exploratory "
                     f"{mark_recorded('95%')} interval.{_format_grades(found, titles, claims)}",
                     placement="main" if name == "ablation" else "appendix",

@@ -170,7 +170,7 @@ def _list_run(state: RunState, plan: DataPlan, claims: Sequence[Claim], source: 
     else:
         yield "A model wrote all code of the experiments; no person wrote any."
     yield from _list_metric_facts(plan, claims)
-    yield from _list_tuning_facts(state, plan)
+    yield from _list_tuning_facts(state, plan, claims)
     yield from _list_seed_facts(state, claims, source)
     yield from _list_ablation_facts(state, plan)
     references = [title for arm, title in REFERENCE_ARM_TITLES.items() if any(one.arm == arm for one in claims)]
@@ -204,7 +204,7 @@ def _list_metric_facts(plan: DataPlan, claims: Sequence[Claim]) -> Iterator[str]
         yield f"Column `{one.name}`, made and submitted by the experiment's code: {one.description}"
 
 
-def _list_tuning_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
+def _list_tuning_facts(state: RunState, plan: DataPlan, claims: Sequence[Claim]) -> Iterator[str]:
     report, settings = build_tuning_report(state), list_settings(state)
     if report is None:
         yield "The program tuned no arm: settings were chosen by whoever wrote the code."
@@ -239,7 +239,7 @@ def _list_tuning_facts(state: RunState, plan: DataPlan) -> Iterator[str]:
         yield f"Setting of {arms}: {setting}."
     if len(settings) > 1:
         yield "Arms with different settings above differ in these settings as well as in what defines the arms."
-    measured = {one.arm for node in state.search.test_measurements.values() for one in node}
+    measured = {one.arm for one in claims}
     named = add_measured_arms(state, plan)
     swapped = [
         named.name_arm(arm) + f" ({plan.name_arm(own)} at the setting of {plan.name_arm(other)})"

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from labwright.record.cell_status import compute_all_cells
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import Claim, compute_node_score, describe_score_data
+from labwright.record.claims.estimates import Claim, compute_node_score
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.sentences import compare_anchors
 from labwright.record.claims.setting_controls import (
@@ -77,7 +77,6 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[T
     means = [one for one in claims if not isinstance(one, ClaimDifference)]
     paired = [one for one in claims if isinstance(one, ClaimDifference)]
     plan, cells = state.search.data_plan, compute_all_cells(state)
-    where = describe_score_data(plan) if plan is not None else "validation data"
     return (
         _describe(
             "hypotheses",
@@ -191,8 +190,8 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[T
         ),
         _describe(
             "nodes",
-            f"Every node; score: mean of the primary metric over the method's conditions on {where} "
-            "(over all where it measured no method), time: seconds of code over all attempts",
+            "Every node; score: mean of the primary metric on validation data of the main dataset over the method's "
+            "conditions (over all where it measured no method), time: seconds of code over all attempts",
             {
                 "node": "its id",
                 "parent": "the node that it was made from",

@@ -29,7 +29,7 @@ from labwright.record.estimands import list_main_arms
 from labwright.record.events.repository_events import BaselineChecked
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.run_folder import read_source
-from labwright.record.schema.data_plan import ArmRole, DataPlan
+from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.repository import format_command_line
 from labwright.record.source_tree import (
@@ -60,16 +60,17 @@ class NothingLeftError(Exception):
     """Raised when the author says that nothing is worth trying, if that is allowed; the message is the reason."""
 
 
-def has_only_word_arms(plan: DataPlan, *roles: ArmRole) -> bool:
-    """Return whether command words alone define the arms of these roles (none given: every arm), so that no patch is
-    written for them."""
-    return all(arm.words for arm in plan.arms if arm.role != "baseline" and (not roles or arm.role in roles))
+def has_only_word_arms(plan: DataPlan, *, main: bool = False) -> bool:
+    """Return whether command words alone define the arms, so that no patch is written for them: every arm, or only
+    those that every experiment measures (`list_main_arms`)."""
+    asked = list_main_arms(plan) if main else tuple(arm.name for arm in plan.arms)
+    return all(arm.words for arm in plan.arms if arm.role != "baseline" and arm.name in asked)
 
 
 def build_search_settings(plan: DataPlan) -> dict[str, int]:
     """Return the search settings for a study of a repository, by key. If command words define all compared arms, one
     program measures them and no search is needed. Reference models are never added."""
-    if not has_only_word_arms(plan, "method"):
+    if not has_only_word_arms(plan, main=True):
         return {"search.ladder": False}
     searched = {"search.ladder": False, "search.num_drafts": 1, "search.preliminary.nodes": 2, "search.agenda.nodes": 1}
     if not has_only_word_arms(plan):

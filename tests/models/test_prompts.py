@@ -489,6 +489,13 @@ def test_a_template_that_names_an_unknown_field_fails() -> None:
         render(SUMMARY, INPUTS["plan"])
 
 
+def test_a_stage_report_says_which_data_decide() -> None:
+    shown = INPUTS["summary"]
+    with_tests, without = (render(SUMMARY, shown.model_copy(update={"tested": tested})) for tested in (True, False))
+    assert "All results here are on validation data." in with_tests.system and "There are no" not in with_tests.system
+    assert "There are no test data: the results are the metrics that the code computes" in without.system
+
+
 def test_inputs_are_not_read_as_templates() -> None:
     goal = "{{ 7 * 7 }} {% include '_rules.md' %}"
     assert goal in render(roles.CODE, CODE.model_copy(update={"goal": goal})).user

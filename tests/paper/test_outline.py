@@ -311,12 +311,18 @@ def test_requests_for_what_is_registered_become_its_keys() -> None:
     assert found.sections[0].keys == ("hypothesis/gain/rival.mean", "estimate/size-of.mean", "hypothesis/gain/1.ci")
     assert found.sections[1:] == asked.sections[1:] and found.abstract == asked.abstract
     reversed_key = f"diff/{dataset}/{metric}/baseline@a~method@a"
-    rests_on = {reversed_key: "negative", "estimate/size-of": "negative"}
-    turned = use_registered_keys(changed(0, keys=(f"{reversed_key}.mean",), rests_on=rests_on), plan, measured)
+    rests_on = {reversed_key: "negative", "estimate/size-of": "negative", "estimate/opposite": "positive"}
+    opposite = EstimateRequest(name="opposite", estimand=f"-({rival.estimand})")
+    turned = changed(0, keys=(f"{reversed_key}.mean",), rests_on=rests_on).model_copy(update={"estimates": (opposite,)})
+    turned = use_registered_keys(turned, plan, measured)
     bare = use_registered_keys(asked, plan, {"hypothesis/gain/1"})
     assert bare.estimates == requests, "a registered rival without a value is computed from other seeds"
     assert turned.sections[0].keys == ("hypothesis/gain/1.mean",)
-    assert turned.sections[0].rests_on == {"hypothesis/gain/1": "positive", "estimate/size-of": "negative"}
+    assert turned.estimates == () and turned.sections[0].rests_on == {
+        "hypothesis/gain/1": "positive",
+        "estimate/size-of": "negative",
+        "hypothesis/gain/rival": "negative",
+    }
 
 
 def test_a_section_with_floats_sees_the_values_behind_them() -> None:

@@ -7,6 +7,7 @@ import io
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,14 @@ from labwright.inspector.tree import build_tree
 from labwright.literature import LibraryError
 from labwright.literature.bibtex import parse_bibtex
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import Claim, compute_paper_claims
+from labwright.record.claims.estimates import Claim, compute_paper_claims, find_ablation_conditions
 from labwright.record.events.paper_events import FiguresDrawn
 from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodesCompared
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.data_plan import Arm
+from labwright.record.schema.data_plan import Arm, DatasetFacts
 from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree
 from labwright.record.schema.nodes import Attempt, Failure
 from labwright.record.schema.paper import FinalFigure, PaperDraft, PaperFinding, Section
@@ -115,6 +116,34 @@ def test_the_grade_of_each_metric_is_disclosed():
         "Calibration error was computed",
         "Log loss and accuracy were computed",
     ]
+
+
+def test_a_study_of_a_repository_is_not_said_to_have_validation_data_or_known_counts():
+    facts = DatasetFacts(
+        name="digits",
+        title="the repository's own data",
+        source="git:0123456789ab",
+        features=0,
+        classes=0,
+        sizes={},
+        fingerprint="f" * 64,
+        seed=0,
+        task="none",
+        command="python run.py",
+        split_rule="made by the repository's own code",
+    )
+    run = replace(STATE, search=replace(STATE.search, datasets=(facts,), test_measurements={}))
+    claims = [one.model_copy(update={"grade": "logged"}) for one in compute_paper_claims(run)]
+    assert {one.split for one in claims} == {"validation"}
+    [line] = [one for one in list_disclosures(run, claims) if "no test predictions" in one]
+    assert "the code itself computes the metrics" in line and "validation" not in line
+    main, *_ = build_result_tables(claims, synthetic_paper.PLAN)
+    assert "validation data" not in main.caption
+    for text in (render_appendix(run, claims), whole(run, claims)):
+        assert "tab:record-data" not in text and "splits: made by the repository's own code" in text
+        assert "git:0123456789ab" in text and "the repository's own data" not in text
+    assert "Search and tuning saw" not in render_appendix(run, claims)
+    assert set(find_ablation_conditions(run)) == set(find_ablation_conditions(STATE)) != set()
 
 
 def test_the_supplement_holds_every_node_seed_failure_and_cost():
@@ -386,7 +415,7 @@ def test_a_node_has_one_score_in_tree_frames_and_tables() -> None:
     sheet = next(one for one in build_supplement_tables(STATE, []) if one.name == "nodes")
     at = [one.title for one in sheet.columns].index("score")
     assert {str(row[0]): row[at] for row in sheet.rows} == rows and len(synthetic_paper.PLAN.datasets) > 1
-    assert "validation data of digits" in sheet.title
+    assert "validation data of the main dataset" in sheet.title
 
 
 def test_a_figure_outside_of_the_text_has_a_caption_that_may_be_printed(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, read_deciding_runs
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.hypotheses import HypothesisDecision
+from labwright.record.result_macros import to_plain_text
+from labwright.record.schema.hypotheses import EffectSign, HypothesisDecision, RivalExplanation
 from labwright.review.evidence import check_pdf
 from labwright.stages.paper import result_tables
+from labwright.stages.paper.appendix import list_disclosures
 from labwright.stages.paper.result_tables import (
     NO_PRIOR_WORK_NOTE,
     build_hypothesis_tables,
@@ -68,6 +70,44 @@ def test_the_appendix_tells_what_came_of_the_alternatives_and_of_the_rival() -> 
     assert text.count("Declared alternatives:") == 1 and r"(positive; at least \rec{0.02:} supported);" in text
     assert "intervals do not cover training examples outside it" in text
     assert r"; at least \rec{9:} refuted)" in text and "Measured: " in text and "others" not in found.model_dump()
+
+
+def test_seeds_without_a_value_take_one_line_with_their_count_and_the_first() -> None:
+    run = asked()
+    lost = [one.node for one in read_deciding_runs(run)][1:3]
+    run.search.test_measurements = {
+        node: () if node in lost else values for node, values in run.search.test_measurements.items()
+    }
+    [part] = decide_hypotheses(run)[0].parts
+    text = to_plain_text(render_in_full(run))
+    assert len(part.left_out) == 2 and text.count("was not measured by the node that decides") == 1
+    assert f"2 without a value, left out; the first: {part.left_out[0]}." in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("rival", "theirs", "smallest", "said"),
+    [
+        ("baseline@noise20", "above zero", 0.01, "What it predicts was observed."),
+        ("baseline@noise20 - method@noise20", "above zero", 9.0, "observed, though the effect that it would explain"),
+        ("method@noise20 - baseline@noise20", "near zero", 0.01, "came out as neither predicts."),
+        ("method@noise20 - method@noise20", "near zero", 0.01, "the comparison that separates the two explanations is"),
+    ],
+)
+def test_what_the_control_of_a_rival_explanation_shows_is_disclosed(
+    rival: str, theirs: EffectSign, smallest: float, said: str
+) -> None:
+    run = asked()
+    assert run.search.data_plan is not None
+    [one] = run.search.data_plan.hypotheses
+    ours: EffectSign = "near zero" if theirs == "above zero" else "above zero"
+    explained = RivalExplanation(statement="Luck.", estimand=rival, ours=ours, theirs=theirs)
+    effect = one.effects[0].model_copy(update={"smallest": smallest})
+    if smallest == 9.0:
+        effect = effect.model_copy(update={"estimand": f"-({effect.estimand})"})
+    changed = one.model_copy(update={"rival": explained, "effects": (effect,)})
+    run.search.data_plan = run.search.data_plan.model_copy(update={"hypotheses": (changed,)})
+    [line] = [text for text in list_disclosures(run, ()) if "rival explanation" in text]
+    assert said in line and ("not ruled out" in line) == ("is open" in line)
 
 
 @pytest.mark.slow

@@ -69,6 +69,7 @@ def test_any_estimand_over_measured_cells_is_computed_with_its_interval() -> Non
         (ask("cost", "no-schedule@noise20 - absent@noise20"), "there is no arm 'absent'"),
         (ask("cost", "0.5"), "it reads no cell"),
         (ask("cost", GAIN), "it is registered: use the keys of hypothesis/gain/1"),
+        (ask("cost", f"-({GAIN})"), "it is registered: use the keys of hypothesis/gain/1"),
     ],
 )
 def test_what_cannot_be_computed_is_refused_in_one_line(request_: EstimateRequest, fault: str) -> None:
@@ -97,11 +98,16 @@ def test_a_request_for_what_is_registered_gets_its_key() -> None:
         update={"rival": rival, "alternatives": (Effect(estimand="baseline@noise00 - method@noise00", smallest=0.02),)}
     )
     plan = plan.model_copy(update={"hypotheses": (first,)})
-    assert find_registered_key(ask("a", GAIN), plan) == "hypothesis/gain/1"
-    assert find_registered_key(ask("a", "baseline@noise00 - method@noise00"), plan) == "hypothesis/gain/alternative-1"
-    assert find_registered_key(ask("a", "baseline@noise40 - method@noise40"), plan) == "hypothesis/gain/rival"
-    assert find_registered_key(ask("a", "method@noise40 - baseline@noise40"), plan) == ""
-    assert find_registered_key(ask("a", "baseline@noise40 -"), plan) == ""
+    assert find_registered_key(ask("a", GAIN), plan) == ("hypothesis/gain/1", 1)
+    assert find_registered_key(ask("a", "baseline@noise00 - method@noise00"), plan) == (
+        "hypothesis/gain/alternative-1",
+        1,
+    )
+    assert find_registered_key(ask("a", "baseline@noise40 - method@noise40"), plan) == ("hypothesis/gain/rival", 1)
+    assert find_registered_key(ask("a", "method@noise40 - baseline@noise40"), plan) == ("hypothesis/gain/rival", -1)
+    assert find_registered_key(ask("a", f"-({GAIN})"), plan) == ("hypothesis/gain/1", -1)
+    assert find_registered_key(ask("a", "max(baseline, method, over=[noise20])"), plan) == ("", 0)
+    assert find_registered_key(ask("a", "baseline@noise40 -"), plan) == ("", 0)
 
 
 def test_effects_and_shares_print_in_every_form() -> None:

@@ -10,7 +10,7 @@ from labwright.record.schema.decisions import EndStage, ExpandTree
 from labwright.record.schema.nodes import Failure, StageName
 from labwright.search.settings import StageLimits
 from tests.search import virtual_time
-from tests.search.scripted_search import SearchWorld, make_settings, run_search, run_whole_search
+from tests.search.scripted_search import PLAN, SearchWorld, make_settings, new_log, run_search, run_whole_search
 
 AGENDA = StageLimits(nodes=12)
 
@@ -62,6 +62,17 @@ def test_once_all_are_closed_the_agenda_ends(policy: str) -> None:
     assert items(log) == ["one", "two"]
     assert end_of(log, "agenda") == "no experiment has an idea left to try"
     assert log.state.search.stages["agenda"].best == log.state.search.stages["tuning"].best
+
+
+@pytest.mark.parametrize(("covered", "asked"), [((), ["one", "two"]), ((1,), ["two"]), ((1, 2, 9), [])])
+@pytest.mark.parametrize("policy", ["best-first", "chain"])
+def test_where_nothing_is_selected_an_answered_or_covered_item_is_not_given_again(
+    policy: str, covered: tuple[int, ...], asked: list[str]
+) -> None:
+    plan = PLAN.model_copy(update={"objective": "measure", "covered": covered})
+    log, settings = new_log(plan=plan), make_settings(agenda=AGENDA, policy=policy, window=1, num_workers=1)
+    virtual_time.run(run_search(log, SearchWorld(log, buggy=0.0), settings))
+    assert items(log) == asked and end_of(log, "agenda") == "no experiment has an idea left to try"
 
 
 def test_a_resumed_run_knows_what_is_closed() -> None:

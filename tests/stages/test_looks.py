@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from benchmarks.scripted_study import PLAN, SlowModel, draw_plots, make_late_context
+from labwright.record.claims.hypothesis_tests import UnmeasuredEffectError
+from labwright.record.events.search_events import SealedTestScored
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Cell
 from labwright.sandbox.job import CellResult, Job
@@ -84,3 +88,18 @@ async def test_sampling_ends_with_the_time_set_aside_and_goes_on_with_more(tmp_p
     fresh = [one for one in state.nodes.values() if one.kind == "replicate" and one.seed >= FRESH_SEED_OFFSET]
     assert [one.seed - FRESH_SEED_OFFSET for one in fresh] == [*range(20)], "no seed runs that no look reads"
     assert not state.search.test_measurements, "a study without test data decides on fresh seeds"
+
+
+async def test_a_look_at_seeds_without_any_value_of_a_claim_ends_the_run(tmp_path: Path) -> None:
+    context = make_study(tmp_path, Clock())
+    other = Measurement(
+        name="log_loss", value=0.5, condition="method", dataset="digits", split="test", seed=0, grade="computed"
+    )
+    research = StageRunner(context)
+    assert await research.run_stage("agenda")
+    context.recorder.append(SealedTestScored(node="n0001", measurements=(other,)))
+    said = r"^hypothesis/gain/1: none of 5 seeds has a value; the first: .* with seed 10000 was not measured"
+    with pytest.raises(UnmeasuredEffectError, match=said):
+        await research.run_follow_ups("ablation")
+    await research.close()
+    assert context.state.search.looks == []

@@ -274,7 +274,7 @@ async def test_figures_may_show_validation_of_the_run_and_an_aggregate_of_each_r
 async def test_an_item_that_the_compared_arms_answer_is_said_to_be_so(tmp_path: Path, item: str, covered: bool) -> None:
     world = World(tmp_path)
     await world.make("improve", item=item)
-    assert ("measuring its arms answers this item in full" in world.prompt("code")) == covered
+    assert ("measuring the arms of the data plan answers it" in world.prompt("code")) == covered
     assert ("`nothing_left`, in one or two sentences" in world.prompt("code")) == covered
     assert 'that "What to measure" does not list, even if the item names them' in " ".join(world.prompt("code").split())
 

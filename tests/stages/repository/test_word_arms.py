@@ -1,19 +1,30 @@
 """Studies whose arms are words of the repository's command."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from labwright.models.prompt_renderer import render
 from labwright.models.roles import ABLATION_PLAN, MISSING_ABLATIONS
 from labwright.models.roles.role import AnyRole
+from labwright.record.events.search_events import DecisionMade
 from labwright.record.schema.data_plan import Arm, ArmRole, DataPlan
-from labwright.stages.repository.patched_arms import build_search_settings
+from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
+from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
+from labwright.record.schema.nodes import NodeKind
+from labwright.stages.nodes import repository_program
+from labwright.stages.repository.patched_arms import NothingLeftError, build_search_settings
 from tests.models.examples import INPUTS, PLAN, SHOWN_REPOSITORY
 
 
-def plan_with(**words: tuple[str, ...]) -> DataPlan:
+def plan_with(*, rival: str = "bent - plain", **words: tuple[str, ...]) -> DataPlan:
     roles: dict[str, ArmRole] = {"plain": "baseline", "bent": "method", "without": "ablation"}
     arms = tuple(Arm(name=name, role=roles[name], words=each) for name, each in words.items())
-    return PLAN.model_copy(update={"arms": arms})
+    explained = RivalExplanation(statement="x", estimand=rival, ours="above zero", theirs="near zero")
+    effect = Effect(estimand="bent - plain", smallest=0.1)
+    one = Hypothesis(id="bend", statement="x", effects=(effect,), reason="x", unit="seeds", rival=explained)
+    return PLAN.model_copy(update={"arms": arms, "hypotheses": (one,), "levels": (), "factors": ()})
 
 
 @pytest.mark.parametrize(
@@ -22,14 +33,38 @@ def plan_with(**words: tuple[str, ...]) -> DataPlan:
         (plan_with(plain=(), bent=("--bend",), without=("--no-scale",)), 1, 0),
         (plan_with(plain=(), bent=("--bend",), without=()), 1, None),
         (plan_with(plain=(), bent=(), without=("--no-scale",)), None, None),
+        (plan_with(plain=(), bent=("--bend",), without=(), rival="bent - without"), None, None),
     ],
 )
-def test_methods_made_by_words_have_one_draft_even_if_an_ablation_is_patched(
+def test_arms_made_by_words_have_one_draft_even_if_an_ablation_of_the_last_stage_is_patched(
     plan: DataPlan, drafts: int | None, ablations: int | None
 ) -> None:
     chosen = build_search_settings(plan)
     assert chosen.get("search.num_drafts") == drafts
     assert chosen.get("search.planned_ablations") == ablations
+
+
+@pytest.mark.parametrize("kind", ["draft", "debug"])
+@pytest.mark.parametrize(("rival", "asked"), [("bent - without", True), ("bent - plain", False)])
+async def test_a_control_without_words_that_every_experiment_measures_is_asked_of_an_author(
+    kind: NodeKind, rival: str, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def write(*_: object) -> None:
+        raise NothingLeftError("an author was asked")
+
+    monkeypatch.setattr(repository_program, "write_patched_program", write)
+    monkeypatch.setattr(repository_program, "build_plan_code", lambda code, plan: code)
+    monkeypatch.setattr(repository_program, "build_program", lambda arms, code: {})
+    plan = plan_with(plain=(), bent=("--bend",), without=(), rival=rival)
+    context: Any = SimpleNamespace(repository=SimpleNamespace(code=None), plan=plan)
+    action = ExpandTree(stage="preliminary", kind=kind, parent=None, ordinal=0, seed=0)
+    decided, view = DecisionMade(k=1, seen=VisibleDecisions(), action=action), cast(Any, SimpleNamespace(nodes={}))
+    if asked:
+        with pytest.raises(NothingLeftError, match="an author was asked"):
+            await repository_program.build_repository_program(context, decided, cast(Any, None), view)
+    else:
+        made, _, _ = await repository_program.build_repository_program(context, decided, cast(Any, None), view)
+        assert made.varies == "plain, bent"
 
 
 @pytest.mark.parametrize("role", [ABLATION_PLAN, MISSING_ABLATIONS])
