@@ -49,7 +49,7 @@ def check_fit(estimate: ResourceEstimate, means: AvailableResources) -> Feasibil
     elif memory and means.gpu_memory_gb and memory > means.gpu_memory_gb:
         why.append(f"it needs {memory:g} GB of GPU memory, but only {means.gpu_memory_gb:g} GB are available")
     have = {_normalise_package(one.split()[0]) for one in means.packages if one.strip()}
-    have |= {_normalise_package(one.name) for one in parse_requirements(means.installable)}
+    have |= set(map(_normalise_package, parse_requirements(means.installable)))
     why += [
         f"the package {name!r} is not installed"
         for name in estimate.packages

@@ -26,7 +26,6 @@ from labwright.sandbox.packages import (
     AllowedRequests,
     PackageLock,
     PackageOverlay,
-    PackageRequirement,
     RunPackages,
     Uv,
     compute_environment_fingerprint,
@@ -48,10 +47,7 @@ from tests.sandbox.package_index import PackageIndex, build_source, build_wheel
 def test_a_list_of_names_says_what_is_a_package_a_model_and_data() -> None:
     found = parse_allowed(("timm>=1", "model:owner/net@abc", "data:birds=hf:owner/birds,config=x", "Box2D"))
     assert found == AllowedRequests(("timm>=1", "Box2D"), ("owner/net@abc",), ("birds=hf:owner/birds,config=x",))
-    assert parse_requirements(found.packages) == (
-        PackageRequirement("timm", "timm>=1"),
-        PackageRequirement("box2d", "Box2D"),
-    )
+    assert parse_requirements(found.packages) == {"timm": "timm>=1", "box2d": "Box2D"}
 
 
 @pytest.mark.parametrize(
@@ -453,5 +449,5 @@ def test_requirements_that_no_one_can_read_are_none(project: str) -> None:
 )
 def test_uv_gets_only_packages_of_an_index(tmp_path: Path, line: str) -> None:
     """uv would run a folder's code on the host, and print a file's lines."""
-    with pytest.raises(PackageError, match="is not a package from an index"):
+    with pytest.raises(PackageError, match=r"is not a package|has an address"):
         lock_packages(Uv(SETTINGS.python, tmp_path), ["small", line], {})
