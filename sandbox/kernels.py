@@ -99,20 +99,12 @@ class Kernel:
         from jupyter_client.asynchronous.client import AsyncKernelClient
 
         settings = self.config.settings
-        start: dict[str, Any] = {
-            "seed": 0,
-            "deadline": 0.0,
-            "device": "cpu",
-            "mode": "experiment",
-            "entry": "",
-            "datasets": {},
-        }
-        self.write_job({**start, "folder": str(self.folder_inside)})
+        nothing: dict[str, Any] = {"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "entry": ""}
+        self.write_job({**nothing, "datasets": {}, "folder": str(self.folder_inside)})
         self._group = create_task_group(self._scratch.root.name, settings.tasks)
         command = [*enter_task_group(self._group), *await to_thread(self._build_command_line)]
-        environment = build_kernel_environment(
-            self.config, self.options, folder=self.folder_inside, scratch=self._scratch
-        )
+        folder, scratch = self.folder_inside, self._scratch
+        environment = build_kernel_environment(self.config, self.options, folder=folder, scratch=scratch)
         context = zmq.asyncio.Context()
         context.setsockopt(zmq.MAXMSGSIZE, _MAX_MESSAGE_BYTES)
         sockets, connection = str(self._scratch.sockets / "k"), str(self._scratch.connection)
@@ -176,9 +168,8 @@ class Kernel:
     def preloaded_names(self) -> frozenset[str]:
         """Names of preloaded modules, which it no longer looks for in its folder."""
         with contextlib.suppress(OSError, BadFile):
-            return frozenset(
-                read_file(self._scratch.tmp, "loaded", _MAX_CRASH_LOG_BYTES).decode(errors="replace").split()
-            )
+            names = read_file(self._scratch.tmp, "loaded", _MAX_CRASH_LOG_BYTES)
+            return frozenset(names.decode(errors="replace").split())
         return frozenset()
 
     @property
@@ -192,22 +183,16 @@ class Kernel:
 
     def start_watchdog(self, limits: ResourceLimits) -> Watchdog:
         """Start a watchdog that kills the kernel when it exceeds a limit."""
-        self._watchdog = Watchdog(
-            self.pid,
-            limits,
-            folders=(self.folder, self._scratch.root),
-            shared=self.config.cache,
-            kill_all=self.process.kill_all,
-        )
-        self._watchdog.start()
-        return self._watchdog
+        folders, kill = (self.folder, self._scratch.root), self.process.kill_all
+        watchdog = Watchdog(self.pid, limits, folders=folders, shared=self.config.cache, kill_all=kill)
+        self._watchdog = watchdog
+        watchdog.start()
+        return watchdog
 
     def read_crash_log(self) -> str:
         """Return the beginning of the output to descriptor 2, which may be any text of experiment code."""
-        with (
-            contextlib.suppress(OSError, BadFile),
-            open_regular(self._scratch.root, self._scratch.crash_log.name, MAX_HASHED_BYTES) as log,
-        ):
+        place, name = self._scratch.root, self._scratch.crash_log.name
+        with contextlib.suppress(OSError, BadFile), open_regular(place, name, MAX_HASHED_BYTES) as log:
             return log.read(_MAX_CRASH_LOG_BYTES).decode("utf-8", errors="replace")
         return ""
 
@@ -236,11 +221,8 @@ class Kernel:
             message: dict[str, Any] = await self._client.get_iopub_msg(timeout=None)
             kind, content = message["msg_type"], message["content"]
             yield kind, content
-            if (
-                kind == "status"
-                and content["execution_state"] == "idle"
-                and message["parent_header"].get("msg_id") == request
-            ):
+            is_idle = kind == "status" and content["execution_state"] == "idle"
+            if is_idle and message["parent_header"].get("msg_id") == request:
                 return
 
     async def _wait_until_ready(self) -> None:
@@ -251,10 +233,8 @@ class Kernel:
         until = time.monotonic() + settings.start_timeout
         while time.monotonic() < until:
             if (code := self.process.get_exit_code()) is not None:
-                raise ExecutorError(
-                    f"the kernel of {settings.python!r} ended during start-up: "
-                    f"{self.read_crash_log().strip()[-500:] or code}"
-                )
+                why = self.read_crash_log().strip()[-500:] or code
+                raise ExecutorError(f"the kernel of {settings.python!r} ended during start-up: {why}")
             request = self._client.kernel_info()
             with contextlib.suppress(TimeoutError):
                 async with timeout(1.0):

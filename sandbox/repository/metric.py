@@ -112,12 +112,10 @@ def parse_metric(text: str, out: str = "out") -> ResultMetric:
     place = _check_inside(kind.replace("{out}", out), text)
     if place.endswith(TABLE_SUFFIXES):
         return _parse_row_metric(place, rest, text)
-    if not rest:
+    if not rest or not PurePosixPath(place).suffix:
         raise MetricError(f"cannot read the metric {text!r}: write {_METRIC_FORMS}")
     if place.endswith(".json"):
         return ResultMetric(text, "json", place, rest)
-    if not PurePosixPath(place).suffix:
-        raise MetricError(f"cannot read the metric {text!r}: write {_METRIC_FORMS}")
     return _parse_expression(text, "text", place, rest)
 
 
@@ -143,10 +141,7 @@ def _check_inside(place: str, text: str) -> str:
 def _parse_row_metric(place: str, rest: str, text: str) -> ResultMetric:
     found = _ROW_PATTERN.fullmatch(rest)
     if found is None or "@" in found["column"]:
-        raise MetricError(
-            f"cannot tell which row {text!r} selects: write column@last, column@min(other), "
-            "column@max(other) or column@epoch=3"
-        )
+        raise MetricError(f"cannot tell which row {text!r} selects: write column@last, @min(other) or @epoch=3")
     by, wanted = found["by"] or found["at"] or "", found["is"] or ""
     return ResultMetric(text, "table", place, found["column"].strip(), found["end"] or "", by.strip(), wanted.strip())
 
@@ -350,17 +345,15 @@ def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) 
     if status is None or not S_ISDIR(status.st_mode):
         remove_path(checkout, out)
         make_folder(checkout, out)
+    existed: list[bool] = []
     try:
-        return [_clear_metric_file(checkout, metric) for metric in metrics]
+        for metric in metrics:
+            files = list_oldest_first(checkout, metric.place.partition(":")[0]) if metric.place else []
+            for _, name in files:
+                remove_path(checkout, name)
+            existed.append(bool(files))
     except BadFile as error:
         raise RepositoryError(
-            f"the metric file is behind a link in the repository ({error}): give the file's "
-            "real path in the repository, or replace the link by a folder"
+            f"the metric file is behind a link in the repository ({error}): replace the link by a folder"
         ) from None
-
-
-def _clear_metric_file(checkout: Path, metric: ResultMetric) -> bool:
-    existing = list_oldest_first(checkout, metric.place.partition(":")[0]) if metric.place else []
-    for _, name in existing:
-        remove_path(checkout, name)
-    return bool(existing)
+    return existed

@@ -100,10 +100,9 @@ class CallTrace:
 
         A scoring function is recognised by its signature: it maps two or more arrays of one shape to a number.
         """
-        known = self._hash_scored_arrays(), other._hash_scored_arrays()
-        return bool(known[0].keys() & known[1].keys()) and not any(
-            known[0][name] & known[1][name] for name in known[0].keys() & known[1].keys()
-        )
+        own, others = self._hash_scored_arrays(), other._hash_scored_arrays()
+        common = own.keys() & others.keys()
+        return bool(common) and not any(own[name] & others[name] for name in common)
 
     def _hash_scored_arrays(self) -> dict[str, frozenset[str]]:
         """Return hashes of the arrays that functions score in their first calls, by path and name."""

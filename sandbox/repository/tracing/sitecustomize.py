@@ -83,10 +83,6 @@ def _disable_optimizers():
     torch.optim.Optimizer.__init__ = __init__
 
 
-def _get_qualified_name(code):
-    return getattr(code, "co_qualname", None) or code.co_name
-
-
 def _get_note(code):
     """Return the record of a function; None if it is not in the checkout."""
     known = _known.get(code)
@@ -99,21 +95,9 @@ def _get_note(code):
             path = path[len(_root) :]
             line = 0 if code.co_name == "<module>" else code.co_firstlineno  # a function may begin on line 1
             key = f"{path}:{line}"
-            known = (
-                _functions.setdefault(
-                    key,
-                    {
-                        "path": path,
-                        "name": _get_qualified_name(code),
-                        "line": line,
-                        "calls": 0,
-                        "callers": {},
-                        "seen": [],
-                    },
-                ),
-                _lines.setdefault(path, set()),
-                key,
-            )
+            name = getattr(code, "co_qualname", None) or code.co_name
+            new = {"path": path, "name": name, "line": line, "calls": 0, "callers": {}, "seen": []}
+            known = _functions.setdefault(key, new), _lines.setdefault(path, set()), key
         _known[code] = known
     return known or None
 
@@ -170,13 +154,8 @@ def _write_notes():
     sys.settrace(None)
     try:
         with open(os.path.join(_folder, f"trace-{os.getpid()}.json"), "w") as file:
-            json.dump(
-                {
-                    "functions": list(_functions.values()),
-                    "lines": {path: sorted(lines) for path, lines in _lines.items()},
-                },
-                file,
-            )
+            lines = {path: sorted(lines) for path, lines in _lines.items()}
+            json.dump({"functions": list(_functions.values()), "lines": lines}, file)
     except OSError:
         pass
 
