@@ -221,18 +221,21 @@ def rescue_checkpoints(draft: Path) -> Path | None:
 
     Return the folder that has them in `cells/<cell.name>/`, or None if there are none. Kept until `remove_rescued`.
     """
-    safe = _rescue_folder(draft)
+    safe, found = _rescue_folder(draft), dict[str, str]()
     with suppress(BadFile):
         make_harmless(draft)
     kernels = [f"{KERNELS_FOLDER}/{name}" for name in _list_checkpoint_folders(draft, KERNELS_FOLDER)]
     for cells in (CELLS_FOLDER, *(place for kernel in kernels for place in (f"{kernel}/{CELLS_FOLDER}", kernel))):
         for name in _list_checkpoint_folders(draft, cells):
             place = f"{cells}/{name}/{CHECKPOINTS}"
-            with suppress(
-                BadFile
-            ):  # for a cell with several folders, the first; files that cannot be moved are dropped
+            with suppress(BadFile):
                 if next(iterate_entries(draft, place), None) is not None:
-                    move_path(draft, place, safe, f"{CELLS_FOLDER}/{name}/{CHECKPOINTS}")
+                    found[place] = f"{CELLS_FOLDER}/{name}/{CHECKPOINTS}"
+    if found:
+        remove_tree(safe)
+    for place, target in found.items():
+        with suppress(BadFile):  # only the first of several folders of a cell; files that cannot be moved are dropped
+            move_path(draft, place, safe, target)
     return safe if safe.is_dir() else None
 
 

@@ -175,11 +175,9 @@ class ZygoteProcess:
         code, until = self._process.wait(), time.monotonic() + _OUTPUT_WAIT_SECONDS
         while time.monotonic() < until and (left := _list_children()):
             for pid in left:
-                try:
+                with suppress(OSError):  # it is gone
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, os.WNOHANG)
-                except OSError:  # it is gone
-                    pass
         if code < 0 and os.getpid() != 1:  # the first process of a namespace cannot be killed by its own signals
             signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
             os.kill(os.getpid(), -code)
