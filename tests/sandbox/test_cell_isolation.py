@@ -224,14 +224,6 @@ async def test_without_walls_cells_of_different_arms_share_no_kernel(store: Data
     assert kernels["x@a"] == kernels["x@b"] != kernels["y@a"] == kernels["y@b"]
 
 
-async def test_a_setting_of_the_zygote_does_not_reach_later_cells(store: DatasetStore, tmp_path: Path) -> None:
-    """Any process of the same user can change it, and cells inherit it."""
-    settings = SandboxSettings(grace=0.5, isolation="required")
-    found = await tell(store, tmp_path, settings, "coredump_filter", "x", value="coredump_filter")
-    assert {became for became, _ in found.values()} == {"measured"}
-    assert len({seen for _, seen in found.values()}) == 1, found
-
-
 @pytest.mark.bench
 async def test_what_a_cell_keeps_in_memory_and_on_disk_counts(store: DatasetStore, tmp_path: Path) -> None:
     settings = SandboxSettings(grace=0.5, isolation="required", memory_gb=0.6, disk_gb=0.3)
@@ -259,34 +251,3 @@ def run(cell):
 
 lab.measure(run)
 """
-
-
-@pytest.mark.parametrize("as_cells", [True, False])
-async def test_fonts_are_listed_once_for_all_cells_and_kernels(
-    store: DatasetStore, tmp_path: Path, as_cells: bool
-) -> None:
-    settings = SandboxSettings(grace=0.5, isolation="required")
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
-    executor.runner.preload_fault = "nothing is imported ahead"
-    cells = tuple(Cell(dataset="digits", arm=arm) for arm in "ab") if as_cells else ()
-    code = DRAWS if as_cells else DRAWS.partition("def run")[0] + "plt.plot([1, 2])\nplt.savefig('drawn.png')\n"
-    said = ""
-    try:
-        for number in range(2):
-            outcome = await run_job(
-                executor,
-                Job(
-                    name="draws",
-                    folder=tmp_path / str(number),
-                    source={"experiment.py": code},
-                    cells=cell_tasks(cells),
-                    datasets=("digits",),
-                    timeout=60.0,
-                ),
-            )
-            assert outcome.failure is None or outcome.failure.kind == "no measurement", outcome.failure
-            said += outcome.stdout_tail
-    finally:
-        await executor.close()
-    assert "generated new fontManager" not in said
-    assert len(list((tmp_path / "cache" / "matplotlib").glob("fontlist*.json"))) == 1

@@ -128,13 +128,6 @@ def test_colour_bars_twins_and_axes_switched_off(plt: Any) -> None:
     assert [(one.xlabel, one.ylabel) for one in facts_of(other)] == [("epoch", "loss"), ("epoch", "accuracy")]
 
 
-def test_three_dimensions_and_polar_do_not_break(plt: Any) -> None:
-    figure = plt.figure()
-    figure.add_subplot(121, projection="3d").plot(X, X, X)
-    figure.add_subplot(122, projection="polar").plot(X, X)
-    assert [one.empty for one in facts_of(figure)] == [False, False]
-
-
 def test_what_was_drawn_is_told_with_its_values_and_looks(plt: Any) -> None:
     figure, axes = plt.subplots()
     axes.plot(X, label="plain", color="#0072B2", linestyle="--", marker="o")
@@ -181,15 +174,6 @@ def test_texts_that_are_cut_off_or_lie_on_each_other(plt: Any) -> None:
     assert {page.overlaps[0].a, page.overlaps[0].b} == {"one thing", "another thing"} and page.overlaps[0].share > 0.3
     assert len(page.clipped) == 1 and page.clipped[0].startswith("a title")
     assert (page.smallest_font, page.smallest_text) == (4.0, "another thing")
-
-
-def test_data_under_a_legend(plt: Any) -> None:
-    figure, axes = plt.subplots(figsize=(4, 3))
-    axes.plot(X, label="plain")
-    axes.legend(loc="upper left")
-    assert facts_of(figure)[0].covered == 0
-    axes.legend(loc="lower left")
-    assert facts_of(figure)[0].covered > 0.1
 
 
 @pytest.mark.parametrize(("options", "clipped"), [({}, True), ({"dpi": 250}, True), ({"bbox_inches": "tight"}, False)])

@@ -4,12 +4,10 @@ it is harmless even if it works. Requires bubblewrap and user namespaces or root
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import textwrap
 import venv
 from collections.abc import Callable, Generator
@@ -26,9 +24,7 @@ from labwright.review.evidence import tex_runner
 from labwright.sandbox import cell_runner
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation import bubblewrap
-from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.processes import NAME_PREFIX, ScratchFolder, remove_stale
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
 from tests.jobs import run_job
@@ -531,39 +527,6 @@ def test_shared_memory_is_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
     assert "No space left" in failure(small)[1]
 
 
-SHARING = """
-import multiprocessing, time
-from multiprocessing import shared_memory
-import numpy as np
-context = multiprocessing.get_context("fork")
-inherited = np.ones(25_000_000)
-block = shared_memory.SharedMemory(create=True, size=200_000_000)
-np.frombuffer(block.buf, np.uint8)[:] = 1
-
-def work(own):
-    held = np.ones(own // 8)
-    print(int(np.frombuffer(block.buf, np.uint8).sum() + inherited.sum()), flush=True)
-    time.sleep(60 if own > 8 else 1.5)
-
-workers = [context.Process(target=work, args=({own},)) for _ in range(4)]
-for worker in workers:
-    worker.start()
-for worker in workers:
-    worker.join()
-block.unlink()
-"""
-
-
-@pytest.mark.parametrize("isolation", [pytest.param("none", marks=pytest.mark.bench), "required"])
-def test_what_workers_share_counts_once_and_what_each_has_alone_counts(run: Run, isolation: str) -> None:
-    found = run(SHARING.format(own=8), "sandbox.memory_gb=0.8", isolation=isolation)
-    assert found["stdout_tail"].count("225000000") == 4  # output lines of several processes may interleave
-    assert failure(found)[0] == "no measurement"  # it finished
-    assert 0.4e9 < found["peak_host_bytes"] < 0.8e9
-    kind, message = failure(run(SHARING.format(own=200_000_000), "sandbox.memory_gb=0.8", isolation=isolation))
-    assert kind == "memory" and 0.8 <= float(message.split("used ")[1].split(" GB")[0]) < 1.5
-
-
 @pytest.mark.parametrize(
     "attack",
     [
@@ -644,20 +607,6 @@ def test_at_its_limit_it_ends_whatever_it_does(run: Run, code: str, how: str) ->
     assert found["seconds"] < 60
 
 
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        ("import os\nos._exit(7)\n", "exit code 7"),
-        pytest.param("import ctypes\nctypes.string_at(0)\n", "SIGSEGV", marks=pytest.mark.bench),
-        pytest.param("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL", marks=pytest.mark.bench),
-        ("import os, signal\nos.kill(1, signal.SIGKILL)\nraise SystemExit('still here')\n", "still here"),
-    ],
-)
-def test_a_death_is_a_result_with_its_reason(run: Run, code: str, words: str) -> None:
-    kind, message = failure(run(code))
-    assert words in message and kind == ("other" if words == "still here" else "died")
-
-
 def test_killing_us_kills_it(tmp_path: Path) -> None:
     path = tmp_path / "probe.py"
     path.write_text(
@@ -673,23 +622,6 @@ def test_killing_us_kills_it(tmp_path: Path) -> None:
         host.send_signal(signal.SIGKILL)
         host.wait()
     assert holds_eventually(lambda: not running("sleep 65.43"))
-
-
-def test_what_a_killed_program_left_is_removed_by_the_next_and_nothing_else(run: Run) -> None:
-    held, theirs = ScratchFolder(), Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp"))
-    left, unmarked = (Path(tempfile.mkdtemp(prefix=name, dir=held.root.parent)) for name in (NAME_PREFIX, "lab-"))
-    for path in (left, held.root, unmarked):
-        os.utime(path, (0, 0))
-    assert run("print('ran')", isolation="auto")["stdout_tail"] == "ran\n"
-    assert not left.exists()
-    assert held.root.exists() and unmarked.exists()
-    os.utime(theirs, (0, 0))  # only now: an older version running at the same time would remove it
-    remove_stale()
-    assert theirs.exists()
-    held.remove()
-    for path in (unmarked, theirs):
-        path.rmdir()
-    assert not held.root.exists()
 
 
 # --- what it leaves ---------------------------------------------------------------------------------------------------
@@ -825,15 +757,6 @@ async def test_tex_runs_behind_walls(tmp_path: Path) -> None:
     assert ran.output.split()[-1] == "3"  # two header lines and the loopback
 
 
-def test_any_command_can_be_wrapped(tmp_path: Path) -> None:
-    (tmp_path / "shown").write_text("shown")
-    (tmp_path / "desk").mkdir()
-    walls = SandboxSpec(tmp_path / "desk", readable=(tmp_path / "shown",))
-    command = ["sh", "-c", f"cat {tmp_path}/shown; ls {tmp_path}; grep CapEff /proc/self/status"]
-    ran = subprocess.run(build_command(command, walls), capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["showndesk", "shown", "CapEff:", "0000000000000000"]
-
-
 # --- without a sandbox ------------------------------------------------------------------------------------------------
 
 
@@ -857,18 +780,3 @@ def test_required_walls_that_cannot_be_had_are_refused_in_one_line(
         assert "it is not there" in said and "get it" in said and "sandbox.isolation=auto" in said
         assert said.count("\n") == 1
     assert not (tmp_path / "runs").exists()
-
-
-def test_walls_that_are_only_wanted_are_done_without_and_it_is_said(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(
-        bubblewrap,
-        "get_probed_isolation",
-        lambda: bubblewrap.IsolationStatus(is_on=False, reason="it is not there", fix="get it"),
-    )
-    found = run(SUBMIT, isolation="auto")
-    assert found["isolation"] == "none: it is not there"
-    assert {one["grade"] for one in found["measurements"]} == {"computed"}
-    assert main(["exec", str(tmp_path / "probe.py"), "--json", "--set", "sandbox.isolation=auto"]) == 0
-    assert "without isolation" in capsys.readouterr().err

@@ -176,16 +176,6 @@ def test_what_lies_outside_a_repository_is_refused(
     assert "\n" not in str(error.value) and not (tmp_path / "m" / "mirror").exists()
 
 
-def test_the_working_folder_is_that_of_the_repository_whatever_its_configuration_says(tmp_path: Path) -> None:
-    private = make_repository(tmp_path / "private", {"secret.txt": "of the person\n"})
-    code = make_repository(tmp_path / "code")
-    configured(code, "[core]", f"worktree = {private}")
-    (code / ".git" / "commondir").write_text(f"{private / '.git'}\n")
-    mirror = GitMirror(tmp_path / "m" / "mirror")
-    taken = mirror.import_head(code, dirty=True)
-    assert not taken.is_snapshot and "secret.txt" not in mirror.read_texts(taken.tree)
-
-
 def test_what_a_person_ignores_is_ignored_and_plain_settings_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,11 +267,3 @@ def test_a_copy_in_the_run_of_another_names_no_program(tmp_path: Path, name: str
     assert not again.has_tree(tree), "an audit reports that it differs from the record"
     with pytest.raises(RepositoryError, match=r"which scientist never (does|sets)"):
         again.checkout(tree, tmp_path / "out")
-
-
-def test_files_behind_a_linked_folder_are_not_read(tmp_path: Path) -> None:
-    code = make_repository(tmp_path / "code")
-    outside = tmp_path / "outside"
-    shutil.move(code / "tinyfit", outside)
-    (code / "tinyfit").symlink_to(outside)
-    assert not any(name.startswith("tinyfit/") for name in GitMirror.read_working_texts(code, dirty=True))
