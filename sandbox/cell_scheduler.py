@@ -166,10 +166,8 @@ class CellWorker(Protocol):
         ...
 
 
-class SlotHolder(Protocol):
-    """Holds a slot or, with `alone`, all slots, while inside its context."""
-
-    def __call__(self, *, alone: bool = False) -> AbstractAsyncContextManager[None]: ...
+SlotHolder = Callable[..., AbstractAsyncContextManager[None]]
+"""Holds a slot or, with `alone=True`, all slots, while inside its context."""
 
 
 @dataclass

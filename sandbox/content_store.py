@@ -138,7 +138,10 @@ class ContentStore:
             self.root.mkdir(parents=True, exist_ok=True)
             part = Path(tempfile.mkdtemp(prefix=".part-", dir=self.root))
             try:
-                link_or_copy(path, part / "content")
+                if path.is_dir():
+                    shutil.copytree(path, part / "content", symlinks=True, copy_function=_link)
+                else:
+                    _link(path, part / "content")
                 self.finish(part, key, kind, name)
             finally:
                 remove_tree(part, ignore_errors=True)
@@ -181,15 +184,8 @@ def _iterate_files(path: Path) -> Iterator[tuple[str, Path]]:
             yield str(file.relative_to(path)), file
 
 
-def link_or_copy(source: Path, target: Path) -> None:
-    """Link a file, or all files of a folder; copy if hard links are impossible."""
-    if source.is_dir():
-        shutil.copytree(source, target, symlinks=True, copy_function=_link)
-    else:
-        _link(source, target)
-
-
 def _link(source: str | Path, target: str | Path) -> None:
+    """Link a file; copy it if hard links are impossible."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:

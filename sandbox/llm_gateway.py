@@ -277,7 +277,10 @@ def _attribute_submission(
         raise SubmissionRefused(f"{submission.description}: cites answers for {len(cited.ids)} rows, not {len(truth)}")
     read = build_answer_parser(submission.read, classes, read_columns(labels, submission.dataset, submission.split)[0])
     answers = _find_cited_exchanges(submission, [*cited.ids, *cited.agreement.values()], session)
-    grade = _find_grade(answers)
+    digests = [{draw.id.partition("-")[0] for draw in draws} for draws in answers]
+    asked = Counter(question for one in digests for question in one)
+    repeated = sum(any(asked[question] > 1 for question in one) for one in digests)
+    grade: EvidenceGrade | None = "unattributed" if repeated > _MAX_REPEATED_SHARE * len(answers) else None
     rows = [[read(draw.text + TRUNCATION_MARK * (draw.finish == "length")) for draw in draws] for draws in answers]
     notes: list[str] = []
     if grade is not None:
@@ -329,13 +332,6 @@ def _find_cited_exchanges(
             seen.add(exchange)
             found[-1].append(answer)
     return found
-
-
-def _find_grade(answers: Sequence[Sequence[LLMExchange]]) -> EvidenceGrade | None:
-    """Return `unattributed` if many rows cite answers to the same question, otherwise None."""
-    asked = Counter(question for draws in answers for question in {draw.id.partition("-")[0] for draw in draws})
-    shared = sum(any(asked[draw.id.partition("-")[0]] > 1 for draw in draws) for draws in answers)
-    return "unattributed" if shared > _MAX_REPEATED_SHARE * len(answers) else None
 
 
 def _mean_of_draws(draws: Sequence[float | None]) -> float | None:

@@ -43,7 +43,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import VERSION_PATTERN
 
 from labwright.record.run_folder import write_file
 from labwright.record.schema.nodes import InstalledPackages
@@ -286,7 +286,10 @@ def lock_packages(uv: Uv, requirements: Sequence[str], installed: Mapping[str, s
 def _resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str, str]) -> dict[str, str]:
     """Return the packages that the interpreter lacks: name -> version. Raises `PackageError`."""
     constraints = uv.folder / "constraints.txt"
-    constraints.write_text("".join(f"{name}=={text}\n" for name, text in installed.items() if _is_version(text)))
+    lines = [
+        f"{name}=={text}\n" for name, text in installed.items() if re.fullmatch(VERSION_PATTERN, text, re.X | re.I)
+    ]
+    constraints.write_text("".join(lines))
     command = "pip install --dry-run --output-format json --break-system-packages --requirements -"
     given = "\n".join(parse_requirements(requirements).values())
     report = json.loads(uv.run(command, "--constraints", str(constraints), *WHEELS_ONLY_OPTIONS, stdin=given))
@@ -309,14 +312,6 @@ def explain_error(error: PackageError, wanted: Mapping[str, str], installed: Map
     if fixed := [shown for name, shown in pinned.items() if f"{name}=={shown.partition(' ')[2]}" in message]:
         advice = f"; {fixed[0]} of sandbox.python cannot be changed: request another version"
     return PackageError(f"cannot install {', '.join(wanted.values())}: {message}{advice}")
-
-
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True
 
 
 # --- the store --------------------------------------------------------------------------------------------------------

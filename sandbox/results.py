@@ -181,7 +181,8 @@ def measure_attempt(
     kept: list[Measurement] = []
     digest = _rewrite_measurements(folder, scored, _iterate_logged(folder, seed=seed, cut=was_interrupted), kept)
     sealed = seal_test_predictions(folder, labels, grade=grade)
-    return AttemptMeasurements(_merge_final_values(scored, kept), sealed, digest, select_self_reported(kept))
+    reported = tuple(value for value in kept if value.split != "validation")[-MAX_SELF_REPORTED:]
+    return AttemptMeasurements(_merge_final_values(scored, kept), sealed, digest, reported)
 
 
 def _rewrite_measurements(
@@ -211,14 +212,6 @@ def _rewrite_measurements(
     return digest.hexdigest()
 
 
-def find_missing_measurement(measured: AttemptMeasurements) -> Failure | None:
-    """Return a failure if an experiment ran but measured nothing usable for selection."""
-    if measured.final:
-        return None
-    message = "the script finished without submitting validation predictions (lab.submit)"
-    return Failure(kind="no measurement", message=message)
-
-
 def failure_from_error(error: Exception) -> Failure:
     """Return the failure of an experiment whose files cannot be read, or that triggered an internal error.
 
@@ -231,24 +224,15 @@ def failure_from_error(error: Exception) -> Failure:
     return build_internal_failure(error)
 
 
-def select_self_reported(values: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """Return the last `MAX_SELF_REPORTED` of the final values for train and dev."""
-    return tuple(value for value in values if value.split != "validation")[-MAX_SELF_REPORTED:]
-
-
 def _merge_final_values(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
     """Return one validation value per quantity: that of the host if it scored the quantity, otherwise the last
     one by the code.
     """
-    from_host, from_code = (
-        {
-            _get_quantity(value): value
-            for value in values
-            if value.step is None and value.split == "validation" and value.condition and value.dataset
-        }
-        for values in (scored, logged)
-    )
-    return tuple((from_host | {key: value for key, value in from_code.items() if key not in from_host}).values())
+    final: dict[tuple[str, str, str], Measurement] = {}
+    for value in (*logged, *scored):  # the value of the host comes last
+        if value.step is None and value.split == "validation" and value.condition and value.dataset:
+            final[_get_quantity(value)] = value
+    return tuple(final.values())
 
 
 def _get_quantity(value: Measurement) -> tuple[str, str, str]:
@@ -423,7 +407,8 @@ class ResultCollector:
             return with_failure(result, failure)
         found = {"measurements": measured.final, "self_reported": measured.self_reported, "sealed": measured.sealed}
         result = result.model_copy(update=found | {"curves_sha256": measured.curves_sha256})
-        return with_failure(result, find_missing_measurement(measured))
+        message = "the script finished without submitting validation predictions (lab.submit)"
+        return with_failure(result, None if measured.final else Failure(kind="no measurement", message=message))
 
     def add_cross_cell_values(self, outcome: JobOutcome) -> JobOutcome:
         """Return the outcome with metrics that need the predictions of several cells, or with a failure."""

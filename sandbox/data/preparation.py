@@ -88,11 +88,6 @@ class DiskTable:
     def __del__(self) -> None:
         self._file.close()
 
-    @classmethod
-    def create_empty(cls, rows: int) -> DiskTable:
-        """Return an empty float64 table without columns."""
-        return cls(rows, np.dtype(np.float64))
-
     @property
     def shape(self) -> tuple[int, int]:
         return self._rows, self._count
@@ -245,7 +240,12 @@ def prepare_dataset(
     digest = ArrayFingerprint()
     for key, stream in sorted(_build_streams(examples, splits.rows, digests).items()):
         keep(key, digest.hash_stream(key, stream))
-    shared = count_duplicates(digests)
+    distinct = {split: set(of_split) for split, of_split in digests.items()}
+    counts = {
+        (later, earlier): sum(digest in distinct[earlier] for digest in digests[later])
+        for earlier, later in combinations(digests, 2)
+    }
+    shared = {pair: count for pair, count in counts.items() if count}
     sizes = {split: len(index) for split, index in splits.rows.items()}
     repeated = tuple(
         f"{count} of {sizes[split]} rows of {split} ({count / sizes[split]:.1%}) also occur in {other} "
@@ -276,16 +276,6 @@ def prepare_dataset(
         meta_shown=examples.meta_shown,
         warnings=(*examples.warnings, *splits.warnings, *repeated),
     )
-
-
-def count_duplicates(digests: Mapping[str, list[bytes]]) -> dict[tuple[str, str], int]:
-    """Count rows with identical features: (later, earlier split) -> rows of the later split, zeros omitted."""
-    distinct = {split: set(of_split) for split, of_split in digests.items()}
-    counts = {
-        (later, earlier): sum(digest in distinct[earlier] for digest in digests[later])
-        for earlier, later in combinations(digests, 2)
-    }
-    return {pair: count for pair, count in counts.items() if count}
 
 
 def hash_rows(x: Array) -> list[bytes]:
@@ -357,8 +347,7 @@ def _standardise_columns(x: DiskTable, numeric: Array | None, train: Array) -> D
     for i, values in enumerate(x.map_columns()):
         values = _fill_missing(np.asarray(values)[:, None], train)[:, 0]
         if numeric is None or numeric[i]:
-            spread = values[train].std()
-            values = (values - values[train].mean()) / (spread if spread > 0 else 1.0)
+            values = (values - values[train].mean()) / (values[train].std() or 1.0)
         standardised.append(values)
     return standardised
 

@@ -286,7 +286,11 @@ def describe_columns(frame: LoadedTable, spec: DataSpec) -> Iterator[ColumnReadi
             yield ColumnReading(name, role, "text", f"{len(column.levels)} different", missing)
         elif column.is_dates and name not in spec.categorical:
             yield ColumnReading(name, role, "dates", f"{column.levels[0]} to {column.levels[-1]}", missing)
-        elif _is_read_as_numbers(column, role, spec) and column.numbers is not None:
+        elif column.numbers is not None and (
+            not _read_target(column, spec, (), MAX_CLASSES)[1]
+            if role == "target"
+            else name not in spec.categorical and role not in ("group", "split", "meta")
+        ):
             known = column.numbers[~np.isnan(column.numbers)]
             span = f"{known.min():.6g} to {known.max():.6g}" if len(known) else ""
             yield ColumnReading(name, role, "numbers", span, missing)
@@ -294,12 +298,6 @@ def describe_columns(frame: LoadedTable, spec: DataSpec) -> Iterator[ColumnReadi
             levels = column.as_categories().levels
             kind = "classes" if role == "target" else "categories"
             yield ColumnReading(name, role, kind, f"{len(levels)}: {format_names(levels)}", missing)
-
-
-def _is_read_as_numbers(column: TableColumn, role: str, spec: DataSpec) -> bool:
-    if role == "target":
-        return not _read_target(column, spec, (), MAX_CLASSES)[1]
-    return column.name not in spec.categorical and role not in ("group", "split", "meta")
 
 
 def _has_one_text_feature(frame: LoadedTable, features: Sequence[str]) -> bool:
@@ -430,7 +428,7 @@ def _read_features(frame: LoadedTable, names: Sequence[str], spec: DataSpec, lim
     rows = frame.table.num_rows
     on_disk = isinstance(frame.table, ParquetTable) and rows * len(names) * 8 > limit
     titles: list[str] = []
-    encoded = DiskTable.create_empty(rows) if on_disk else list[Array]()
+    encoded = DiskTable(rows, np.dtype(np.float64)) if on_disk else list[Array]()
     measured: list[bool] = []
     missing: dict[str, int] = {}
     warnings = list(frame.warnings)

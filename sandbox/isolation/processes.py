@@ -398,11 +398,6 @@ def enter_task_group(group: Path | None) -> list[str]:
     return [] if group is None else [*join, str(group / "cgroup.procs")]
 
 
-def list_task_groups(prefix: str) -> list[Path]:
-    """Return the control groups whose names start with `prefix`."""
-    return [folder for place in _find_own_cgroup_paths("pids", "") for folder in place.glob(f"{prefix}*")]
-
-
 def _find_own_cgroup_paths(controller: str, name: str) -> list[Path]:
     """Return the possible paths of a file in this process's control group, in both cgroup versions."""
     places: list[Path] = []
@@ -588,7 +583,7 @@ def remove_stale(place: Path | None = None) -> None:
                 remove_tree(path, ignore_errors=True)
             finally:
                 os.close(lock)
-    for group in list_task_groups(NAME_PREFIX):
+    for group in (group for place in _find_own_cgroup_paths("pids", "") for group in place.glob(f"{NAME_PREFIX}*")):
         if not (get_runtime_folder() / group.name).exists():
             with contextlib.suppress(OSError):
                 group.rmdir()

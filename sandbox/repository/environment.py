@@ -73,10 +73,8 @@ class RepositoryEnvironment:
 
 def find_requirements(texts: Mapping[str, str]) -> list[Requirement]:
     """Return the packages required by a repository's own files, without development extras."""
-    for name in _REQUIREMENT_FILES:
-        if name in texts and (found := _parse_requirements(name, texts[name])):
-            return found
-    return []
+    found = (_parse_requirements(name, texts[name]) for name in _REQUIREMENT_FILES if name in texts)
+    return next(filter(None, found), list[Requirement]())
 
 
 def build_environment(

@@ -483,11 +483,8 @@ class GitMirror:
 
     def read_texts(self, tree: str) -> dict[str, str]:
         """Return the UTF-8 text files of a tree by path, except large ones."""
-        if tree not in self._texts:
-            self._texts[tree] = self._load_texts(tree)
-        return self._texts[tree]
-
-    def _load_texts(self, tree: str) -> dict[str, str]:
+        if tree in self._texts:
+            return self._texts[tree]
         listed = self.list_files(tree).items()
         wanted = {path: one.id for path, one in listed if one.size <= MAX_TEXT_BYTES and one.mode != "120000"}
         answer = self._run(["cat-file", "--batch"], "".join(f"{blob}\n" for blob in wanted.values()).encode())
@@ -500,6 +497,7 @@ class GitMirror:
             content = answer[begins : at - 1]
             if (text := decode_text(content)) is not None:
                 found[path] = text
+        self._texts[tree] = found
         return found
 
     def apply_edits(self, tree: str, edits: Sequence[RepositoryEdit]) -> str:
@@ -534,7 +532,10 @@ class GitMirror:
             self._git("read-tree", tree, **index)
             lines = list[str]()
             for path, text in files.items():
-                entry = f"0 {'0' * 40}" if text is None else f"{modes.get(path, '100644')} {self._write_blob(text)}"
+                entry = f"0 {'0' * 40}"
+                if text is not None:
+                    blob = self._run(["hash-object", "-w", "--stdin", "--no-filters"], text.encode()).decode().strip()
+                    entry = f"{modes.get(path, '100644')} {blob}"
                 lines.append(f"{entry}\t{path}\0")
             given = "".join(lines).encode(errors="surrogateescape")
             self._run(["update-index", "-z", "--add", "--index-info"], given, index)
@@ -643,9 +644,6 @@ class GitMirror:
         if pointers := [path for path, text in self.read_texts(tree).items() if text.startswith(mark)]:
             faults.append(f"LFS files are not included: {_format_names(pointers)}; provide them with --mount")
         return tuple(faults)
-
-    def _write_blob(self, text: str) -> str:
-        return self._run(["hash-object", "-w", "--stdin", "--no-filters"], text.encode()).decode().strip()
 
     def _git(self, *words: str, **variables: str) -> str:
         return self._run(words, b"", variables).decode("utf-8", errors="surrogateescape")

@@ -218,16 +218,11 @@ def read_metric(
 def _read_value(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
     with raise_read_errors_as(f"{metric} cannot be read"):
         value, note = _READERS[metric.kind](metric, folder, stdout, since)
-        return _to_finite(value, metric), note
-
-
-def _to_finite(value: object, metric: ResultMetric) -> float:
-    """Return a finite number; strings and booleans are rejected."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise MetricNotFound(f"{metric} is not a number: {str(value)[:80]!r}")
-    if not math.isfinite(value):
-        raise MetricNotFound(f"{metric} is not finite: {value}")
-    return float(value)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise MetricNotFound(f"{metric} is not a number: {str(value)[:80]!r}")
+        if not math.isfinite(value):
+            raise MetricNotFound(f"{metric} is not finite: {value}")
+        return float(value), note
 
 
 def _parse_number(text: object, metric: ResultMetric) -> float:

@@ -34,8 +34,6 @@ class RecordedCall:
     return_kind: Any
     digests: dict[str, str] = field(default_factory=dict[str, str])
     """Digests of the array arguments, by name."""
-    whole_numbers: frozenset[str] = frozenset()
-    """Arguments that are integers, and `return` if the return value is one."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +178,6 @@ class _CallLine(BaseModel):
     inputs: dict[str, _Kind] = Field(alias="in")
     out: _Kind
     digests: dict[str, str] = Field(default_factory=dict[str, str])
-    whole: frozenset[str] = frozenset()
 
 
 class _FunctionLine(BaseModel):
@@ -204,7 +201,7 @@ def _parse_files(folder: Path) -> CallTrace:
         with suppress(BadFile), raise_read_errors_as(name):
             trace = _TraceFile.model_validate_json(content)
             for one in trace.functions:
-                calls = tuple(RecordedCall(call.inputs, call.out, call.digests, call.whole) for call in one.seen)
+                calls = tuple(RecordedCall(call.inputs, call.out, call.digests) for call in one.seen)
                 called = CalledFunction(one.path, one.name, one.line, one.calls, tuple(one.callers), calls)
                 functions.setdefault(called.key, called)
             for file_name, numbers in trace.lines.items():

@@ -256,7 +256,7 @@ def test_formulas_read_columns_that_the_code_submitted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"mark": None}, r"column 'mark' is missing: submit it .*columns=\{'mark': values\}"),
+        ({"mark": None}, r"column 'mark' is missing: lab.submit.*columns=\{'mark': values\}"),
         ({"mark": np.zeros(40)}, "must be 40 whole numbers, .* float64"),
         ({"marked": np.full(40, -1)}, r"'marked' must lie in 0\.\.999"),
     ],

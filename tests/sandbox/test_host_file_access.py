@@ -508,7 +508,7 @@ def collected(store: DatasetStore, folder: Path, cell: Cell = SCRIPT) -> CellRes
             "does not name its cell",
         ),
         ("import os; os.mkdir('artifacts'); os.mknod('artifacts/net__digits__base')", "does not name its cell"),
-        ("from pathlib import Path; Path('submissions.jsonl').write_text(LINE)", "may belong to another cell"),
+        ("from pathlib import Path; Path('submissions.jsonl').write_text(LINE)", "not to its own file"),
     ],
 )
 def test_no_cell_leaves_a_file_that_is_another_ones(

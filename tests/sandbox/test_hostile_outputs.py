@@ -185,5 +185,5 @@ def test_submissions_that_would_take_hours_to_score_are_refused(
         write_file(tmp_path, "submissions.jsonl", "\n".join(lines))
         if step < 3:
             score_submissions(tmp_path, tmp_path / "labels", split="validation", seed=0)
-    with pytest.raises(SubmissionRefused, match="have 64 predicted numbers, more than the limit of 48: submit pred"):
+    with pytest.raises(SubmissionRefused, match="have 64 predicted numbers, more than 48: use fewer steps"):
         measure_attempt(tmp_path, tmp_path / "labels", seed=0)

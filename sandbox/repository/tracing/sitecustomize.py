@@ -50,10 +50,6 @@ def _describe_value(value, deep=2):
     return [type(value).__name__]
 
 
-def _is_whole(value):
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _hash_array(value):
     """Return a hash of an array's values; empty for other values and large arrays."""
     try:
@@ -134,7 +130,6 @@ def _trace_call(frame, event, argument):
             "in": {name: _describe_value(value) for name, value in given.items()},
             "out": ["None"],
             "digests": {name: digest for name, value in given.items() for digest in [_hash_array(value)] if digest},
-            "whole": [name for name, value in given.items() if _is_whole(value)],
         }
         note["seen"].append(seen)
     lines.add(frame.f_lineno)
@@ -144,7 +139,6 @@ def _trace_call(frame, event, argument):
             lines.add(frame.f_lineno)
         elif event == "return" and seen is not None:
             seen["out"] = _describe_value(argument)
-            seen["whole"] += ["return"] if _is_whole(argument) else []
         return local
 
     return local

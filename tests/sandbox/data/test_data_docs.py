@@ -107,11 +107,8 @@ def words(path: Path, *, target: str) -> None:
 def test_a_class_called_none_is_a_class_where_that_is_said(tmp_path: Path) -> None:
     words(tmp_path, target="word")
     line = find_refusal("t=t.csv,target=word", tmp_path)
-    assert line.endswith(
-        "the target column 'word' contains 'NA' in 30 rows and 'None' in 30 rows, which count as "
-        "missing: if it is a value, add literal=word; otherwise fill in or remove these "
-        "rows"
-    )
+    words_told = "contains 'NA' in 30 rows and 'None' in 30 rows, which count as missing"
+    assert line.endswith(f"the target column 'word' {words_told}: if it is a value, add literal=word")
     assert materialise_named("own=t.csv,target=word,literal=word", tmp_path).facts.class_names == ("FR", "NA", "None")
 
 

@@ -41,7 +41,7 @@ def test_a_text_and_a_mapping_say_the_same(tmp_path: Path) -> None:
         ("a=x.csv,target=y,target=z", "data 'a': target= is given twice"),
         ("a=x.csv,group=g,time=t", "use either group= or time="),
         ("a=x.csv,target=y,drop=y", "column 'y' has two roles"),
-        ({"name": "a"}, "data 'a' needs either a path or a hub dataset"),
+        ({"name": "a"}, "data 'a': needs either a path or a hub dataset"),
         (7, "data must be a string or a mapping, not 7"),
     ],
 )
