@@ -251,3 +251,11 @@ def run(cell):
 
 lab.measure(run)
 """
+
+
+async def test_a_setting_of_the_zygote_does_not_reach_later_cells(store: DatasetStore, tmp_path: Path) -> None:
+    """Any process of the same user can change it, and cells inherit it."""
+    settings = SandboxSettings(grace=0.5, isolation="required")
+    found = await tell(store, tmp_path, settings, "coredump_filter", "x", value="coredump_filter")
+    assert {became for became, _ in found.values()} == {"measured"}
+    assert len({seen for _, seen in found.values()}) == 1, found

@@ -5,24 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.sandbox.data.preparation import SPLIT_SHARES
-from labwright.sandbox.datasets import BundledDataset, list_choices, materialise
+from labwright.sandbox.datasets import materialise
 
 
 def make(name: str, base: Path, seed: int = 3) -> DatasetFacts:
     return materialise(name, views=base / "views", labels=base / "labels", seed=seed)
-
-
-@pytest.mark.parametrize("entry", list_choices(), ids=[one.name for one in list_choices()])
-def test_the_catalogue_tells_the_truth(entry: BundledDataset, tmp_path: Path) -> None:
-    facts = make(entry.name, tmp_path)
-    assert (facts.features, facts.classes, facts.title) == (entry.features, entry.classes, entry.title)
-    assert sum(facts.sizes.values()) == entry.example_count
-    for split, share in SPLIT_SHARES.items():
-        assert abs(facts.sizes[split] - share * entry.example_count) <= max(entry.classes, 1)
 
 
 def test_a_view_holds_no_withheld_label(tmp_path: Path) -> None:

@@ -125,20 +125,6 @@ async def check_the_figures(bench: KernelBench, arrays: dict[str, str]) -> None:
     assert again.figures[:2] == drawn.figures[1:]
 
 
-async def test_an_aggregate_reads_its_inputs(bench: KernelBench, tmp_path: Path) -> None:
-    for seed in (1, 2):
-        (tmp_path / f"r{seed}").mkdir()
-        (tmp_path / f"r{seed}" / "a.txt").write_text(f"seed {seed}")
-    (tmp_path / "statistics.json").write_text("[]")
-    names = {"n1": "r1", "n2": "r2", "statistics.json": "statistics.json"}
-    inputs = {f"inputs/{name}": (tmp_path / path,) for name, path in names.items()}
-    outcome = await bench.plot(
-        "import pathlib\nfor path in sorted(pathlib.Path('inputs').rglob('*.*')):\n    print(path, path.read_text())\n",
-        inputs,
-    )
-    assert outcome.stdout_tail == "inputs/n1/a.txt seed 1\ninputs/n2/a.txt seed 2\ninputs/statistics.json []\n"
-
-
 @pytest.mark.slow
 async def test_torch_is_seeded_held_to_its_threads_and_may_be_told_to_refuse_what_may_differ(tmp_path: Path) -> None:
     code = (

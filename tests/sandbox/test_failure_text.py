@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.record.schema.nodes import ErrorClass
-from labwright.sandbox.output import Transcript, build_notebook, classify_exception, failure_from_exception
+from labwright.sandbox.output import (
+    Transcript,
+    build_notebook,
+    classify_exception,
+    failure_from_exception,
+    strip_colours,
+)
 
 CUDA_FULL = (
     "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of which 12.75 MiB is "
@@ -71,15 +78,21 @@ def test_a_transcript_keeps_head_and_tail_and_counts_the_rest(pieces: list[tuple
         assert transcript.to_text() == whole
 
 
-def test_a_progress_bar_is_told_by_its_last_state() -> None:
-    transcript = Transcript(1000)
-    transcript.add("stderr", "\r10%\r50%\r100%\nloss 0.5\r\n")
-    assert transcript.read_tail(100) == "100%\nloss 0.5\n"
-    # whole lines, where one fits
-    assert transcript.read_tail(12) == "loss 0.5\n" and transcript.read_tail(5) == " 0.5\n"
-
-
 def test_a_notebook_takes_any_text() -> None:
     transcript = Transcript(1000)
     transcript.add("stdout", "bell \x07 and half a pair \ud800\n")
     assert "bell ? and half a pair ?" in build_notebook("print('\x00')", transcript, None)
+
+
+@pytest.mark.parametrize("piece", ["\x1b]", "\x1b[", "\x1b[0;", "\x1b]0;", "\x1b]\x1b\\"])
+def test_unfinished_escapes_take_no_time(piece: str) -> None:
+    began = time.process_time()
+    strip_colours(piece * 500_000)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("word", ["shape ", "shape '", "expected 1d batch_size", "array dimensions ", "features, but "])
+def test_a_long_message_takes_no_time(word: str) -> None:
+    began = time.process_time()
+    failure = failure_from_exception("ValueError", word * 100_000 + "not aligned", traceback=[], folder=Path("/x"))
+    assert len(failure.message) < 3000 and time.process_time() - began < 5

@@ -16,13 +16,13 @@ import pytest
 from labwright.record.run_folder import ResultFolder
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Cell, CellOutcomeLine
-from labwright.record.untrusted_files import BadFile, write_file
+from labwright.record.untrusted_files import BadFile, hash_regular, write_file
 from labwright.sandbox import results, scoring
 from labwright.sandbox.job import CellResult, JobOutcome, SubmissionRefused
 from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure_attempt
 from labwright.sandbox.scoring import score_submissions
+from labwright.sandbox.workspace import copy_arm_artifacts
 
-LIMIT = 2**20
 EXPERIMENTS = [
     ("Path('measurements.jsonl').write_text('[1, 2]\\n')", "measurements.jsonl line 1 was not written by lab"),
     ('Path(\'measurements.jsonl\').write_text(\'{"name": "a", "value": NaN}\\n\')', "line 1"),
@@ -70,13 +70,6 @@ def test_figures_that_cannot_be_used_are_a_failure(
     assert words in failure.message
 
 
-def test_artifacts_whose_names_no_record_could_hold_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "artifacts" / "net").mkdir(parents=True)
-    (tmp_path / "artifacts" / "net" / "caf\udce9").touch()
-    with pytest.raises(BadFile, match=r"artifacts/ contains a file named 'net/caf\\udce9': use UTF-8"):
-        hash_artifacts(tmp_path, LIMIT)
-
-
 def test_what_code_says_last_of_train_and_dev_is_kept_beside_its_results(tmp_path: Path) -> None:
     lines = [
         {"name": "rate", "value": value, "condition": "adam", "dataset": "digits", "split": split, "step": step}
@@ -114,15 +107,6 @@ def test_a_long_curve_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     content = (tmp_path / "measurements.jsonl").read_bytes()
     assert found.curves_sha256 == hashlib.sha256(content).hexdigest() and content.count(b"\n") == 20_000
     assert peak < len(content) / 2 and not found.final + found.self_reported
-
-
-def test_arrays_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "_MAX_FILES", 3)
-    (tmp_path / "arrays").mkdir()
-    for number in range(4):
-        np.save(tmp_path / "arrays" / f"{number}.npy", np.zeros(1))
-    with pytest.raises(BadFile, match="arrays/ contains 4 arrays, more than the limit of 3"):
-        hash_arrays(tmp_path)
 
 
 def test_scoring_reads_no_other_condition_than_a_formula_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,3 +171,32 @@ def test_submissions_that_would_take_hours_to_score_are_refused(
             score_submissions(tmp_path, tmp_path / "labels", split="validation", seed=0)
     with pytest.raises(SubmissionRefused, match="have 64 predicted numbers, more than 48: use fewer steps"):
         measure_attempt(tmp_path, tmp_path / "labels", seed=0)
+
+
+LIMIT = 2**20
+
+
+def test_arrays_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "_MAX_FILES", 3)
+    (tmp_path / "arrays").mkdir()
+    for number in range(4):
+        np.save(tmp_path / "arrays" / f"{number}.npy", np.zeros(1))
+    with pytest.raises(BadFile, match="arrays/ contains 4 arrays, more than the limit of 3"):
+        hash_arrays(tmp_path)
+
+
+def test_a_cell_reads_only_artifacts_that_are_in_the_record(tmp_path: Path) -> None:
+    for name in ("net", ".hidden", "words/a", ".folder/a"):
+        write_file(tmp_path / "early" / "artifacts", name, b"x" * 100)
+    recorded = hash_artifacts(tmp_path / "early", 250)
+    copy_arm_artifacts(tmp_path / "early", tmp_path / "late", "early", 250)
+    place = tmp_path / "late" / "inputs" / "arms" / "early"
+    assert {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()} == set(recorded)
+
+
+@pytest.mark.parametrize("name", ["\U0001f600" * 63, "x" * 255, "/".join(["x" * 255] * 40)])
+def test_every_artifact_that_is_recorded_can_be_copied(tmp_path: Path, name: str) -> None:
+    write_file(tmp_path / "early", f"artifacts/net/{name}", b"x")
+    recorded = hash_artifacts(tmp_path / "early", 10)
+    copy_arm_artifacts(tmp_path / "early", tmp_path / "late", "early", 10)
+    assert list(recorded) == [f"net/{name}"] and hash_regular(tmp_path / "late", f"inputs/arms/early/net/{name}")

@@ -554,12 +554,6 @@ def test_a_disk_bomb_is_put_out(run: Run, attack: str) -> None:
     assert kind == "other" and "sandbox.disk_gb" in message
 
 
-def test_one_file_has_the_limit_of_all_at_once(run: Run) -> None:
-    hole = "with open('file', 'wb') as file:\n    file.seek(300_000_000)\n    file.write(b'x')"  # takes no room on disk
-    kind, message = failure(run(hole, "sandbox.disk_gb=0.2"))
-    assert kind == "other" and "File too large" in message
-
-
 def test_ten_gigabytes_of_output_are_cut_off(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cell_runner, "MAX_PRINTED_CHARS", 10**8)
     found = run("for i in range(10_000):\n    print('x' * 1_000_000)\n", timeout="200s")
@@ -676,19 +670,6 @@ def test_a_crash_log_is_read_from_what_it_cannot_replace(run: Run, tmp_path: Pat
     assert failure(found)[0] == "died" and "root:" not in found["failure"]["traceback"]
 
 
-def test_a_hostile_pickle_is_not_opened(run: Run, tmp_path: Path) -> None:
-    mark = tmp_path / "opened"
-    found = run(f"""
-        import os, numpy as np
-        class Hostile:
-            def __reduce__(self):
-                return os.mkdir, ({str(mark)!r},)
-        os.makedirs("arrays")
-        np.save("arrays/a.npy", np.array([Hostile()], dtype=object), allow_pickle=True)
-    """)
-    assert "Python objects" in failure(found)[1] and not mark.exists()
-
-
 def test_forged_measurements_are_what_the_code_said_and_no_more(run: Run) -> None:
     forged = [
         {
@@ -780,3 +761,51 @@ def test_required_walls_that_cannot_be_had_are_refused_in_one_line(
         assert "it is not there" in said and "get it" in said and "sandbox.isolation=auto" in said
         assert said.count("\n") == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_one_file_has_the_limit_of_all_at_once(run: Run) -> None:
+    hole = "with open('file', 'wb') as file:\n    file.seek(300_000_000)\n    file.write(b'x')"  # takes no room on disk
+    kind, message = failure(run(hole, "sandbox.disk_gb=0.2"))
+    assert kind == "other" and "File too large" in message
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import os\nos._exit(7)\n", "exit code 7"),
+        pytest.param("import ctypes\nctypes.string_at(0)\n", "SIGSEGV", marks=pytest.mark.bench),
+        pytest.param("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL", marks=pytest.mark.bench),
+        ("import os, signal\nos.kill(1, signal.SIGKILL)\nraise SystemExit('still here')\n", "still here"),
+    ],
+)
+def test_a_death_is_a_result_with_its_reason(run: Run, code: str, words: str) -> None:
+    kind, message = failure(run(code))
+    assert words in message and kind == ("other" if words == "still here" else "died")
+
+
+def test_a_hostile_pickle_is_not_opened(run: Run, tmp_path: Path) -> None:
+    mark = tmp_path / "opened"
+    found = run(f"""
+        import os, numpy as np
+        class Hostile:
+            def __reduce__(self):
+                return os.mkdir, ({str(mark)!r},)
+        os.makedirs("arrays")
+        np.save("arrays/a.npy", np.array([Hostile()], dtype=object), allow_pickle=True)
+    """)
+    assert "Python objects" in failure(found)[1] and not mark.exists()
+
+
+def test_walls_that_are_only_wanted_are_done_without_and_it_is_said(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(
+        bubblewrap,
+        "get_probed_isolation",
+        lambda: bubblewrap.IsolationStatus(is_on=False, reason="it is not there", fix="get it"),
+    )
+    found = run(SUBMIT, isolation="auto")
+    assert found["isolation"] == "none: it is not there"
+    assert {one["grade"] for one in found["measurements"]} == {"computed"}
+    assert main(["exec", str(tmp_path / "probe.py"), "--json", "--set", "sandbox.isolation=auto"]) == 0
+    assert "without isolation" in capsys.readouterr().err

@@ -14,7 +14,6 @@ import nbformat
 import pytest
 
 from labwright.record.schema.nodes import Failure
-from labwright.sandbox import kernels
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from labwright.sandbox.job import ExecutorError, Job
@@ -76,13 +75,6 @@ async def test_failures_are_told_apart(bench: KernelBench, code: str, kind: str,
     assert words in failure.message
 
 
-async def test_a_crash_names_the_line(bench: KernelBench) -> None:
-    outcome = await bench.run("import ctypes\n\ndef crash():\n    ctypes.string_at(0)\n\ncrash()\n")
-    trace = failure_of(outcome.failure).traceback
-    assert 'File "experiment.py", line 4 in crash' in trace
-    assert "ipykernel" not in trace
-
-
 async def test_at_the_limit_the_code_is_interrupted(bench: KernelBench) -> None:
     outcome = await bench.run("import time\nprint('begun', flush=True)\ntime.sleep(60)\n", timeout=0.5)
     failure = failure_of(outcome.failure)
@@ -90,13 +82,6 @@ async def test_at_the_limit_the_code_is_interrupted(bench: KernelBench) -> None:
     assert "time.sleep(60)" in failure.traceback
     assert outcome.stdout_tail == "begun\n"
     assert 0.5 <= outcome.seconds < 40
-
-
-async def test_nothing_is_left_running_after_a_script_ended_well(bench: KernelBench) -> None:
-    await bench.run(
-        "import subprocess\nchild = subprocess.Popen(['sleep', '300'])\nopen('pid', 'w').write(str(child.pid))\n"
-    )
-    assert is_gone(int((bench.folder / "pid").read_text()))
 
 
 async def test_cancelling_kills_the_kernel(bench: KernelBench) -> None:
@@ -153,16 +138,6 @@ def test_a_regular_installation_is_hidden_too(tmp_path: Path) -> None:
 async def test_a_folder_of_the_experiment_can_have_the_name_of_one_of_ours(bench: KernelBench) -> None:
     outcome = await bench.run("from search.grid import VALUE\nprint(VALUE)\n", beside={"search/grid.py": "VALUE = 3\n"})
     assert outcome.stdout_tail == "3\n"
-
-
-async def test_a_module_that_speaks_when_it_is_imported_is_not_preloaded(
-    bench: KernelBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A script that imports it must see the output."""
-    monkeypatch.setitem(kernels.PRELOADED_MODULES, "numpy", ("this",))
-    outcome = await bench.run("import numpy\nimport this\n")
-    assert outcome.stdout_tail.startswith("The Zen of Python")
-    assert "importing lab, this printed: The Zen of Python" in bench.executor.runner.preload_fault
 
 
 async def test_an_interpreter_that_does_not_start_is_an_error_of_the_executor(

@@ -57,17 +57,6 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_seed_device_and_time(folder: Path) -> None:
-    assert (lab.seed, lab.device) == (7, "cpu")
-    assert 90 < lab.seconds_left() <= 100
-    lab.seed_everything()
-    first = np.random.random()
-    lab.seed_everything()
-    assert np.random.random() == first
-    with pytest.raises(AttributeError, match=r"lab has no 'sed'; it has: .*seed"):
-        _ = lab.sed  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
-
-
 def test_data_comes_without_the_withheld_labels(folder: Path) -> None:
     data = lab.data("digits")
     assert (data.name, data.classes) == ("digits", 10)
@@ -95,14 +84,6 @@ def test_what_is_handed_in(folder: Path) -> None:
     assert sorted(path.name for path in (folder / "submissions").iterdir()) == sorted(files) and len(set(files)) == 4
     with np.load(folder / "submissions" / files[2]) as file:
         assert file["predictions"].dtype == np.int64
-
-
-def test_columns_are_submitted_with_the_predictions(folder: Path) -> None:
-    lab.submit("digits", "validation", "a", logits=uniform(), columns={"mark": np.arange(ROWS) % 10.0})
-    [line] = lines(folder / "submissions.jsonl")
-    with np.load(folder / "submissions" / line["file"]) as file:
-        assert file["column-mark"].dtype == np.int64
-        assert file["column-mark"].tolist() == [row % 10 for row in range(ROWS)]
 
 
 @pytest.mark.slow
@@ -171,13 +152,6 @@ def test_wrong_use_is_refused_in_words(folder: Path, call: Callable[[], object],
     with pytest.raises(lab.LabError, match=words):
         call()
     assert sorted(path.name for path in folder.iterdir()) == ["job.json"]
-
-
-def test_a_condition_is_submitted_once(folder: Path) -> None:
-    lab.submit("digits", "validation", "a", logits=uniform())
-    with pytest.raises(lab.LabError, match=r"'a'\) was called before"):
-        lab.submit("digits", "validation", "a", logits=uniform())
-    lab.submit("digits", "validation", "b", logits=uniform())
 
 
 def test_numbers_and_arrays(folder: Path) -> None:

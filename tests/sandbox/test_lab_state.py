@@ -80,13 +80,6 @@ def test_a_state_that_cannot_be_kept_leaves_the_one_before(folder: Path, state: 
     assert [path.name for path in (folder / "checkpoints").iterdir()] == ["state"]
 
 
-def test_a_state_that_cannot_be_read_is_said(folder: Path) -> None:
-    lab.checkpoint(1)
-    (folder / "checkpoints" / "state").write_bytes(b"garbage")
-    with pytest.raises(lab.LabError, match=r"lab\.restore\('state'\) cannot read the state: UnpicklingError"):
-        lab.restore()
-
-
 def test_artifacts_are_files_folders_and_arrays(folder: Path) -> None:
     (folder / "model").mkdir()
     (folder / "model" / "config.json").write_text("{}")
@@ -160,12 +153,6 @@ def test_a_value_that_cannot_be_shared_is_refused(
 ) -> None:
     with pytest.raises(lab.LabError, match=words):
         lab.shared(key, build)
-
-
-def test_it_is_time_to_stop_when_a_tenth_is_left(folder: Path) -> None:
-    assert not lab.should_stop()
-    assert lab.should_stop(reserve=101.0)
-    assert str(lab.pretrained("a/b", "2")) == "/m/b2"
 
 
 # --- what the host reads and copies ----------------------------------------------------------------------------------

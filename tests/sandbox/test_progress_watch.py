@@ -126,16 +126,6 @@ def values(folder: Path) -> list[float]:
     return [point.value for point in read_curves(folder)]
 
 
-def test_a_line_is_read_once_it_has_an_end(tmp_path: Path) -> None:
-    assert values(tmp_path) == []
-    file = tmp_path / "measurements.jsonl"
-    file.write_text(line("1") + line("2")[:20])
-    assert values(tmp_path) == [1.0]
-    with open(file, "a") as more:
-        more.write(line("2")[20:] + line("3"))
-    assert values(tmp_path) == [1.0, 2.0, 3.0]
-
-
 @pytest.mark.parametrize(
     "bad",
     [

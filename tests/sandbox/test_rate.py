@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from labwright.record.machine import ComputeRate
 from labwright.sandbox.isolation.interpreter import measure_rate
 from labwright.sandbox.settings import SandboxSettings
@@ -26,8 +24,3 @@ def test_as_many_processes_as_experiments_are_timed_with_their_threads(tmp_path:
     assert (found.product_seconds, found.epoch_seconds, found.library) == (0.25, 1.5, "numpy")
     assert (tmp_path / "ran").read_text().split() == ["3", "3"]
     assert found.without_times == TERMS
-
-
-@pytest.mark.parametrize("does", ["exit 1", "echo '[]'", "echo no numbers"])
-def test_what_cannot_be_timed_is_not_known(tmp_path: Path, does: str) -> None:
-    assert measure_rate(TERMS, interpreter_that(tmp_path, does)) == TERMS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -113,3 +114,20 @@ def test_a_place_that_others_may_write_to_is_refused_in_one_line(
             ExecutorError, match=r"ours must be a folder that only you can access \(mode 700\): remove it"
         ):
             work()
+
+
+def test_memory_is_checked_while_files_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    counted, killed = Event(), Event()
+
+    def count_for_ever(_: Path) -> int:
+        counted.wait(20)
+        return 0
+
+    monkeypatch.setattr(processes, "count_bytes", count_for_ever)
+    limits = compute_limits(SandboxSettings(memory_gb=1e-6), slots=1)
+    watchdog = Watchdog(os.getpid(), limits, folders=(tmp_path,), shared=tmp_path, kill_all=killed.set)
+    watchdog.start()
+    try:
+        assert killed.wait(20) and watchdog.failure is not None and watchdog.failure.kind == "memory"
+    finally:
+        counted.set()

@@ -136,14 +136,6 @@ def test_what_does_not_fit_is_left_out_from_the_end(tmp_path: Path) -> None:
 MEMORY = Failure(kind="memory", message="too much")
 
 
-def test_what_met_its_memory_limit_is_tried_once_more_alone(tmp_path: Path) -> None:
-    executor = executor_of({"a": 4, "b": 4}, slots=2, failures={"digits__a__1": MEMORY})
-    outcome, order = run(executor, job_of(study("ab", "12"), tmp_path))
-    assert order.count("a__1") == 2 and order[-1] == "a__1"
-    assert outcome.cells[0].outcome == "failed" and outcome.cells[0].why == "memory: too much"
-    assert outcome.failure is None  # the other level of arm a was measured
-
-
 @pytest.mark.parametrize(
     ("failed", "words"),
     [

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from sklearn import metrics as reference  # pyright: ignore[reportMissingTypeStubs]
 
-from labwright.sandbox import metrics
 from labwright.sandbox.job import SubmissionRefused
 from labwright.sandbox.results import measure_attempt
 from labwright.sandbox.scoring import score_sealed, score_submissions, seal_test_predictions
@@ -26,26 +25,6 @@ ROWS, TEST_ROWS = 360, 359
 def examples(seed: int, n: int, classes: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
     return rng.dirichlet(np.ones(classes) * 0.3, size=n), rng.integers(0, classes, size=n)
-
-
-def auroc(p: Any, y: Any) -> float | None:
-    return metrics.compute_scores("probabilities", p, y).get("auroc")
-
-
-def test_auroc_counts_ties_half_and_leaves_out_what_it_cannot_say() -> None:
-    tied = np.array([[0.5, 0.5], [0.5, 0.5], [0.2, 0.8]])
-    assert auroc(tied, np.array([0, 1, 1])) == 0.75
-    assert auroc(tied, np.array([1, 1, 1])) is None
-    assert auroc(np.full((4, 3), 1 / 3), np.array([0, 0, 1, 1])) == 0.5
-
-
-def test_calibration_error_by_hand() -> None:
-    """Two bins: 3 at 0.9, of which 2 are correct, and 1 wrong at 0.6."""
-    p = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.6, 0.4]])
-    assert metrics.compute_scores("probabilities", p, np.array([0, 0, 1, 1]))["ece"] == pytest.approx(
-        (abs(2 - 2.7) + 0.6) / 4
-    )
-    assert metrics.compute_scores("probabilities", np.eye(3), np.arange(3))["ece"] == 0.0
 
 
 # --- untrusted submissions ------------------------------------------------------------------------------------------

@@ -62,20 +62,6 @@ def test_all_who_are_not_cancelled_come_in_as_they_asked(
     virtual_time.run(play())
 
 
-async def test_who_is_alone_keeps_later_ones_waiting_and_is_not_passed() -> None:
-    visitors = Visitors(Slots(2))
-    first = asyncio.create_task(visitors.visit(0, False, 5))
-    lonely = asyncio.create_task(visitors.visit(1, True, 5))
-    later = asyncio.create_task(visitors.visit(2, False, 0))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert set(visitors.inside) == {0}
-    await first
-    await lonely
-    await later
-    assert visitors.entered == [0, 1, 2]
-
-
 # --- slots that processes share ---------------------------------------------------------------------------------------
 
 WORKER = """

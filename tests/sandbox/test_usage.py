@@ -123,17 +123,6 @@ async def test_the_peak_on_a_gpu_is_that_of_our_processes(machine: Machine) -> N
     assert outcome.peak_gpu_bytes == 5 * 10**9  # without the neighbour's 10^9
 
 
-async def test_the_gpu_is_returned_when_our_processes_are_gone(machine: Machine) -> None:
-    await machine.run("a", HOLD)
-    waiting = asyncio.create_task(machine.run("b", TINY))
-    await asyncio.sleep(0.4)
-    assert not (machine.folder / "b" / "stdout.txt").exists()
-    for held in machine.nvml.used_bytes.values():
-        for pid in [pid for pid in held if pid != 77]:
-            del held[pid]
-    assert (await waiting).failure is None
-
-
 async def test_figures_are_drawn_without_a_gpu(machine: Machine) -> None:
     held = await machine.leases.acquire()
     plots = "import os, lab\nprint([os.environ['CUDA_VISIBLE_DEVICES'], lab.device])"

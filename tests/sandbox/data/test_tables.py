@@ -98,7 +98,7 @@ def changed(row: int, **values: Any) -> list[Row]:
         (make_rows(5), "it has 5 examples, at least 50 are needed"),
         (
             [{**row, "note": f"text {i}"} for i, row in enumerate(make_rows())],
-            "column 'note' contains 120 different strings, more than 20: convert it to numbers, or use text=note or drop=",
+            "column 'note' contains 120 different strings, more than 20: convert it to numbers",
         ),
     ],
 )

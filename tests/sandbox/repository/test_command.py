@@ -250,3 +250,19 @@ def _running(words: str) -> bool:
         except OSError:
             continue
     return False
+
+
+@pytest.mark.skipif(not get_probed_isolation().between_cells, reason="no walls here")
+async def test_it_cannot_change_the_devices_of_the_machine(executor: LocalExecutor, tmp_path: Path) -> None:
+    code = """
+import errno, os
+for one in ("/dev/full", 0):
+    try:
+        os.utime(one, (1, 1)); print("changed")
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+open("/dev/null", "w").write("x")
+print([line.split()[1] for line in open("/proc/self/status") if line.startswith("Cap")])
+"""
+    outcome = await run(executor, job(tmp_path, code))
+    assert outcome.stdout.splitlines() == ["EROFS", "EROFS", str(["0" * 16] * 5)], outcome
