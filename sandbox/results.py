@@ -7,7 +7,6 @@ import hashlib
 import json
 import math
 import os
-import re
 import stat
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -80,7 +79,6 @@ _MEASUREMENT_FIELDS = ("name", "value", "condition", "dataset", "split", "step")
 
 RESUMABLE_FAILURES = ("memory", "timeout", "died")
 """After these failures, an attempt's checkpoints are kept for another attempt of the same node."""
-_NOT_FINITE_PATTERN = re.compile(r"not finite")
 
 
 @dataclass(frozen=True)
@@ -402,7 +400,7 @@ class ResultCollector:
                 _check_values(measured.final, cell)
         except SubmissionRefused as error:
             failure = failure_from_error(error)
-            if cell is not None and _NOT_FINITE_PATTERN.search(failure.message):
+            if cell is not None and "not finite" in failure.message:
                 failure = failure.model_copy(update={"kind": "diverged"})
             return with_failure(result, failure)
         found = {"measurements": measured.final, "self_reported": measured.self_reported, "sealed": measured.sealed}

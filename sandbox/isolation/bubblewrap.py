@@ -37,6 +37,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from labwright.sandbox.gpus import GpuDevice
 from labwright.sandbox.isolation.interpreter import TOO_WIDE_FOLDERS, build_thread_variables, inspect_interpreter
@@ -412,22 +413,40 @@ def build_kernel_sandbox(
     """Build the sandbox of one kernel, whose code sees its folder as `folder_inside`. Raises `ExecutorError`."""
     packages = () if start.packages is None else (start.packages,)
     trees = (*inspect_interpreter(config.settings.python).trees, *map(Path, config.settings.readable), *packages)
-    visible = (*trees, *map(Path, SYSTEM_FOLDERS))
     copies = [path for folder in packages for path in find_dataset_copies(folder)]
-    secret = [path for path in config.secret if is_visible(path, visible)]
-    return SandboxSpec(
-        folder,
-        folder_inside,
+    return build_code_sandbox(
+        config,
+        trees,
+        start.gpus,
+        scratch,
+        (*list_label_paths(trees, os.environ), *copies),
+        folder=folder,
+        folder_inside=folder_inside,
         writable=(config.cache, scratch.sockets),
-        environments=trees,
-        hidden=(*list_label_paths(trees, os.environ), *copies, *secret),
         readable=(KERNEL_SIDE, *start.readable, scratch.root),
+        has_inner_walls=config.isolation.between_cells,
+    )
+
+
+def build_code_sandbox(
+    config: KernelConfig,
+    trees: Sequence[Path],
+    gpus: tuple[GpuDevice, ...],
+    scratch: ScratchFolder,
+    hidden: Sequence[Path] = (),
+    **more: Any,
+) -> SandboxSpec:
+    """Build the sandbox of a kernel or command, in which all secrets are hidden; `more` are fields of `SandboxSpec`."""
+    secret = [path for path in config.secret if is_visible(path, (*trees, *map(Path, SYSTEM_FOLDERS)))]
+    return SandboxSpec(
+        environments=tuple(trees),
+        hidden=(*hidden, *secret),
         tmp=scratch.tmp,
-        devices=list_device_files(start.gpus),
+        devices=list_device_files(gpus),
         network=config.settings.network == "on",
         shm_bytes=SHM_BYTES,
-        has_inner_walls=config.isolation.between_cells,
         user_namespace=config.isolation.user_namespace,
+        **more,
     )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import contextlib
 import os
 import re
 import subprocess
@@ -30,26 +29,18 @@ from labwright.record.schema.repository import split_folder
 from labwright.record.untrusted_files import BadFile, make_folder, open_regular, read_status, write_file
 from labwright.sandbox.gpus import GpuLease
 from labwright.sandbox.isolation.bubblewrap import (
-    SHM_BYTES,
     SYSTEM_FOLDERS,
     KernelConfig,
     SandboxSpec,
     build_base_environment,
+    build_code_sandbox,
     build_command,
     is_visible,
-    list_device_files,
 )
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.processes import (
-    CACHE_VARIABLE,
-    ResourceLimits,
-    SandboxedProcess,
-    ScratchFolder,
-    Watchdog,
-    create_task_group,
-    enter_task_group,
-)
-from labwright.sandbox.job import ExecutorError, RepositoryError, SubmissionRefused
+from labwright.sandbox.isolation.processes import CACHE_VARIABLE, ResourceLimits
+from labwright.sandbox.job import RepositoryError, SubmissionRefused
+from labwright.sandbox.kernels import CodeProcess
 from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.monitor import MemoryMeter, PeakUsage
 from labwright.sandbox.output import (
@@ -166,7 +157,7 @@ async def run_command(
             async with meter.measure_peaks(command.pid, lease, usage):
                 failure = await command.wait_until_done(limits, job.timeout)
         finally:
-            await asyncio.to_thread(command.end)
+            await asyncio.to_thread(command.kill)
         outcome = CommandOutcome(
             time.monotonic() - began + (outcome.seconds if outcome else 0.0),
             failure,
@@ -182,64 +173,35 @@ async def run_command(
     return outcome
 
 
-class CommandProcess:
+class CommandProcess(CodeProcess):
     """One process tree: its start, output, limits and end."""
 
     def __init__(self, job: CommandJob, config: KernelConfig, lease: GpuLease) -> None:
-        self._job, self._config, self._lease = job, config, lease
-        self._scratch = ScratchFolder()
-        self._group: Path | None = None
-        self._process: SandboxedProcess | None = None
+        super().__init__(job.folder, config)
+        self._job, self._lease = job, lease
         self.transcript, self.stdout = Transcript(MAX_KEPT_CHARS), Transcript(MAX_KEPT_CHARS)
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.process.pid
 
     async def start(self, argv: Sequence[str]) -> None:
         """Start the process. Raises `ExecutorError` if that fails."""
         command = await asyncio.to_thread(self._build_command_line, argv)
-        try:
-            self._process = SandboxedProcess.start(
-                command,
-                wrapped=self._config.isolation.is_on,
-                cwd=self._job.folder,
-                env=self._build_variables(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-        except OSError as error:
-            raise ExecutorError(f"cannot start {self._job.name}: {error}") from error
-        await asyncio.to_thread(self._process.read_first_pid)
+        streams = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        await self.launch(self._job.name, command, self._build_variables(), **streams)
 
     def _build_command_line(self, argv: Sequence[str]) -> list[str]:
-        """Build the command line: entering a control group, the sandbox, file limits and the command.
+        """Build the command line: the sandbox, file limits and the command.
 
         Raises `RepositoryError` if a mount point cannot be created in the checkout.
         """
         for name, path in self._job.environment.mounts.items():
             if (inside := _resolve_mount_target(name)).is_relative_to(CHECKOUT_INSIDE):
                 _make_mount_point(self._job.folder, inside.relative_to(CHECKOUT_INSIDE), path, name)
-        settings = self._config.settings
-        self._group = create_task_group(self._scratch.root.name, settings.tasks)
-        limits = f'ulimit -f {int(settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@" </dev/null'
+        limits = f'ulimit -f {int(self.config.settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@" </dev/null'
         words = ["/bin/sh", "-c", limits, "sh", *_resolve_words(argv, self._job.environment)]
-        isolated = build_command(words, self._build_sandbox()) if self._config.isolation.is_on else words
-        return [*enter_task_group(self._group), *isolated]
+        return build_command(words, self._build_sandbox()) if self.config.isolation.is_on else words
 
     async def wait_until_done(self, limits: ResourceLimits, timeout: float) -> Failure | None:
         """Wait for the end; return the reason why the command failed, or None."""
-        process = self._process
-        assert process is not None
-        watchdog = Watchdog(
-            self.pid,
-            limits,
-            folders=(self._job.folder, self._scratch.root),
-            shared=self._config.cache,
-            kill_all=process.kill_all,
-        )
-        watchdog.start()
+        process, watchdog = self.process, self.start_watchdog(limits)
         assert process.process.stdout is not None and process.process.stderr is not None
         pipes = {"stdout": process.process.stdout, "stderr": process.process.stderr}
         reading = asyncio.gather(*(self._drain(name, pipe) for name, pipe in pipes.items()))
@@ -248,7 +210,7 @@ class CommandProcess:
             code = await self._wait_for_exit(timeout)
             if late := code is None:
                 process.interrupt()
-                code = await self._wait_for_exit(self._config.settings.grace)
+                code = await self._wait_for_exit(self.config.settings.grace)
             await asyncio.to_thread(process.kill_all)  # remaining processes keep the pipes open
             await asyncio.wait({reading}, timeout=2.0)
         finally:
@@ -264,24 +226,14 @@ class CommandProcess:
             return Failure(kind="timeout", message=message, traceback=tail)
         return None if code == 0 else _find_failure(code or 0, self.transcript)
 
-    def end(self) -> None:
-        """Kill remaining processes and release resources. Idempotent."""
-        if self._process is not None:
-            self._process.kill_and_reap()
-        if self._group is not None:
-            with contextlib.suppress(OSError):
-                self._group.rmdir()
-        self._scratch.remove()
-
     async def _wait_for_exit(self, within: float) -> int | None:
         """Return the exit code, or None if the process is still running after `within` seconds."""
-        assert self._process is not None
         until = time.monotonic() + within
-        while (code := self._process.get_exit_code()) is None:
+        while (code := self.process.get_exit_code()) is None:
             if time.monotonic() >= until:
                 return None
             if self.transcript.char_count > MAX_PRINTED_CHARS:
-                self._process.kill_all()
+                self.process.kill_all()
             await asyncio.sleep(_POLL_SECONDS)
         return code
 
@@ -300,33 +252,29 @@ class CommandProcess:
             transport.close()
 
     def _build_sandbox(self) -> SandboxSpec:
-        job, config = self._job, self._config
+        job, config = self._job, self.config
         environment = job.environment
         trees = [*inspect_interpreter(environment.python).trees, *map(Path, config.settings.readable)]
         trees += [environment.packages] if environment.packages is not None else []
-        hidden = tuple(path for path in config.secret if is_visible(path, (*trees, *map(Path, SYSTEM_FOLDERS))))
-        return SandboxSpec(
-            job.folder.absolute(),
-            CHECKOUT_INSIDE,
-            environments=tuple(trees),
-            hidden=hidden,
+        return build_code_sandbox(
+            config,
+            trees,
+            self._lease.devices,
+            self._scratch,
+            folder=job.folder.absolute(),
+            folder_inside=CHECKOUT_INSIDE,
             readable=job.readable,
             mounts=tuple((path.absolute(), _resolve_mount_target(name)) for name, path in environment.mounts.items()),
-            tmp=self._scratch.tmp,
-            devices=list_device_files(self._lease.devices),
-            network=config.settings.network == "on",
-            shm_bytes=SHM_BYTES,
             guard=environment.python if config.isolation.between_cells else "",
             with_host=True,
-            user_namespace=config.isolation.user_namespace,
         )
 
     def _build_variables(self) -> dict[str, str]:
-        job, on = self._job, self._config.isolation.is_on
+        job, on = self._job, self.config.isolation.is_on
         base = CHECKOUT_INSIDE if on else job.folder.absolute()
         tmp = "/tmp" if on else str(self._scratch.tmp)
         program = Path(job.environment.python)
-        common = build_base_environment(self._config.settings, self._lease.devices)
+        common = build_base_environment(self.config.settings, self._lease.devices)
         path = common.get("PATH", "/usr/bin:/bin")
         imports = [*filter(None, job.env.get("PYTHONPATH", "").split(":"))]
         imports += [str(base / folder) for folder in job.environment.import_folders]
@@ -334,7 +282,7 @@ class CommandProcess:
         return {
             **common,
             **_OFFLINE_VARIABLES,
-            CACHE_VARIABLE: str(self._config.cache),
+            CACHE_VARIABLE: str(self.config.cache),
             "HOME": tmp,
             "TMPDIR": tmp,
             "PYTHONDONTWRITEBYTECODE": "1",

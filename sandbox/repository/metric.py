@@ -21,7 +21,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import islice
@@ -217,12 +217,29 @@ def read_metric(
 
 def _read_value(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
     with raise_read_errors_as(f"{metric} cannot be read"):
-        value, note = _READERS[metric.kind](metric, folder, stdout, since)
+        value: Any
+        name, note, more = "", "", ""
+        if metric.kind not in PRINTED_KINDS:
+            name, note = find_file(metric.place, folder, since)
+        if metric.kind == "json":
+            value, keys = json.loads(_read_bytes(folder, name)), metric.name.split(".")
+            while keys:
+                value, keys = _descend(value, keys, metric)
+        elif metric.kind == "table":
+            value = _choose_row(read_rows(folder, name), metric)
+        else:
+            text = _read_bytes(folder, name).decode(errors="replace") if metric.kind == "text" else stdout
+            value, more = _reduce_matches(metric, text)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise MetricNotFound(f"{metric} is not a number: {str(value)[:80]!r}")
         if not math.isfinite(value):
             raise MetricNotFound(f"{metric} is not finite: {value}")
-        return float(value), note
+        return float(value), "; ".join(filter(None, (note, more)))
+
+
+def _read_bytes(folder: Path, name: str) -> bytes:
+    with open_regular(folder, name, MAX_METRIC_BYTES) as file:
+        return file.read()
 
 
 def _parse_number(text: object, metric: ResultMetric) -> float:
@@ -230,17 +247,6 @@ def _parse_number(text: object, metric: ResultMetric) -> float:
         return float(text) if isinstance(text, str | int | float) else math.nan
     except ValueError:
         raise MetricNotFound(f"{metric} is not a number: {str(text)[:80]!r}") from None
-
-
-def _read_stdout(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    return _reduce_matches(metric, stdout)
-
-
-def _read_text(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    name, note = find_file(metric.place, folder, since)
-    with open_regular(folder, name, MAX_METRIC_BYTES) as file:
-        value, more = _reduce_matches(metric, file.read().decode(errors="replace"))
-    return value, "; ".join(filter(None, (note, more)))
 
 
 def _reduce_matches(metric: ResultMetric, text: str) -> tuple[float, str]:
@@ -255,16 +261,6 @@ def _reduce_matches(metric: ResultMetric, text: str) -> tuple[float, str]:
     return _parse_number(found[-1], metric), f"{len(found)} matches, the last was taken" if len(found) > 1 else ""
 
 
-def _read_json(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[Any, str]:
-    name, note = find_file(metric.place, folder, since)
-    with open_regular(folder, name, MAX_METRIC_BYTES) as file:
-        value: Any = json.loads(file.read())
-    keys = metric.name.split(".")
-    while keys:
-        value, keys = _descend(value, keys, metric)
-    return value, note
-
-
 def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[object, list[str]]:
     """Return the value of the next key and the remaining keys. A key may contain dots."""
     key = keys[0]
@@ -277,11 +273,6 @@ def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[obje
         return listed[int(key)], keys[1:]
     known_keys = ", ".join(map(str, islice(cast(dict[str, object], value), 12))) if isinstance(value, dict) else ""
     raise MetricNotFound(f"{metric}: no such key: {key!r}" + (f"; the keys are {known_keys}" if known_keys else ""))
-
-
-def _read_table(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    name, note = find_file(metric.place, folder, since)
-    return _choose_row(read_rows(folder, name), metric), note
 
 
 def _choose_row(rows: Iterable[Mapping[str, object]], metric: ResultMetric) -> float:
@@ -319,15 +310,6 @@ def _is_equal(found: object, wanted: str) -> bool:
         return float(str(found)) == float(wanted)
     except ValueError:
         return str(found).strip() == wanted
-
-
-_READERS: dict[MetricKind, Callable[[ResultMetric, Path, str, float | None], tuple[Any, str]]] = {
-    "json": _read_json,
-    "table": _read_table,
-    "text": _read_text,
-    "stdout": _read_stdout,
-    "output": _read_stdout,
-}
 
 
 def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) -> list[bool]:

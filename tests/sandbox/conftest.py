@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -54,6 +55,23 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> DatasetStore:
     for name in ("digits", "diabetes"):
         materialise(name, views=base / "views", labels=base / "labels", seed=1)
     return DatasetStore(base / "views", base / "labels", base / "cache")
+
+
+async def run_alone(
+    store: DatasetStore,
+    job: Job,
+    *,
+    slots: int = 1,
+    settings: SandboxSettings = SETTINGS,
+    cache: Path | None = None,
+    **options: Any,
+) -> JobOutcome:
+    """Run a job in an executor of its own; `options` are those of `run_job`."""
+    executor = LocalExecutor(slots, store.views, labels=store.labels, settings=settings, cache=cache or store.cache)
+    try:
+        return await run_job(executor, job, **options)
+    finally:
+        await executor.close()
 
 
 @dataclass

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from labwright.record.schema.nodes import Cell
-from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation import bubblewrap
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
-from tests.jobs import cell_tasks, run_job
-from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, running_module
+from tests.jobs import cell_tasks
+from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, run_alone, running_module
 from tests.sandbox.hostile_study import ARMS, LEFT_RUNNING
 
 pytestmark = [
@@ -149,21 +148,9 @@ async def test_a_link_in_place_of_inputs_shows_nothing_of_the_kernel(
 ) -> None:
     monkeypatch.setattr("labwright.sandbox.workspace.MAX_COPIED_BYTES", 0)  # so a cell gets no copy of its inputs
     settings = SETTINGS.model_copy(update={"isolation": "required"})
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
-    try:
-        outcome = await run_job(
-            executor,
-            Job(
-                name="links",
-                folder=tmp_path / "job",
-                source={"experiment.py": LINKS},
-                cells=cell_tasks((Cell(dataset="digits", arm="x"),)),
-                datasets=("digits",),
-                timeout=60.0,
-            ),
-        )
-    finally:
-        await executor.close()
+    cells = cell_tasks((Cell(dataset="digits", arm="x"),))
+    job = Job("links", tmp_path / "job", {"experiment.py": LINKS}, cells=cells, datasets=("digits",), timeout=60.0)
+    outcome = await run_alone(store, job, settings=settings, cache=tmp_path / "cache")
     assert [one.value for one in outcome.measurements] == [0.0], outcome.cells
 
 
@@ -195,22 +182,9 @@ async def tell(
     store: DatasetStore, place: Path, settings: SandboxSettings, *arms: str, value: str = "kernel"
 ) -> dict[str, tuple[str, Any]]:
     """Return outcome, reason and a value (by default the parent) of cells of these arms, two levels each, in turn."""
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=place / "cache")
-    cells = tuple(Cell(dataset="digits", arm=arm, level=level) for level in "ab" for arm in arms)
-    try:
-        outcome = await run_job(
-            executor,
-            Job(
-                name="tells",
-                folder=place / "job",
-                source={"experiment.py": TELLS},
-                cells=cell_tasks(cells),
-                datasets=("digits",),
-                timeout=200.0,
-            ),
-        )
-    finally:
-        await executor.close()
+    cells = cell_tasks(Cell(dataset="digits", arm=arm, level=level) for level in "ab" for arm in arms)
+    job = Job("tells", place / "job", {"experiment.py": TELLS}, cells=cells, datasets=("digits",), timeout=200.0)
+    outcome = await run_alone(store, job, settings=settings, cache=place / "cache")
     kernels = {one.condition: one.value for one in outcome.measurements if one.name == value}
     return {
         str(line.cell.condition): (line.outcome + line.why[:7], kernels.get(line.cell.condition))

@@ -24,11 +24,10 @@ from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.nodes import Cell, CellOutcomeLine, TrainingCounts
 from labwright.record.source_tree import select_visible_files
 from labwright.sandbox import cell_scheduler
-from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import CellResult, CellTask, Job, JobOutcome
 from labwright.sandbox.workspace import rescue_checkpoints
-from tests.jobs import cell_tasks, run_job
-from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, is_gone
+from tests.jobs import cell_tasks
+from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, is_gone, run_alone
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = """
@@ -146,13 +145,6 @@ def ran(
         folders[one].parent.mkdir(exist_ok=True)
         return folder.rename(folders[one])
 
-    async def run() -> JobOutcome:
-        executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=place / "cache")
-        try:
-            return await run_job(executor, job, commit=took)
-        finally:
-            await executor.close()
-
     place.mkdir()
     job = Job(
         name="study",
@@ -167,7 +159,8 @@ def ran(
         ),
         timeout=120.0,
     )
-    return Ran(asyncio.run(run()), came, sum(seconds), folders, job)
+    outcome = asyncio.run(run_alone(store, job, cache=place / "cache", commit=took))
+    return Ran(outcome, came, sum(seconds), folders, job)
 
 
 @pytest.fixture(scope="module")
@@ -275,28 +268,15 @@ def test_cells_that_end_oddly(
     settings = SETTINGS.model_copy(update={"memory_gb": 0.7, "isolation": isolation})
     arms = ("nested", "several", "unbuilt", "unkilled", "stubborn", "closing", "leaving", "large", "nested")
     cells = tuple(cell(arm, level) for arm, level in zip(arms, "abcdefghi", strict=True))
-    seen: list[str] = []
-
-    async def run() -> JobOutcome:
-        executor = LocalExecutor(2, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
-        try:
-            return await run_job(
-                executor,
-                Job(
-                    name="odd",
-                    folder=tmp_path / "odd",
-                    source={"experiment.py": ODD},
-                    cells=cell_tasks(
-                        cells, expected=dict.fromkeys((one for one in cells if one.arm != "several"), 0.1)
-                    ),
-                    timeout=100.0,
-                    live_output=tmp_path / "live",
-                ),
-            )
-        finally:
-            await executor.close()
-
-    outcome = asyncio.run(run())
+    job = Job(
+        name="odd",
+        folder=tmp_path / "odd",
+        source={"experiment.py": ODD},
+        cells=cell_tasks(cells, expected=dict.fromkeys((one for one in cells if one.arm != "several"), 0.1)),
+        timeout=100.0,
+        live_output=tmp_path / "live",
+    )
+    outcome = asyncio.run(run_alone(store, job, slots=2, settings=settings, cache=tmp_path / "cache"))
     became = [(line.cell.arm, line.outcome, line.why.partition(":")[0]) for line in outcome.cells]
     assert became == [
         ("nested", "measured", ""),
@@ -315,7 +295,7 @@ def test_cells_that_end_oddly(
     assert "[1, 2] 4" in (tmp_path / "odd" / "stdout.txt").read_text()
     same = [np.load(tmp_path / "odd" / "arrays" / name).tolist() for name in outcome.arrays]
     assert same == [[True, False]] * 2 and outcome.resumed
-    assert seen == ["begun"] and not (tmp_path / "live").exists()
+    assert not (tmp_path / "live").exists()
 
 
 TRAINING = """
@@ -368,7 +348,6 @@ def test_training_in_two_threads_is_counted_and_a_rung_has_its_share_of_the_data
     store: DatasetStore, tmp_path: Path
 ) -> None:
     settings = SETTINGS.model_copy(update={"threads": 2})
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
     whole, *rungs = cells = (cell("a"), *(cell("a").model_copy(update={"trial": n, "share": 0.012}) for n in (1, 2)))
     came: dict[Cell, CellResult] = {}
 
@@ -376,24 +355,15 @@ def test_training_in_two_threads_is_counted_and_a_rung_has_its_share_of_the_data
         came[one] = outcome
         return folder
 
-    async def run() -> JobOutcome:
-        try:
-            return await run_job(
-                executor,
-                Job(
-                    name="t",
-                    folder=tmp_path / "t",
-                    source={"experiment.py": TRAINING},
-                    cells=cell_tasks(cells, settings={one: {"rate": 0.1 * (1 + one.trial)} for one in cells}),
-                    rungs_by="data",
-                    timeout=90.0,
-                ),
-                commit=took,
-            )
-        finally:
-            await executor.close()
-
-    outcome = asyncio.run(run())
+    job = Job(
+        name="t",
+        folder=tmp_path / "t",
+        source={"experiment.py": TRAINING},
+        cells=cell_tasks(cells, settings={one: {"rate": 0.1 * (1 + one.trial)} for one in cells}),
+        rungs_by="data",
+        timeout=90.0,
+    )
+    outcome = asyncio.run(run_alone(store, job, settings=settings, cache=tmp_path / "cache", commit=took))
     assert {line.outcome for line in outcome.cells} == {"measured"}, outcome
 
     def saved(name: str, one: Cell) -> list[float]:
@@ -424,25 +394,10 @@ HALTED = cell("a")
 
 
 def halting(store: DatasetStore, place: Path, folder: Path, task: CellTask | None = None) -> JobOutcome:
-    """Build a job with one cell that hangs unless it finds a checkpoint."""
-
-    async def run() -> JobOutcome:
-        executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=place / "cache")
-        try:
-            return await run_job(
-                executor,
-                Job(
-                    name="halting",
-                    source={"experiment.py": HALTING},
-                    folder=folder,
-                    cells={HALTED: task or CellTask()},
-                    timeout=90.0,
-                ),
-            )
-        finally:
-            await executor.close()
-
-    return asyncio.run(run())
+    """Run a job with one cell that hangs unless it finds a checkpoint."""
+    source, cells = {"experiment.py": HALTING}, {HALTED: task or CellTask()}
+    job = Job(name="halting", source=source, folder=folder, cells=cells, timeout=90.0)
+    return asyncio.run(run_alone(store, job, cache=place / "cache"))
 
 
 @pytest.mark.slow
@@ -581,27 +536,10 @@ def test_a_cell_gets_the_memory_and_the_hours_that_its_arm_needs(store: DatasetS
         seen.append((one.arm, outcome.failure.kind if outcome.failure else ""))
         return folder
 
-    async def run() -> JobOutcome:
-        executor = LocalExecutor(2, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "cache")
-        try:
-            return await run_job(
-                executor,
-                Job(
-                    name="needs",
-                    folder=tmp_path / "job",
-                    source={"experiment.py": NEEDY},
-                    timeout=60.0,
-                    cells=cell_tasks(
-                        map(cell, ("hungry", "slow", "plain")),
-                        needs={"hungry": ResourceNeeds(memory_gb=0.5), "slow": ResourceNeeds(hours=3 / 3600)},
-                    ),
-                ),
-                commit=took,
-            )
-        finally:
-            await executor.close()
-
-    found = asyncio.run(run())
+    needs = {"hungry": ResourceNeeds(memory_gb=0.5), "slow": ResourceNeeds(hours=3 / 3600)}
+    cells = cell_tasks(map(cell, ("hungry", "slow", "plain")), needs=needs)
+    job = Job(name="needs", folder=tmp_path / "job", source={"experiment.py": NEEDY}, timeout=60.0, cells=cells)
+    found = asyncio.run(run_alone(store, job, slots=2, cache=tmp_path / "cache", commit=took))
     assert [kind for arm, kind in seen if arm == "hungry"] == ["memory", ""]
     became = {line.cell.arm: (line.outcome, line.why) for line in found.cells}
     assert became["hungry"] == ("measured", "") and became["plain"] == ("measured", "")  # the second time

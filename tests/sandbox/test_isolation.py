@@ -22,13 +22,11 @@ from benchmarks.studied_llm_server import StudiedLlmServer
 from labwright.agent.cli import main
 from labwright.review.evidence import tex_runner
 from labwright.sandbox import cell_runner
-from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation import bubblewrap
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
-from tests.jobs import run_job
-from tests.sandbox.conftest import DatasetStore, holds_eventually
+from tests.sandbox.conftest import DatasetStore, holds_eventually, run_alone
 from tests.sandbox.data.sample_files import make_rows, write_table
 
 pytestmark = [
@@ -313,11 +311,11 @@ def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
         ("['0' * 32 + '-0'] + ids[1:]", "row 0 cites '00000000000000000000000000000000-0', which is not an answer"),
         pytest.param(
             "[ids[0].rpartition('-')[0] + '-1'] + ids[1:]",
-            "which is not an answer that a studied model gave to this cell",
+            "which is not an answer that a model gave to this cell",
             marks=pytest.mark.bench,
         ),
         pytest.param("[ids[1]] + ids[1:]", "which was cited before", marks=pytest.mark.bench),
-        ("[theirs] + ids[1:]", "which is not an answer that a studied model gave to this cell"),
+        ("[theirs] + ids[1:]", "which is not an answer that a model gave to this cell"),
         pytest.param("[[]] + ids[1:]", "row 0 cites no answer", marks=pytest.mark.bench),
     ],
 )
@@ -637,22 +635,12 @@ def test_a_link_planted_for_our_reader_leads_nowhere(run: Run, tmp_path: Path) -
 
 
 async def test_a_program_that_would_make_others_us_is_disarmed(store: DatasetStore, tmp_path: Path) -> None:
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache)
-    await run_job(
-        executor,
-        Job(
-            name="x",
-            folder=tmp_path / "job",
-            source={
-                "experiment.py": (
-                    "import os, shutil\nos.mkdir('deep')\nshutil.copy('/bin/sh', "
-                    "'deep/sh')\nos.chmod('deep/sh', 0o6755)\n"
-                    "os.symlink('/bin/su', 'su')\n"
-                )
-            },
-        ),
+    code = (
+        "import os, shutil\nos.mkdir('deep')\nshutil.copy('/bin/sh', 'deep/sh')\nos.chmod('deep/sh', 0o6755)\n"
+        "os.symlink('/bin/su', 'su')\n"
     )
-    await executor.close()
+    job = Job(name="x", folder=tmp_path / "job", source={"experiment.py": code})
+    await run_alone(store, job, settings=SandboxSettings())
     assert (tmp_path / "job" / "deep" / "sh").stat().st_mode & 0o7777 == 0o755
 
 
@@ -704,23 +692,12 @@ def test_forged_measurements_are_what_the_code_said_and_no_more(run: Run) -> Non
 async def test_plots_are_drawn_behind_the_same_walls(store: DatasetStore, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("planted")
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache)
-    outcome = await run_job(
-        executor,
-        Job(
-            name="plot",
-            folder=tmp_path / "job",
-            entry="plots.py",
-            kind="plot",
-            source={
-                "plots.py": (
-                    f"import os\nimport matplotlib.pyplot as plt\nprint(os.path.exists({str(secret)!r}))\n"
-                    "plt.plot([1, 2])\nplt.xlabel('x')\nplt.ylabel('y')\nplt.savefig('figures/a.png')\n"
-                )
-            },
-        ),
+    code = (
+        f"import os\nimport matplotlib.pyplot as plt\nprint(os.path.exists({str(secret)!r}))\n"
+        "plt.plot([1, 2])\nplt.xlabel('x')\nplt.ylabel('y')\nplt.savefig('figures/a.png')\n"
     )
-    await executor.close()
+    job = Job(name="plot", folder=tmp_path / "job", entry="plots.py", kind="plot", source={"plots.py": code})
+    outcome = await run_alone(store, job, settings=SandboxSettings())
     assert outcome.failure is None and outcome.stdout_tail == "False\n"
     assert [one.name for one in outcome.figures] == ["a.png"]
 

@@ -101,7 +101,7 @@ def test_artifacts_are_files_folders_and_arrays(folder: Path) -> None:
         (lambda: lab.save_artifact("a", "missing.pt"), r"there is no file or folder 'missing\.pt'"),
         (lambda: lab.save_artifact("../a", np.ones(2)), r"cannot use the name '\.\./a'"),
         (lambda: lab.artifact("net", node="n1"), r"no artifact 'net' of node 'n1'; .*: n1: net\.pt, mean\.npy, far"),
-        (lambda: lab.artifact("far", node="n1"), r"not copied: write name and node as plain strings"),
+        (lambda: lab.artifact("far", node="n1"), r"not copied: write both as plain strings"),
         (lambda: lab.pretrained("a/b"), r"several revisions 'a/b'"),
         (lambda: lab.launch("train.py", processes=0), r"at least one process, not 0"),
     ],
@@ -306,7 +306,7 @@ if __name__ == '__main__':
     try:
         lab.launch(lambda: hand_in('method'), processes=1)
     except lab.LabError as error:
-        print('called before, here or in another process' in str(error))
+        print('called before' in str(error))
 """
 
 

@@ -13,11 +13,10 @@ import pytest
 
 from labwright.record.schema.nodes import Failure
 from labwright.sandbox import monitor
-from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import ExecutionProgress, Job, JobOutcome, LoggedPoint
 from labwright.sandbox.monitor import MAX_LINE_CHARS, read_curves
-from tests.jobs import Watch, run_job
-from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually
+from tests.jobs import Watch
+from tests.sandbox.conftest import DatasetStore, holds_eventually, run_alone
 
 pytestmark = pytest.mark.slow
 
@@ -37,13 +36,8 @@ class Watcher:
 
 
 async def run(store: DatasetStore, folder: Path, code: str, watch: Watch, timeout: float = 60.0) -> JobOutcome:
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
-    try:
-        return await run_job(
-            executor, Job(name="watched", folder=folder, source={"experiment.py": code}, timeout=timeout), watch=watch
-        )
-    finally:
-        await executor.close()
+    job = Job(name="watched", folder=folder, source={"experiment.py": code}, timeout=timeout)
+    return await run_alone(store, job, watch=watch)
 
 
 def line(value: str = "1.5", step: str = "1", condition: str = "method") -> str:

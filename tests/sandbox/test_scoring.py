@@ -127,8 +127,7 @@ def test_links_pipes_junk_and_repeats_are_refused(store: DatasetStore, tmp_path:
     put(tmp_path, 0)
     put(tmp_path, 0, condition="b")
     assert refused() == (
-        "submission of 'b' for digits/validation refers to 0.npz, which belongs to another submission: "
-        "submit predictions only with lab.submit"
+        "submission of 'b' for digits/validation refers to 0.npz, which belongs to another submission: use lab.submit"
     )
 
 

@@ -18,10 +18,9 @@ from lab import _child, _job
 from lab._shared import NotComparable, compute_fingerprint
 
 from labwright.record.schema.nodes import Cell
-from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import Job, JobOutcome
-from tests.jobs import cell_tasks, run_job
-from tests.sandbox.conftest import SETTINGS, DatasetStore
+from labwright.sandbox.job import Job
+from tests.jobs import cell_tasks
+from tests.sandbox.conftest import DatasetStore, run_alone
 
 PROGRAM = """
 import functools, math
@@ -210,22 +209,9 @@ lab.measure(run)
 async def test_no_cell_is_given_what_was_built_for_another_level(
     store: DatasetStore, tmp_path: Path, levels: str
 ) -> None:
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "cache")
-    cells = tuple(Cell(dataset="digits", arm=arm, level=level) for arm in "mn" for level in levels)
-    try:
-        outcome: JobOutcome = await run_job(
-            executor,
-            Job(
-                name="builds",
-                folder=tmp_path / "job",
-                source={"experiment.py": BUILDS},
-                cells=cell_tasks(cells),
-                datasets=("digits",),
-                timeout=100.0,
-            ),
-        )
-    finally:
-        await executor.close()
+    cells = cell_tasks(Cell(dataset="digits", arm=arm, level=level) for arm in "mn" for level in levels)
+    job = Job("builds", tmp_path / "job", {"experiment.py": BUILDS}, cells=cells, datasets=("digits",), timeout=100.0)
+    outcome = await run_alone(store, job, cache=tmp_path / "cache")
     assert outcome.failure is None, outcome.failure
     assert [one.value for one in outcome.measurements if one.name == "right"] == [1.0] * 4
     assert len({one.value for one in outcome.measurements if one.name == "builder"}) == 1, "built once for all cells"

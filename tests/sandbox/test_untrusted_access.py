@@ -55,7 +55,6 @@ ALLOWED = {
     "sandbox/monitor.py": SYSTEM,
     "sandbox/output.py": "the live output, outside of the code's folder",
     "sandbox/hub.py": STORE,
-    "sandbox/repository/command.py": "the pipe of bubblewrap; control groups",
     "sandbox/repository/command_cells.py": HOST,
     "sandbox/repository/environment.py": "the mounts of the user",
     "sandbox/repository/git_mirror.py": "mirror and trees, which commands see read-only; a temporary git directory",

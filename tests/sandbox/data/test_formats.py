@@ -54,7 +54,7 @@ def test_an_archive_may_bring_its_splits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"x": np.array([{}] * 60, dtype=object), "y": np.arange(60) % 2}, "Python objects are not unpickled"),
+        ({"x": np.array([{}] * 60, dtype=object), "y": np.arange(60) % 2}, "allow_pickle=False"),
         ({"x": np.zeros((60, 2)), "y": np.arange(50)}, "per example of x (shape (60, 2)), not int64 of shape (50,)"),
         ({"x": np.array([["a"]] * 60), "y": np.arange(60) % 2}, "x must contain numbers"),
         ({"x": np.zeros((60, 2)), "y": np.zeros(60)}, "has only one class"),
@@ -110,15 +110,13 @@ def test_links_lead_neither_out_nor_in_circles(tmp_path: Path) -> None:
     outside = write_pictures(tmp_path / "other", {"x": 1}) / "x" / "000.png"
     link = root / "cat" / "link.png"
     link.symlink_to(outside)
-    assert "cat/link.png is a link to a folder, to a missing file or out of the dataset's folder" in find_refusal(
-        "p=set", tmp_path
-    )
+    assert "cat/link.png is a link to no file of the dataset" in find_refusal("p=set", tmp_path)
     link.unlink()
     link.symlink_to(link)
-    assert "cat/link.png is a link to a folder, to a missing file or out of" in find_refusal("p=set", tmp_path)
+    assert "cat/link.png is a link to no file of the dataset" in find_refusal("p=set", tmp_path)
     link.unlink()
     link.symlink_to(root)
-    assert "cat/link.png is a link to a folder, to a missing file or out of" in find_refusal("p=set", tmp_path)
+    assert "cat/link.png is a link to no file of the dataset" in find_refusal("p=set", tmp_path)
     link.unlink()
     link.symlink_to(root / "cat" / "001.png")
     assert materialise_named("p=set", tmp_path).facts.sizes["train"] > 0
