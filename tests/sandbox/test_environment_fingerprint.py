@@ -60,7 +60,6 @@ LIMITS = (
 """Settings that can stop or reject an experiment, but do not change the values of a successful one."""
 WHERE = ("executor", "ray", "store", "slots_per_gpu")
 """Settings that decide where and when a cell runs."""
-"""Host variables that reach a cell but are not in its key (docs/search.md)."""
 GPU = (GpuDevice("GPU-1", "H100", 0, 0, 80 * 10**9),)
 
 

@@ -172,7 +172,4 @@ def test_what_sealing_says_does_not_depend_on_labels(tmp_path: Path, labels: Pat
     assert said == {'["0.npz", "index.jsonl"]'}
 
 
-# --- figures ------------------------------------------------------------------------------------------------------
-
-
 # --- whose failure it is --------------------------------------------------------------------------------------------

@@ -153,6 +153,3 @@ def test_links_pipes_folders_and_files_too_large_are_not_read(tmp_path: Path, mo
         (tmp_path / name).mkdir()
         make(tmp_path / name / "measurements.jsonl")
         assert values(tmp_path / name) == []
-
-
-# --- written down ---------------------------------------------------------------------------------------------------
