@@ -16,7 +16,6 @@ from typing import Literal
 
 import lab
 import lab._cells
-import lab._job
 import numpy as np
 import pytest
 
@@ -27,7 +26,7 @@ from labwright.sandbox import cell_scheduler
 from labwright.sandbox.job import CellResult, CellTask, Job, JobOutcome
 from labwright.sandbox.workspace import rescue_checkpoints
 from tests.jobs import cell_tasks
-from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, is_gone, run_alone
+from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, is_gone, run_alone, write_job_file
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = """
@@ -424,22 +423,10 @@ halting(DatasetStore(views, labels, place), place, place / 'draft')"""
 @pytest.fixture
 def in_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Set up a folder as if the cell `method@noise` were running in it."""
-    fields = {
-        "seed": 7,
-        "deadline": 0.0,
-        "device": "cpu",
-        "mode": "experiment",
-        "folder": str(tmp_path),
-        "entry": "experiment.py",
-        "datasets": {"digits": ""},
-        "arms": {"base": "digits__base__noise"},
-        "cell": {"dataset": "digits", "arm": "method", "level": "noise", "trial": 0, "seed": 7},
-    }
-    (tmp_path / "job.json").write_text(json.dumps(fields))
-    monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
     monkeypatch.setattr(lab._cells, "_registered", [])
-    lab._job.read_job.cache_clear()
-    return tmp_path
+    one = {"dataset": "digits", "arm": "method", "level": "noise", "trial": 0, "seed": 7}
+    arms, datasets = {"base": "digits__base__noise"}, {"digits": ""}
+    return write_job_file(tmp_path, monkeypatch, datasets=datasets, arms=arms, cell=one, deadline=0.0)
 
 
 def run_one(cell: object) -> None:
@@ -497,15 +484,8 @@ def test_what_a_cell_says_is_of_itself(in_cell: Path) -> None:
 )
 def test_a_cell_sees_the_files_of_its_arm(arm: str, names: set[str]) -> None:
     files = (
-        "experiment.py",
-        "plots.py",
-        "common.py",
-        "arms/__init__.py",
-        "arms/base.py",
-        "arms/early.py",
-        "arms/late.py",
-        "arms/without_x.py",
-    )
+        "experiment.py plots.py common.py arms/__init__.py arms/base.py arms/early.py arms/late.py arms/without_x.py"
+    ).split()
     source: dict[str, str] = dict.fromkeys(files, "")
     arms = ("early", "late", "without-x", "new")
     assert set(select_visible_files(source, arm, arms=arms, reads={"late": "early"})) == names

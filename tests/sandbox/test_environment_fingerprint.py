@@ -44,19 +44,9 @@ ELSEWHERE = {
     "gpus": "by the GPUs of the ground",
 }
 LIMITS = (
-    "timeout",
-    "grace",
-    "start_timeout",
-    "memory_gb",
-    "disk_gb",
-    "tasks",
-    "checkpoint_bytes",
-    "artifact_bytes",
-    "scorer_timeout",
-    "data_bytes",
-    "gpu_wait",
-    "gpu_free_gb",
-)
+    "timeout grace start_timeout memory_gb disk_gb tasks checkpoint_bytes artifact_bytes scorer_timeout "
+    "data_bytes gpu_wait gpu_free_gb"
+).split()
 """Settings that can stop or reject an experiment, but do not change the values of a successful one."""
 WHERE = ("executor", "ray", "store", "slots_per_gpu")
 """Settings that decide where and when a cell runs."""

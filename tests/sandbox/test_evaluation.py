@@ -97,29 +97,20 @@ class Place:
         for name, place in parse_scorers(self.sources, given).items():
             freeze_scorer(name, place, root / "scorers")
 
+    def open_executor(self) -> LocalExecutor:
+        labels, cache, scorers = (self.root / name for name in ("labels", "cache", "scorers"))
+        return LocalExecutor(
+            1, self.root / "views", labels=labels, settings=self.settings, cache=cache, scorers=scorers
+        )
+
     async def run(self, code: str, seed: int = 3) -> tuple[JobOutcome, tuple[Measurement, ...] | str]:
         """The outcome of the code, and of its sealed part after the search."""
-        executor = LocalExecutor(
-            1,
-            self.root / "views",
-            labels=self.root / "labels",
-            settings=self.settings,
-            cache=self.root / "cache",
-            scorers=self.root / "scorers",
-        )
+        executor = self.open_executor()
         folder = self.root / "job"
         try:
-            outcome = await run_job(
-                executor,
-                Job(
-                    name="n1/1",
-                    folder=folder,
-                    source={"experiment.py": code},
-                    seed=seed,
-                    timeout=60.0,
-                    datasets=("grid", "digits"),
-                ),
-            )
+            source = {"experiment.py": code}
+            job = Job("n1/1", folder, source, seed=seed, timeout=60.0, datasets=("grid", "digits"))
+            outcome = await run_job(executor, job)
             try:
                 return outcome, await executor.evaluate(folder, seed=seed, sealed=outcome.sealed)
             except SubmissionRefused as error:
@@ -208,14 +199,7 @@ async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> No
         read_frozen_scorers(tmp_path / "scorers")
     (tmp_path / "scorers" / "grid.py").write_text(WALK)
     (tmp_path / "job" / "sealed" / next(name for name in outcome.sealed if name.endswith("bin"))).write_bytes(b"x")
-    executor = LocalExecutor(
-        1,
-        tmp_path / "views",
-        labels=tmp_path / "labels",
-        settings=SETTINGS,
-        cache=tmp_path / "cache",
-        scorers=tmp_path / "scorers",
-    )
+    executor = place.open_executor()
     with pytest.raises(SubmissionRefused, match="was changed after sealing"):
         await executor.evaluate(tmp_path / "job", seed=3, sealed=outcome.sealed)
     await executor.close()

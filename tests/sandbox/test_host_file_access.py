@@ -79,16 +79,9 @@ def victim(tmp_path: Path) -> Path:
     """A user's file tree with all names that the host uses."""
     folder = tmp_path / "victim"
     for name in (
-        "submissions",
-        "sealed",
-        "arrays",
-        "artifacts/deep",
-        "checkpoints",
-        "figures",
-        "inputs/artifacts",
-        "cells/digits__m/checkpoints",
-        "digits__m/checkpoints",
-    ):
+        "submissions sealed arrays artifacts/deep checkpoints figures inputs/artifacts "
+        "cells/digits__m/checkpoints digits__m/checkpoints"
+    ).split():
         (folder / name).mkdir(parents=True)
         (folder / name / "kept").write_text("the user's own")
     for name in ("measurements.jsonl", "stdout.txt", "submissions.jsonl", "experiment.py", "sealed/index.jsonl"):
@@ -177,26 +170,10 @@ WORK: dict[str, Callable[[Path], object]] = {
     "count": count_bytes,
 }
 LINKED = (
-    ".",
-    "arrays",
-    "artifacts",
-    "submissions",
-    "sealed",
-    "checkpoints",
-    "figures",
-    "inputs",
-    "cells",
-    "kernels/1/cells",
-    "cells/digits__m",
-    "measurements.jsonl",
-    "submissions.jsonl",
-    "stdout.txt",
-    "experiment.py",
-    "artifacts/deep",
-    "arrays/a.npy",
-    "arrays/.hidden.npy",
-    "sealed/index.jsonl",
-)
+    ". arrays artifacts submissions sealed checkpoints figures inputs cells kernels/1/cells "
+    "cells/digits__m measurements.jsonl submissions.jsonl stdout.txt experiment.py artifacts/deep "
+    "arrays/a.npy arrays/.hidden.npy sealed/index.jsonl"
+).split()
 
 
 @pytest.mark.parametrize("place", LINKED)

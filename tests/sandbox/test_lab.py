@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 import scipy.sparse  # pyright: ignore[reportMissingTypeStubs]
 
 from labwright.record.schema.nodes import Cell
-from tests.sandbox.conftest import DatasetStore
+from tests.sandbox.conftest import DatasetStore, write_job_file
 
 ma: Any = np.ma
 csr_array: Any = scipy.sparse.csr_array  # pyright: ignore[reportUnknownMemberType]
@@ -28,20 +27,9 @@ def folder(
     request: pytest.FixtureRequest, store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """Set up the folder of a job with seed 7 that may use digits and diabetes."""
-    job = {
-        "seed": 7,
-        "deadline": time.monotonic() + 100.0,
-        "device": "cpu",
-        "mode": request.param,
-        "folder": str(tmp_path),
-        "entry": "experiment.py",
-        "datasets": {name: str(store.views / f"{name}.npz") for name in ("digits", "diabetes")},
-    }
-    (tmp_path / "job.json").write_text(json.dumps(job))
-    monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
-    lab._job.read_job.cache_clear()
+    datasets = {name: str(store.views / f"{name}.npz") for name in ("digits", "diabetes")}
     lab._data.data.cache_clear()
-    return tmp_path
+    return write_job_file(tmp_path, monkeypatch, mode=request.param, datasets=datasets)
 
 
 def uniform(rows: int = ROWS, classes: int = 10) -> Any:

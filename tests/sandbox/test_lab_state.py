@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import lab
-import lab._job
 import numpy as np
 import pytest
 import pytest_asyncio
@@ -22,7 +19,7 @@ from labwright.sandbox.results import hash_artifacts
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.workspace import remove_rescued, rescue_checkpoints
 from tests.jobs import SCRIPT, run_job
-from tests.sandbox.conftest import SETTINGS, DatasetStore, KernelBench, is_gone
+from tests.sandbox.conftest import SETTINGS, DatasetStore, KernelBench, is_gone, write_job_file
 
 pytestmark = pytest.mark.slow
 
@@ -39,26 +36,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     inputs.mkdir(parents=True)
     (inputs / "net.pt").write_text("weights")
     np.save(inputs / "mean.npy", np.ones(2))
-    job = {
-        "seed": 7,
-        "deadline": time.monotonic() + 100.0,
-        "limit": 100.0,
-        "device": "cpu",
-        "mode": "experiment",
-        "folder": str(tmp_path),
-        "entry": "experiment.py",
-        "datasets": {},
-        "cache": str(tmp_path / "cache"),
-        "artifacts": {"n1": ["net.pt", "mean.npy", "far"]},
-        "pretrained": {"a/b@1": "/m/b1", "a/b@2": "/m/b2"},
-        "checkpoint_bytes": 100_000,
-        "artifact_bytes": 10_000,
-    }
-    (tmp_path / "job.json").write_text(json.dumps(job))
-    monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
     monkeypatch.chdir(tmp_path)
-    lab._job.read_job.cache_clear()
-    return tmp_path
+    return write_job_file(
+        tmp_path,
+        monkeypatch,
+        datasets={},
+        cache=str(tmp_path / "cache"),
+        artifacts={"n1": ["net.pt", "mean.npy", "far"]},
+        pretrained={"a/b@1": "/m/b1", "a/b@2": "/m/b2"},
+        checkpoint_bytes=100_000,
+        artifact_bytes=10_000,
+    )
 
 
 def test_a_state_comes_back_as_it_was(folder: Path) -> None:
