@@ -202,21 +202,6 @@ async def test_what_a_cell_keeps_in_memory_and_on_disk_counts(store: DatasetStor
     }
 
 
-DRAWS = """
-import logging
-logging.basicConfig(level=logging.INFO)
-import matplotlib.pyplot as plt
-import lab
-
-def run(cell):
-    plt.plot([1, 2])
-    plt.savefig("drawn.png")
-    lab.result("kernel", 1)
-
-lab.measure(run)
-"""
-
-
 async def test_a_setting_of_the_zygote_does_not_reach_later_cells(store: DatasetStore, tmp_path: Path) -> None:
     """Any process of the same user can change it, and cells inherit it."""
     settings = SandboxSettings(grace=0.5, isolation="required")

@@ -21,15 +21,6 @@ print("the answer is", asyncio.run(answer()), asyncio.run(answer()))
 print("one", "\\ud83d", "more")
 print("no newline at the end", end="")
 """
-HEAD = "import asyncio, logging, os, sys, threading\nprint('first')\n"
-CELL = """
-import lab
-async def run(cell):
-    await asyncio.sleep(0)
-    lab.submit(split="validation", predictions=[0] * len(lab.data(cell.dataset).validation.x))
-    print("submitted")
-lab.measure(run)
-"""
 ENDS = {"abort": ("os.abort()", "SIGABRT"), "segfault": ("ctypes.string_at(0)", "SIGSEGV")}
 SAID = "the answer is 42 42\none \\ud83d more\nno newline at the end"
 

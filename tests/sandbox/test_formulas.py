@@ -38,15 +38,10 @@ SAID = P.argmax(axis=1)
 WARD = np.array(["a", "b", "c"])[RNG.integers(0, 3, N)]
 IN = {w: np.flatnonzero(w == WARD) for w in ("a", "b", "c")}
 HINT = np.array(["k0", "k1", "k2", "k3"])[RNG.integers(0, K, N)]
-NUMBERS = RNG.exponential(size=N).astype(np.float32)
 
 
 def share(true: Any) -> float:
     return float(sum(true) / len(true))
-
-
-def spread(values: list[Any]) -> Any:
-    return max(values) - min(values)
 
 
 def seen(truth: Any = TRUTH, values: Any = P, kind: str = "probabilities", **more: Any) -> FormulaInputs:

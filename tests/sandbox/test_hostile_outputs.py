@@ -173,9 +173,6 @@ def test_submissions_that_would_take_hours_to_score_are_refused(
         measure_attempt(tmp_path, tmp_path / "labels", seed=0)
 
 
-LIMIT = 2**20
-
-
 def test_arrays_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "_MAX_FILES", 3)
     (tmp_path / "arrays").mkdir()

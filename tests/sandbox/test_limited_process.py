@@ -21,8 +21,6 @@ from labwright.sandbox.limited_process import LimitedProcess, call_limited
 from labwright.sandbox.repository.command import WITHHELD_LINE, OutputRedactor
 from labwright.sandbox.repository.metric import parse_metric, read_metric
 
-ROWS, TEST_ROWS = 360, 359
-
 
 @pytest.fixture
 def child() -> Iterator[LimitedProcess]:

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
 
 from labwright.record.untrusted_files import BadFile
 from labwright.sandbox.datasets import materialise
@@ -47,15 +45,6 @@ LINES = (
     b'{"name": "a", "value": 1e300, "condition": "m", "dataset": "d", "split": "dev"}',
     b'{"name": "a", "value": 1, "condition": "m", "dataset": "d", "split": "dev", "step": ' + b"9" * 40 + b"}",
 )
-Bytes = st.lists(st.tuples(st.integers(0, 200), st.binary(max_size=4), st.integers(0, 4)), min_size=1, max_size=4)
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def changed(data: bytes, edits: list[tuple[int, bytes, int]]) -> bytes:
-    """Return the bytes with some inserted and some removed."""
-    for at, new, gone in edits:
-        data = data[:at] + new + data[at + gone :]
-    return data
 
 
 def npy(array: Any) -> bytes:

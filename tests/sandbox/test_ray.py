@@ -73,17 +73,6 @@ class TestRay(ExecutorContract):
         )
 
 
-STEPS = """
-import time
-import lab
-
-for step in range(1000):
-    lab.log("loss", 1.0, condition="c", dataset="digits", step=step)
-    print("step", step)
-    time.sleep(0.1)
-"""
-
-
 CELLS = """
 import os, socket, time
 import lab

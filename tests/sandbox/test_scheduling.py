@@ -133,9 +133,6 @@ def test_what_does_not_fit_is_left_out_from_the_end(tmp_path: Path) -> None:
     assert len(order) == 6 and sorted(became(outcome).values()).count("failed") <= 1  # until the budget is spent
 
 
-MEMORY = Failure(kind="memory", message="too much")
-
-
 @pytest.mark.parametrize(
     ("failed", "words"),
     [

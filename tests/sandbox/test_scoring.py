@@ -11,20 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn import metrics as reference  # pyright: ignore[reportMissingTypeStubs]
 
 from labwright.sandbox.job import SubmissionRefused
 from labwright.sandbox.results import measure_attempt
 from labwright.sandbox.scoring import score_sealed, score_submissions, seal_test_predictions
 from tests.sandbox.conftest import DatasetStore
 
-sk: Any = reference
 ROWS, TEST_ROWS = 360, 359
-
-
-def examples(seed: int, n: int, classes: int) -> tuple[Any, Any]:
-    rng = np.random.default_rng(seed)
-    return rng.dirichlet(np.ones(classes) * 0.3, size=n), rng.integers(0, classes, size=n)
 
 
 # --- untrusted submissions ------------------------------------------------------------------------------------------
