@@ -230,7 +230,7 @@ def select_devices(visible: Sequence[GpuDevice], wanted: Sequence[str]) -> tuple
         device = next(iter(visible[index:]), None) if index is not None else _find_device(visible, word)
         if device is None:
             known = ", ".join(f"{index} {device.name} {device.uuid}" for index, device in enumerate(visible)) or "none"
-            raise GpuError(f"sandbox.gpus: {word!r} is not the index or UUID of a visible GPU: {known}")
+            raise GpuError(f"sandbox.gpus: {word!r} is not one of the {len(visible)} visible GPUs: {known}")
         if device in chosen:
             raise GpuError(f"sandbox.gpus names {device.uuid} twice: name each GPU once")
         chosen.append(device)

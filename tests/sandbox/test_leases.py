@@ -46,9 +46,7 @@ def test_gpus_are_chosen_among_the_visible() -> None:
     assert select_devices(seen, ()) == (FOUR[3], FOUR[1])
     assert select_devices(seen, ("1",)) == (FOUR[1],)
     assert select_devices(seen, (uuid(3),)) == (FOUR[3],)
-    with pytest.raises(
-        GpuError, match=r"sandbox\.gpus: '2' is not the index or UUID of a visible GPU: 0 scripted GPU-00000003"
-    ):
+    with pytest.raises(GpuError, match=r"sandbox\.gpus: '2' is not one of the 2 visible GPUs: 0 scripted GPU-00000003"):
         select_devices(seen, ("2",))
     with pytest.raises(GpuError, match=r"names GPU-00000001.* twice"):
         select_devices(seen, ("1", uuid(1)))
@@ -189,7 +187,7 @@ def test_the_locks_are_out_of_reach_of_others(tmp_path: Path) -> None:
     ("devices", "variable", "settings", "words"),
     [
         (0, None, {}, r"sandbox\.device is cuda, but the driver lists no GPU; .*--set sandbox\.device=cpu"),
-        (2, "1", {"gpus": "1"}, r"sandbox\.gpus: '1' is not the index or UUID of a visible GPU"),
+        (2, "1", {"gpus": "1"}, r"sandbox\.gpus: '1' is not one of the 1 visible GPUs"),
     ],
 )
 def test_a_gpu_that_is_not_there_is_said_in_one_line(
