@@ -153,11 +153,9 @@ class CellRunner:
     ) -> KernelExecution:
         """Run a script in a started kernel."""
         limits = self.compute_limits(script.task.needs.memory_gb, alone=script.alone)
-        session = (
-            LlmSession(self.subjects, script.task.key, script.job.subjects)
-            if self.subjects is not None and script.job.subjects
-            else None
-        )
+        session = None
+        if self.subjects is not None and script.job.subjects:
+            session = LlmSession(self.subjects, script.task.key, script.job.subjects)
         async with AsyncExitStack() as around:
             await around.enter_async_context(self.meter.measure_peaks(kernel.pid, lease, usage))
             if session is not None:
@@ -169,13 +167,11 @@ class CellRunner:
                 execution = KernelExecution(time.monotonic() - began, failure_from_error(error), Transcript(1000))
         if session is not None and session.fatal_error is not None:
             raise session.fatal_error
-        host = max(
-            usage.peak_host_bytes,
-            usage.current_host_bytes + execution.peak_process_bytes if execution.peak_process_bytes else 0,
-        )
-        return replace(
-            execution, peak_host_bytes=host or None, peak_gpu_bytes=usage.peak_gpu_bytes, llm_session=session
-        )
+        host = usage.peak_host_bytes
+        if execution.peak_process_bytes:
+            host = max(host, usage.current_host_bytes + execution.peak_process_bytes)
+        gpu = usage.peak_gpu_bytes
+        return replace(execution, peak_host_bytes=host or None, peak_gpu_bytes=gpu, llm_session=session)
 
     def open_host(self, job: Job, folder: Path) -> CellHost:
         """Return the place where the cells of a job run; it works in `folder`."""
@@ -192,15 +188,9 @@ class CellRunner:
         """Run a repository command to its end. Raises `ExecutorError`."""
         lease, usage = await self.lease_gpus(job.needs.gpus), PeakUsage()
         running.mark_started()
+        limits = self.compute_limits(job.needs.memory_gb, alone=job.alone)
         try:
-            return await run_command(
-                job,
-                config=self.config,
-                meter=self.meter,
-                lease=lease,
-                usage=usage,
-                limits=self.compute_limits(job.needs.memory_gb, alone=job.alone),
-            )
+            return await run_command(job, config=self.config, meter=self.meter, lease=lease, usage=usage, limits=limits)
         finally:
             self.gpus.release(lease, usage.processes)
 
@@ -239,29 +229,17 @@ class CellRunner:
     async def _run_scorer(self, task: ScorerTask, place: Path, seed: int) -> tuple[Measurement, ...]:
         settings, around = self.config.settings, get_scoring_folder(self.config)
         around.mkdir(parents=True, exist_ok=True)
-        place_of_run = Path(tempfile.mkdtemp(dir=around))
-        target = place_of_run / "script"
+        own = Path(tempfile.mkdtemp(dir=around))
+        target = own / "script"
         target.mkdir()
-        job = Job(
-            name=f"scorer of {task.scorer.dataset}", folder=place_of_run, source={}, entry=SCORER_ENTRY, kind="score"
-        )
-        host = KernelHost(self, place_of_run / "kernel")
+        name, cell = f"scorer of {task.scorer.dataset}", Cell(dataset="", arm="", seed=seed)
+        job = Job(name=name, folder=own, source={}, entry=SCORER_ENTRY, kind="score")
+        script = KernelScript(job, cell, target, settings.scorer_timeout, views={}, packages=self.get_packages())
+        folders = {"views": self.views, "labels": self.collector.labels}
+        host = KernelHost(self, own / "kernel")
         try:
             script = await asyncio.to_thread(
-                prepare_scorer_folder,
-                task,
-                KernelScript(
-                    job,
-                    Cell(dataset="", arm="", seed=seed),
-                    target,
-                    settings.scorer_timeout,
-                    views={},
-                    packages=self.get_packages(),
-                ),
-                place,
-                views=self.views,
-                labels=self.collector.labels,
-                limit=settings.artifact_bytes,
+                prepare_scorer_folder, task, script, place, limit=settings.artifact_bytes, **folders
             )
             execution = await host.execute(script, RunningCell())
             if execution.failure is not None:
@@ -269,7 +247,7 @@ class CellRunner:
             return await asyncio.to_thread(read_scores, task, target, seed=seed)
         finally:
             await host.close()
-            remove_tree(place_of_run, ignore_errors=True)
+            remove_tree(own, ignore_errors=True)
 
 
 def get_scoring_folder(config: KernelConfig) -> Path:
@@ -371,7 +349,11 @@ class KernelHost:
             running.mark_started()
             lent_script = replace(script, folder=self.folder / CELLS_FOLDER / script.folder.name)
             execution = await self.runner.run_in_kernel(kernel, self._lease, lent_script, running, reader, self._usage)
-            if not await asyncio.to_thread(self._take_back, lent, script.folder):
+            try:
+                is_in_place = await asyncio.to_thread(take_back_folder, lent, script.folder, self.folder, CELLS_FOLDER)
+            except OSError as error:
+                raise ExecutorError(f"cannot move {script.folder} back: {error}") from error
+            if not is_in_place:
                 execution = replace(execution, failure=execution.failure or _MOVED_FOLDER_FAILURE)
         except BaseException:
             await self.close()
@@ -380,13 +362,6 @@ class KernelHost:
         if execution.kernel_unusable or (script.scorers and self.runner.gpus.devices):  # a scorer needs a GPU too
             await self.close()
         return replace(_classify_oom_kill(execution, kills), is_first_cell=first)
-
-    def _take_back(self, lent: OpenFolder, folder: Path) -> bool:
-        """Move a cell's folder back; return whether the code left it in its place. Raises `ExecutorError`."""
-        try:
-            return take_back_folder(lent, folder, self.folder, CELLS_FOLDER)
-        except OSError as error:
-            raise ExecutorError(f"cannot move {folder} back: {error}") from error
 
     async def close(self) -> None:
         kernel, lease, self._lease = self._kernel, self._lease, GpuLease()
@@ -407,9 +382,8 @@ class KernelHost:
         try:
             await asyncio.to_thread(remove_tree, self.folder)
             self.folder.mkdir()
-            return await self._ensure_kernel(script), await asyncio.to_thread(
-                lend_folder, script.folder, self.folder, CELLS_FOLDER
-            )
+            kernel = await self._ensure_kernel(script)
+            return kernel, await asyncio.to_thread(lend_folder, script.folder, self.folder, CELLS_FOLDER)
         except (BadFile, OSError) as error:
             raise ExecutorError(f"cannot work in {self.folder}: {error}") from error
 
@@ -440,11 +414,8 @@ class KernelHost:
 
     async def _create_started_kernel(self, script: KernelScript, modules: tuple[str, ...]) -> Kernel:
         """Create and start a kernel. Raises `ExecutorError`."""
-        kernel = Kernel(
-            self.folder,
-            config=self.runner.config,
-            options=KernelStartOptions(script.readable_paths, self._lease.devices, modules, script.packages),
-        )
+        options = KernelStartOptions(script.readable_paths, self._lease.devices, modules, script.packages)
+        kernel = Kernel(self.folder, config=self.runner.config, options=options)
         try:
             await kernel.start()
         except BaseException:
@@ -454,7 +425,7 @@ class KernelHost:
 
 
 _MOVED_FOLDER_FAILURE = Failure(
-    kind="other", message="the code renamed, replaced or removed its working folder: leave that folder in place"
+    kind="other", message="the code renamed, replaced or removed its working folder: leave it in place"
 )
 
 
@@ -465,14 +436,8 @@ def _classify_oom_kill(execution: KernelExecution, kills: int) -> KernelExecutio
     failure = execution.failure
     if failure is None or failure.kind != "died" or "SIGKILL" not in failure.message or count_oom_kills() <= kills:
         return execution
-    return replace(
-        execution,
-        failure=Failure(
-            kind="memory",
-            traceback=failure.traceback,
-            message=("the system killed it because memory ran out: use smaller batches or models, or fewer workers"),
-        ),
-    )
+    message = "the system killed it because memory ran out: use smaller batches or models, or fewer workers"
+    return replace(execution, failure=failure.model_copy(update={"kind": "memory", "message": message}))
 
 
 # --- one execution ----------------------------------------------------------------------------------------------------
@@ -490,6 +455,8 @@ async def execute(
 
 
 class ScriptRun:
+    """One execution of a script in a started kernel."""
+
     def __init__(self, kernel: Kernel, script: KernelScript) -> None:
         self._kernel = kernel
         self._script = script
@@ -516,14 +483,11 @@ class ScriptRun:
             seconds = time.monotonic() - began
             await asyncio.wait({listener}, timeout=_DRAIN_SECONDS if reply.done() else _POLL_SECONDS)
             answer = _parse_zygote_reply(reply.result()) if reply.done() else {}
-            failure = (
-                Failure(kind="hopeless", message=reason)
-                if reason is not None
-                else watchdog.failure or self._find_failure(answer, death, timeout=timeout if late else None)
-            )
-            over = (
-                self._script.cell.is_script or watchdog.failure is not None or self._flooded or answer.get("over", True)
-            )
+            if reason is not None:
+                failure: Failure | None = Failure(kind="hopeless", message=reason)
+            else:
+                failure = watchdog.failure or self._find_failure(answer, death, timeout=timeout if late else None)
+            over = self._script.cell.is_script or watchdog.failure is not None or self._flooded
         finally:
             watchdog.stop()
             for task in (reply, death, listener, watcher):
@@ -533,7 +497,7 @@ class ScriptRun:
             seconds,
             failure,
             self._transcript,
-            kernel_unusable=over,
+            kernel_unusable=over or answer.get("over", True),
             training=answer.get("training"),
             peak_process_bytes=answer.get("peak", 0),
         )
@@ -621,26 +585,19 @@ def _parse_zygote_reply(answer: dict[str, Any]) -> dict[str, Any]:
         report: dict[str, Any] = json.loads(answer["user_expressions"]["ran"])
         counted: dict[str, Any] = report.get("training") or {}
         answer = {
-            "status": report["status"],
             "killed": bool(report["killed"]),
             "over": bool(report["over"]),
             "peak": int(report.get("peak", 0)),
             "traceback": [str(line) for line in report.get("traceback", ())],
-            "training": (TrainingCounts.model_validate(counted) if any(counted.values()) else None),
+            "training": TrainingCounts.model_validate(counted) if any(counted.values()) else None,
         }
-        match report["status"]:
-            case "ok":
-                return answer
-            case "died":
-                return answer | {"code": int(report["code"])}
-            case "error":
-                return answer | {
-                    "ename": str(report["ename"]),
-                    "evalue": str(report["evalue"]),
-                    "diverged": bool(report["diverged"]),
-                }
-            case _:
-                pass
+        if (status := report["status"]) == "died":
+            return answer | {"status": status, "code": int(report["code"])}
+        if status == "error":
+            answer |= {"ename": str(report["ename"]), "evalue": str(report["evalue"])}
+            answer["diverged"] = bool(report["diverged"])
+        if status in ("ok", "error"):
+            return answer | {"status": status}
     return {"ename": "RuntimeError", "evalue": "the kernel did not report a result", **answer, "status": "error"}
 
 

@@ -166,10 +166,8 @@ class CellWorker(Protocol):
         ...
 
 
-class SlotHolder(Protocol):
-    """Holds a slot or, with `alone`, all slots, while inside its context."""
-
-    def __call__(self, *, alone: bool = False) -> AbstractAsyncContextManager[None]: ...
+SlotHolder = Callable[..., AbstractAsyncContextManager[None]]
+"""Holds a slot or, with `alone=True`, all slots, while inside its context."""
 
 
 @dataclass
@@ -260,31 +258,21 @@ class CellSchedule:
         return self._build_order(cell, limit, alone=alone or apart), running
 
     def _build_order(self, cell: Cell, limit: float, *, alone: bool) -> CellOrder:
-        job, task, other = self.job, self.cells[cell], self.find_source_cell(cell)
-        arms = job.arms or tuple(one.arm for one in self.cells)
-        return CellOrder(
-            cell,
-            task,
-            limit,
-            source=job.source
-            if cell.is_script
-            else select_visible_files(job.source, cell.arm, arms=arms, reads=self.reads),
-            alone=alone,
-            read_cell=other,
-            read_folder=None if other is None else self.folders[other],
-            # recorded answers are replayed by occurrence of the question, so such code starts from scratch
-            checkpoints=None if job.subjects else self.folders.get(cell, task.folder),
-        )
+        job, task, other, source = self.job, self.cells[cell], self.find_source_cell(cell), self.job.source
+        if not cell.is_script:
+            arms = job.arms or tuple(one.arm for one in self.cells)
+            source = select_visible_files(source, cell.arm, arms=arms, reads=self.reads)
+        # recorded answers are replayed by occurrence of the question, so such code starts from scratch
+        checkpoints = None if job.subjects else self.folders.get(cell, task.folder)
+        read = None if other is None else self.folders[other]
+        return CellOrder(cell, task, limit, source, alone, other, read, checkpoints)
 
     def _build_limit_function(self, *, alone: bool = False) -> Callable[[Cell], float]:
         """Return a function that gives a cell's time limit in seconds if it starts now; 0 if it must wait for running
         cells."""
         now = self.clock()
-        room = (
-            self.job.timeout
-            - self.spent_seconds
-            - sum(max(now - one.began, one.limit) for one in self.running.values())
-        )
+        taken = sum(max(now - one.began, one.limit) for one in self.running.values())
+        room = self.job.timeout - self.spent_seconds - taken
         unknown = {_get_group(one) for one in (*self.waiting, *self.running) if not self._has_known_time(one)}
         most_at_once = 1 if alone else min(self.slots, len(self.waiting) + len(self.running))
         waiting = sum(map(self.expected_seconds, self.waiting))
@@ -317,12 +305,9 @@ class CellSchedule:
 
     def has_work(self, *, alone: bool = False) -> bool:
         """Whether there is work for a new worker; with `alone`, only cells that run alone count."""
-        left = self.compute_seconds_left()
-        return (
-            left > 0
-            and not self._stop_reason
-            and bool(self._list_startable_alone() if alone else self._list_startable(left))
-        )
+        if self._stop_reason or (left := self.compute_seconds_left()) <= 0:
+            return False
+        return bool(self._list_startable_alone() if alone else self._list_startable(left))
 
     def awaits_commit(self) -> bool:
         """Whether a commit may let a cell start: one that reads the committed cell, or its second execution."""
@@ -343,18 +328,11 @@ class CellSchedule:
 
     def compute_seconds_left(self) -> float:
         """Return the job's compute seconds that are not spent or taken by running cells."""
-        now = self.clock()
-        return (
-            self.job.timeout
-            - self.spent_seconds
-            - sum(
-                max(
-                    now - one.began,
-                    self.expected_seconds(cell) if self.longest_known_seconds(_get_group(cell)) else 0.0,
-                )
-                for cell, one in self.running.items()
-            )
-        )
+        left, now = self.job.timeout - self.spent_seconds, self.clock()
+        for cell, one in self.running.items():
+            known = self.longest_known_seconds(_get_group(cell)) > 0
+            left -= max(now - one.began, self.expected_seconds(cell) if known else 0.0)
+        return left
 
     def expected_seconds(self, cell: Cell) -> float:
         """Return a cell's expected seconds: from its own history, otherwise from its arm and dataset, otherwise the
@@ -374,10 +352,8 @@ class CellSchedule:
         """Return the longest known duration in a group; pilots count only if no other cell is known; 0 if none is."""
         if group not in self._longest_known:
             times = self._known_seconds.get(group, {})
-            self._longest_known[group] = max(
-                (seconds for cell, seconds in times.items() if cell not in self._pilots),
-                default=max(times.values(), default=0.0),
-            )
+            others = (seconds for cell, seconds in times.items() if cell not in self._pilots)
+            self._longest_known[group] = max(others, default=max(times.values(), default=0.0))
         return self._longest_known[group]
 
     def _list_startable(self, left: float) -> list[Cell]:
@@ -459,15 +435,9 @@ class CellSchedule:
         self._stop_reason = self._stop_reason or reason
 
     def _check_pilots(self) -> None:
-        tried = [self.results.get(pilot) for pilot in self._pilots]
-        if (
-            tried
-            and all(
-                one is not None and one.failure is not None and one.failure.kind not in NON_CODE_FAILURES
-                for one in tried
-            )
-            and not any(map(self.is_measured, self.results))
-        ):
+        tried = [one.failure if (one := self.results.get(pilot)) else None for pilot in self._pilots]
+        raised = all(failure is not None and failure.kind not in NON_CODE_FAILURES for failure in tried)
+        if tried and raised and not any(map(self.is_measured, self.results)):
             self._stop_reason = ALL_PILOTS_RAISED
 
     def finish(self) -> None:
@@ -475,15 +445,12 @@ class CellSchedule:
         for cell in (*self.waiting, *self.waiting_alone):
             if cell in self.results:  # its retry cannot be run
                 continue
-            other = self.find_source_cell(cell)
-            self.left_out[cell] = self._stop_reason or (
-                f"it reads {other}, which was not measured"
-                if other is not None and not self.is_measured(other)
-                else f"about {self.expected_seconds(cell):.0f} s are expected, but of the job's {self.job.timeout:g} s "
-                f"only {max(0.0, self.compute_seconds_left()):.0f} s are left"
-                if self.compute_seconds_left() > 0
-                else f"the job's {self.job.timeout:g} s are used up"
-            )
+            other, left = self.find_source_cell(cell), max(0.0, self.compute_seconds_left())
+            if self._stop_reason or other is None or self.is_measured(other):
+                why = f"about {self.expected_seconds(cell):.0f} s are expected, but {left:.0f} s of the job are left"
+            else:
+                why = f"it reads {other}, which was not measured"
+            self.left_out[cell] = self._stop_reason or why
         self.waiting, self.waiting_alone = [], []
 
     def build_lines(self) -> tuple[CellOutcomeLine, ...]:
@@ -493,16 +460,11 @@ class CellSchedule:
     def _build_line(self, cell: Cell) -> CellOutcomeLine:
         ran, task = self.results.get(cell), self.cells[cell]
         if ran is not None and ran.failure is None:
-            seconds = task.expected_seconds if task.known is not None and task.expected_seconds is not None else None
-            return CellOutcomeLine(cell=cell, outcome="measured", seconds=ran.seconds if seconds is None else seconds)
-        if ran is not None and ran.failure is not None:
-            return CellOutcomeLine(
-                cell=cell,
-                outcome="failed",
-                seconds=ran.seconds,
-                diverged=ran.failure.kind == "diverged",
-                why=f"{ran.failure.kind}: {ran.failure.message}",
-            )
+            seconds = ran.seconds if task.known is None or task.expected_seconds is None else task.expected_seconds
+            return CellOutcomeLine(cell=cell, outcome="measured", seconds=seconds)
+        if ran is not None and (failure := ran.failure) is not None:
+            diverged, why = failure.kind == "diverged", f"{failure.kind}: {failure.message}"
+            return CellOutcomeLine(cell=cell, outcome="failed", seconds=ran.seconds, diverged=diverged, why=why)
         why = self.left_out.get(cell, "it was not started")
         if self._death_count == MAX_KERNEL_DEATHS and why == self._stop_reason:
             return CellOutcomeLine(cell=cell, outcome="failed", why=f"died: {why}")
@@ -512,21 +474,14 @@ class CellSchedule:
         """Return the failure of the whole job; if the pilots stopped it, only their failures count, since other cells
         may not have started."""
         lines = [line.model_copy(update={"id": line.cell.name}) for line in self.build_lines()]
-        return summarize_failures(
-            lines,
-            {
-                cell.name: one.failure
-                for cell, one in self.results.items()
-                if one.failure is not None and (self._stop_reason != ALL_PILOTS_RAISED or cell in self._pilots)
-            },
-        )
+        counted = self._pilots if self._stop_reason == ALL_PILOTS_RAISED else self.results
+        failures = {cell.name: one.failure for cell, one in self.results.items() if one.failure and cell in counted}
+        return summarize_failures(lines, failures)
 
     def build_outcome(self) -> JobOutcome:
         """Return the outcome of the job, with the values of its measured cells in order. If a job has several trials of
         a condition, it has no values, because theirs have the same names."""
-        script = next((cell for cell in self.cells if cell.is_script), None)
-        if script is not None and script in self.results:
-            ran = self.results[script]
+        if (ran := next((self.results.get(cell) for cell in self.cells if cell.is_script), None)) is not None:
             figures = ran.figures if isinstance(ran, CellResult) else ()
             return JobOutcome(**ran.copy_results(), figures=figures, folders=self._list_folders())
         several = len({cell.place_name for cell in self.cells}) < len(self.cells)
@@ -564,23 +519,18 @@ def summarize_failures(
     lines = [line for line in lines if not line.cell.setting_of]
     failed = [line for line in lines if line.outcome == "failed"]
     faults = [line for line in failed if line.id in failures and failures[line.id].kind not in NON_CODE_FAILURES]
-    missing = {line.cell.arm for line in lines} - {
-        line.cell.arm for line in lines if line.outcome in ("measured", "taken over") or (replicate and line.diverged)
-    }
+    done = ("measured", "taken over")
+    reached = {line.cell.arm for line in lines if line.outcome in done or (replicate and line.diverged)}
+    missing = {line.cell.arm for line in lines} - reached
     if not faults and not missing:
         return None
     for line in faults or [line for line in failed if line.cell.arm in missing and line.id in failures]:
         failure = failures[line.id]
-        return failure.model_copy(
-            update={
-                "message": (f"{len(failed)} of {len(lines)} cells failed; the first, {line.cell}: {failure.message}")
-            }
-        )
+        message = f"{len(failed)} of {len(lines)} cells failed; the first, {line.cell}: {failure.message}"
+        return failure.model_copy(update={"message": message})
     first = next(line for line in lines if line.cell.arm in missing)
-    return Failure(
-        kind="died" if first.outcome == "failed" else "timeout",
-        message=f"no cell of {', '.join(sorted(missing))} was measured: {first.why}",
-    )
+    message = f"no cell of {', '.join(sorted(missing))} was measured: {first.why}"
+    return Failure(kind="died" if first.outcome == "failed" else "timeout", message=message)
 
 
 def _get_group(cell: Cell) -> ArmDataset:
@@ -703,13 +653,8 @@ class CellStream:
                     task.result()
                 if not self._active_workers and not schedule.has_work(alone=apart):
                     break  # workers that still wait for a slot would have no work
-                while (
-                    tasks
-                    and not alone
-                    and len(tasks) < self.slots
-                    and schedule.needs_more_workers(len(tasks), cost)
-                    and schedule.running
-                ):
+                may_add = bool(tasks) and not alone and bool(schedule.running)
+                while may_add and len(tasks) < self.slots and schedule.needs_more_workers(len(tasks), cost):
                     tasks.add(self._start_worker(alone=False, apart=False))
         finally:
             for task in tasks:

@@ -109,16 +109,11 @@ class ContentStore:
         """Iterate over all entries, in no particular order."""
         for about in self.root.glob("*/about.json"):
             with suppress(OSError, ValueError, KeyError):
-                metadata = json.loads(about.read_text())
-                content = self._content_path(about.parent.name)
-                yield StoreEntry(
-                    about.parent.name,
-                    metadata["kind"],
-                    metadata["name"],
-                    metadata["bytes"],
-                    about.stat().st_mtime,
-                    any(file.lstat().st_nlink > 1 for _, file in _iterate_files(content)),
-                )
+                metadata, key = json.loads(about.read_text()), about.parent.name
+                files = (file for _, file in _iterate_files(self._content_path(key)))
+                is_shared = any(file.lstat().st_nlink > 1 for file in files)
+                kind, name, size = (metadata[word] for word in ("kind", "name", "bytes"))
+                yield StoreEntry(key, kind, name, size, about.stat().st_mtime, is_shared)
 
     def find_damaged(self) -> list[StoreEntry]:
         """Return the entries whose contents do not match their key."""
@@ -143,14 +138,16 @@ class ContentStore:
             self.root.mkdir(parents=True, exist_ok=True)
             part = Path(tempfile.mkdtemp(prefix=".part-", dir=self.root))
             try:
-                link_or_copy(path, part / "content")
+                if path.is_dir():
+                    shutil.copytree(path, part / "content", symlinks=True, copy_function=_link)
+                else:
+                    _link(path, part / "content")
                 self.finish(part, key, kind, name)
             finally:
                 remove_tree(part, ignore_errors=True)
         except OSError as error:
             raise ExecutorError(
-                f"cannot write to the store {self.root}: {error.strerror}; free space "
-                "(scientist store --prune) or set another folder (sandbox.store)"
+                f"cannot write to the store {self.root} (sandbox.store): {error.strerror}; see scientist store --prune"
             ) from error
 
     def finish(self, part: Path, key: str, kind: str, name: str) -> None:
@@ -159,10 +156,7 @@ class ContentStore:
         Raises `ExecutorError` if the content does not match the key, `OSError`.
         """
         if compute_key(part / "content") != key:
-            raise ExecutorError(
-                f"{kind} {name!r} was changed while it was copied to the store: its hash is not {key[:12]}...; try "
-                "again"
-            )
+            raise ExecutorError(f"{kind} {name!r} was changed while it was copied to the store: try again")
         size = sum(file.lstat().st_size for _, file in _iterate_files(part / "content"))
         write_file(part / "about.json", json.dumps({"kind": kind, "name": name, "bytes": size}))
         with suppress(OSError):  # another process was faster
@@ -171,10 +165,8 @@ class ContentStore:
 
 def share_run(run: RunFolder, store: ContentStore) -> None:
     """Replace a run's views and pretrained models with links into the store, unless they are links already."""
-    for path, kind in (
-        *((one, "view") for one in run.views.glob("*.npz")),
-        *((one, "pretrained") for one in run.pretrained.glob("*/files")),
-    ):
+    found = dict.fromkeys(run.views.glob("*.npz"), "view")
+    for path, kind in (found | dict.fromkeys(run.pretrained.glob("*/files"), "pretrained")).items():
         first = next((file for _, file in _iterate_files(path)), None)
         if first is not None and first.stat().st_nlink == 1:
             store.share_files(path, kind, path.stem if kind == "view" else path.parent.name)
@@ -192,15 +184,8 @@ def _iterate_files(path: Path) -> Iterator[tuple[str, Path]]:
             yield str(file.relative_to(path)), file
 
 
-def link_or_copy(source: Path, target: Path) -> None:
-    """Link a file, or all files of a folder; copy if hard links are impossible."""
-    if source.is_dir():
-        shutil.copytree(source, target, symlinks=True, copy_function=_link)
-    else:
-        _link(source, target)
-
-
 def _link(source: str | Path, target: str | Path) -> None:
+    """Link a file; copy it if hard links are impossible."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -96,16 +97,14 @@ class RepositoryDataset:
         """Return the facts that a run records: the files used, and facts derived from their labels. Raises
         `RepositoryError`.
         """
+        unknown: dict[str, Any] = {"features": 0, "classes": 0, "sizes": {}, "task": "none"}
         facts = DatasetFacts(
+            **unknown,
             name=self.name,
             title=self.title,
             source=f"git:{self.commit[:12]}",
-            features=0,
-            classes=0,
-            sizes={},
             fingerprint=hashlib.sha256(self.tree.encode()).hexdigest(),
             seed=seed,
-            task="none",
             origin=self.tree,
             command=self.command,
             split_rule="made by the repository's own code",
@@ -132,20 +131,15 @@ def build_registry(
 
 def list_source_files(sources: DatasetSources) -> tuple[Path, ...]:
     """Return the files and folders of user datasets, including labels."""
-    return tuple(
-        source.spec.path
-        for source in sources.values()
-        if isinstance(source, UserDataset) and source.spec.path is not None
-    )
+    own = (source.spec.path for source in sources.values() if isinstance(source, UserDataset))
+    return tuple(path for path in own if path is not None)
 
 
 def list_choices(sources: DatasetSources | None = None, *, seed: int = 0) -> tuple[BundledDataset | DatasetFacts, ...]:
     """Return the datasets that a plan may choose from, the user's first. Only those are read. Raises `DatasetError`."""
     known = (sources or build_registry()).values()
-    return (
-        *(source.build_facts(seed) for source in known if not isinstance(source, BundledDataset)),
-        *(source for source in known if isinstance(source, BundledDataset)),
-    )
+    bundled = [source for source in known if isinstance(source, BundledDataset)]
+    return (*(source.build_facts(seed) for source in known if not isinstance(source, BundledDataset)), *bundled)
 
 
 def materialise(
@@ -174,18 +168,13 @@ def materialise(
     examples = source.load()
     about = {"names": examples.names, "path": str(examples.folder) if examples.folder else ""}
     places = [folder / f"{name}.npz" for folder in (views, labels)][: 1 if examples.folder else 2]
-    with (
-        source.name_errors() if isinstance(source, UserDataset) else nullcontext(),
-        write_archives(*places) as archives,
-    ):
-        facts = prepare_dataset(
-            examples,
-            seed,
-            name=name,
-            title=source.title,
-            source=source.source,
-            keep=lambda key, stream: archives[key in _LABEL_ARRAYS].add(key, stream),
-        )
+    naming = source.name_errors() if isinstance(source, UserDataset) else nullcontext()
+    with naming, write_archives(*places) as archives:
+
+        def keep(key: str, stream: ArrayStream) -> None:
+            archives[key in _LABEL_ARRAYS].add(key, stream)
+
+        facts = prepare_dataset(examples, seed, name=name, title=source.title, source=source.source, keep=keep)
         if isinstance(source, UserDataset):
             facts = facts.model_copy(update={"origin": source.build_facts(seed).origin})
             source.check_unchanged()  # large datasets are read in chunks
@@ -202,13 +191,9 @@ def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | No
             facts = DatasetFacts.model_validate_json(str(view["meta"]))
         if facts.task == "none":
             return facts
-        digest = ArrayFingerprint()
-        for key, place in sorted(
-            (key, folder / f"{name}.npz")
-            for folder in (views, labels)
-            for key in list_keys(folder / f"{name}.npz")
-            if key not in ("meta", "about")
-        ):
+        digest, places = ArrayFingerprint(), [folder / f"{name}.npz" for folder in (views, labels)]
+        arrays = sorted((key, place) for place in places for key in list_keys(place) if key not in ("meta", "about"))
+        for key, place in arrays:
             with open_array(place, key) as stream:
                 discard(key, digest.hash_stream(key, stream))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):

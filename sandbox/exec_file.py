@@ -52,9 +52,7 @@ async def run_file(
     chosen, known = settings or SandboxSettings(), sources or build_registry()
     try:
         source = _read_with_neighbours(path)
-        strings = {word for text in source.values() for word in collect_strings(text)} | {
-            one.dataset for one in cells or ()
-        }
+        strings = {word for text in source.values() for word in collect_strings(text)}
     except (OSError, UnicodeDecodeError) as error:
         raise ExecutorError(f"cannot read {path}: {error}") from error
     if (collect_reads(source[path.name]) is not None) != bool(cells):
@@ -63,13 +61,13 @@ async def run_file(
             if cells
             else f"{path} measures cells (lab.measure): choose some, e.g. --cells baseline@low,method@low --on digits"
         )
-    for one in cells or ():
-        if one.dataset not in known:
-            raise ExecutorError(f"--on: unknown dataset {one.dataset!r}; choose from {', '.join(sorted(known))}")
+    on = {one.dataset for one in cells or ()}
+    if unknown := sorted(on - known.keys()):
+        raise ExecutorError(f"--on: unknown dataset {unknown[0]!r}; choose from {', '.join(sorted(known))}")
     around = Path(tempfile.mkdtemp(prefix="scientist-exec-"))
     executor: LocalExecutor | None = None
     try:
-        names = tuple(name for name in known if name in strings)
+        names = tuple(name for name in known if name in strings | on)
         for name in names:
             materialise(name, views=around / "views", labels=around / "labels", seed=seed, sources=known)
         for name, place in parse_scorers(known, chosen.scorers).items():
@@ -130,17 +128,12 @@ def _read_with_neighbours(path: Path) -> dict[str, str]:
             nodes = list(ast.walk(parse_python(text)))
         except SyntaxError:  # the kernel reports this more clearly
             continue
-        imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} | {
-            node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level
-        }
-        tops = {name.partition(".")[0] for name in imported} - {""}
-        near = [path.with_name(f"{top}.py") for top in tops]
-        near += [one for top in tops for one in path.with_name(top).rglob("*.py")]
-        waiting += [
-            one
-            for one in near
-            if one.is_file() and one.relative_to(path.parent).as_posix() not in texts and one not in waiting
-        ]
+        imported = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        imported += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+        for top in {name.partition(".")[0] for name in imported} - {""}:
+            near = [path.with_name(f"{top}.py"), *path.with_name(top).rglob("*.py")]
+            missing = (one for one in near if one.relative_to(path.parent).as_posix() not in texts)
+            waiting += [one for one in missing if one.is_file() and one not in waiting]
     return texts | _read_named_files(path, texts)
 
 

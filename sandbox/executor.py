@@ -69,9 +69,8 @@ class LocalExecutor:
         """Packages installed for the run; set before its first job."""
         self.isolation = determine_isolation(settings)
         """How code is isolated on this machine."""
-        config = KernelConfig(
-            settings, self.isolation, cache.absolute(), secret=tuple(path.absolute() for path in (labels, *secret))
-        )
+        hidden = tuple(path.absolute() for path in (labels, *secret))
+        config = KernelConfig(settings, self.isolation, cache.absolute(), hidden)
         remove_tree(get_scoring_folder(config), ignore_errors=True)
         self.config = config
         """Configuration of all kernels."""
@@ -133,14 +132,13 @@ class LocalExecutor:
         return await self._run_in_slot(lambda: self.runner.run_repository_command(job, RunningCell()))
 
     async def evaluate(self, folder: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
-        tasks = await asyncio.to_thread(
-            lambda: (
-                build_scorer_tasks(read_sealed(folder, sealed), "test", read_frozen_scorers(self.runner.scorers))
-                if sealed
-                else []
-            )
-        )
-        return await self._run_in_slot(lambda: self.runner.run_scorers(tasks, folder / "sealed", seed)) if tasks else ()
+        if not sealed:
+            return ()
+        scorers = await asyncio.to_thread(read_frozen_scorers, self.runner.scorers)
+        submissions = await asyncio.to_thread(read_sealed, folder, sealed)
+        if not (tasks := build_scorer_tasks(submissions, "test", scorers)):
+            return ()
+        return await self._run_in_slot(lambda: self.runner.run_scorers(tasks, folder / "sealed", seed))
 
     async def close(self) -> None:
         self._closed = True

@@ -92,25 +92,19 @@ class Slots:
         with ExitStack() as locks:
             if try_lock(self._shared / DOOR_FILE, locks) is not None:
                 return False
-        try:
-            text = (self._shared / DOOR_FILE).read_text()
-        except OSError:
-            return False
-        owner, _, count = text.partition(" ")
+        owner, _, count = (self._shared / DOOR_FILE).read_text().partition(" ")
         number = parse_whole_number(count)
         return owner != self._owner_id and number is not None and number < self._held_count - 1
 
     def _list_slot_files(self) -> list[Path]:
         assert self._shared is not None
         try:
-            numbers = {
-                number: one for one in self._shared.iterdir() if (number := parse_whole_number(one.name)) is not None
-            }
+            files = [one for one in self._shared.iterdir() if parse_whole_number(one.name) is not None]
         except OSError as error:
             raise ExecutorError(f"cannot read the slots in {self._shared}: {error.strerror}") from None
-        if not numbers:
+        if not files:
             raise ExecutorError(f"{self._shared} contains no slots")
-        return [numbers[number] for number in sorted(numbers)]
+        return sorted(files, key=lambda one: int(one.name))
 
     async def _acquire(self, locks: ExitStack, *, alone: bool) -> None:
         """Acquire one shared slot, or all; held until `locks` is closed."""
@@ -178,10 +172,8 @@ def describe_devices(devices: Sequence[GpuDevice], *, each: int = 1, shared_by: 
     bf16 = f", {'with' if min(known) >= (8, 0) else 'without'} bf16" if known else ""
     several = f"{each} GPUs for each experiment: " if each > 1 else ""
     shared = f", shared by {shared_by} experiments" if shared_by > 1 else ""
-    return (
-        f"cuda ({several}{names}, {min(device.memory_bytes for device in devices) / 1e9:.0f} GB of "
-        f"memory{bf16}{shared})"
-    )
+    memory = min(device.memory_bytes for device in devices) / 1e9
+    return f"cuda ({several}{names}, {memory:.0f} GB of memory{bf16}{shared})"
 
 
 class Nvml(Protocol):
@@ -238,10 +230,7 @@ def select_devices(visible: Sequence[GpuDevice], wanted: Sequence[str]) -> tuple
         device = next(iter(visible[index:]), None) if index is not None else _find_device(visible, word)
         if device is None:
             known = ", ".join(f"{index} {device.name} {device.uuid}" for index, device in enumerate(visible)) or "none"
-            raise GpuError(
-                f"sandbox.gpus: {word!r} is not one of the {len(visible)} visible GPUs: "
-                f"{known}; give indices from 0, or UUIDs"
-            )
+            raise GpuError(f"sandbox.gpus: {word!r} is not one of the {len(visible)} visible GPUs: {known}")
         if device in chosen:
             raise GpuError(f"sandbox.gpus names {device.uuid} twice: name each GPU once")
         chosen.append(device)
@@ -254,9 +243,8 @@ def _find_device(devices: Sequence[GpuDevice], word: str) -> GpuDevice | None:
         return next((device for device in devices if device.index == index), None)
     if not word.startswith(("GPU-", "MIG-")):
         return None
-    matches = [device for device in devices if device.uuid == word] or [
-        device for device in devices if device.uuid.startswith(word)
-    ]
+    matches = [device for device in devices if device.uuid.startswith(word)]
+    matches = [device for device in matches if device.uuid == word] or matches
     return matches[0] if len(matches) == 1 else None
 
 
@@ -401,9 +389,8 @@ class GpuLeases:
             while (lease := self._try_acquire(count)) is None:
                 if self._lent:
                     idle_since = self._clock()
-                if self._clock() - idle_since > max(
-                    self._settings.gpu_wait, _MAX_RELEASE_SECONDS if self._ending else 0.0
-                ):
+                limit = max(self._settings.gpu_wait, _MAX_RELEASE_SECONDS if self._ending else 0.0)
+                if self._clock() - idle_since > limit:
                     raise GpuError(self._describe_shortage(count))
                 await asyncio.sleep(_POLL_SECONDS)
             self._lent.add(lease)
@@ -488,14 +475,14 @@ class GpuLeases:
             for lease in self._ending
             for uuid, pids in self._list_remaining_processes(lease).items()
         )
-        outliving = left and (
-            f"an experiment has ended but still holds {left}: stop it with kill -9; if that does "
-            "not help, reset the GPU or exclude it with --gpus; as a result, there is "
+        settings = self._settings
+        outliving = (
+            left and f"an experiment has ended but still holds {left}: stop it with kill -9; as a result, there is "
         )
         return (
-            f"{outliving}no {count} GPU(s) with {self._settings.gpu_free_gb:g} GB free and "
-            f"no other run of yours on them within {self._settings.gpu_wait:g} s ({states}): stop what uses them, "
-            "choose others with --gpus, or lower sandbox.gpu_free_gb"
+            f"{outliving}no {count} GPU(s) with {settings.gpu_free_gb:g} GB free and no other run of yours on them "
+            f"within {settings.gpu_wait:g} s ({states}): stop what uses them, choose others with --gpus, or lower "
+            "sandbox.gpu_free_gb"
         )
 
 
@@ -515,17 +502,12 @@ def open_gpu_leases(
         known = driver.list_devices()
         visible = filter_visible_devices(known, variable)
         if not visible:
-            raise GpuError(
-                f"CUDA_VISIBLE_DEVICES={variable} hides all {len(known)}" if known else "the driver lists no GPU"
-            )
+            why = f"CUDA_VISIBLE_DEVICES={variable} hides all {len(known)}" if known else "the driver lists no GPU"
+            raise GpuError(why)
     except GpuError as error:
-        raise GpuError(
-            f"sandbox.device is cuda, but {error}; fix that, or run on the CPU: --set sandbox.device=cpu"
-        ) from error
+        message = f"sandbox.device is cuda, but {error}; fix that, or run on the CPU: --set sandbox.device=cpu"
+        raise GpuError(message) from error
     devices = select_devices(visible, settings.gpus)
     if len(devices) < settings.gpus_per_node:
-        raise GpuError(
-            f"sandbox.gpus_per_node is {settings.gpus_per_node}, but {len(devices)} GPU(s) are available: "
-            "lower it, or add more with --gpus"
-        )
+        raise GpuError(f"sandbox.gpus_per_node is {settings.gpus_per_node}, but {len(devices)} GPU(s) are available")
     return GpuLeases(driver, devices, settings, folder=folder)

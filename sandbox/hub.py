@@ -49,12 +49,10 @@ class HubOffers:
 
     def find_faults(self, plan: DataPlan) -> tuple[str, ...]:
         """Describe the models in a plan that are not available."""
-        available = {*map(str, self._models), *self.settings.pretrained}
-        return tuple(
-            f"unknown pretrained model {name!r}; available: {', '.join(sorted(available)) or 'none'}"
-            for name in plan.pretrained
-            if name not in available
-        )
+        available = sorted({*map(str, self._models), *self.settings.pretrained})
+        unknown = (name for name in plan.pretrained if name not in available)
+        has = ", ".join(available) or "none"
+        return tuple(f"unknown pretrained model {name!r}; available: {has}" for name in unknown)
 
     def select_for_plan(self, plan: DataPlan) -> tuple[HubItem, ...]:
         """Return the items that a plan uses."""
@@ -98,16 +96,10 @@ def _look_up_online(about: HubItem, ask: Callable[..., Any]) -> HubItem | None:
         info = ask(about.id, revision=about.revision, files_metadata=True, timeout=LOOKUP_TIMEOUT_SECONDS)
     except Exception:  # noqa: BLE001  whatever the network and the library raise
         return None
-    licence = getattr(info.card_data, "license", None) or next(
-        (tag.partition(":")[2] for tag in info.tags or () if tag.startswith("license:")), ""
-    )
-    return about.model_copy(
-        update={
-            "revision": info.sha or about.revision,
-            "licence": str(licence),
-            "bytes": sum(file.size or 0 for file in info.siblings or ()),
-        }
-    )
+    tags = (tag.partition(":")[2] for tag in info.tags or () if tag.startswith("license:"))
+    licence = getattr(info.card_data, "license", None) or next(tags, "")
+    size = sum(file.size or 0 for file in info.siblings or ())
+    return about.model_copy(update={"revision": info.sha or about.revision, "licence": str(licence), "bytes": size})
 
 
 def _look_up_cached(about: HubItem, load: Callable[[], object]) -> HubItem:
@@ -117,7 +109,7 @@ def _look_up_cached(about: HubItem, load: Callable[[], object]) -> HubItem:
     except (PretrainedError, DatasetError):
         raise PretrainedError(
             f"sandbox.allowed: {about.kind} {about.id}@{about.revision} is neither on the hub nor in the local cache: "
-            "check the name, run scientist prefetch with a network connection, or remove it from the list"
+            "check the name, or run scientist prefetch with a network"
         ) from None
     if not isinstance(folder, Path):
         return about
@@ -150,10 +142,8 @@ def parse_pretrained(words: Iterable[str]) -> tuple[PretrainedModel, ...]:
     for word in words:
         match = _SPEC_PATTERN.fullmatch(word)
         if match is None:
-            raise PretrainedError(
-                f"sandbox.pretrained: {word!r} is not OWNER/NAME@REVISION; the revision is a commit, "
-                "as shown on the hub under 'Files and versions', or a tag"
-            )
+            why = "is not OWNER/NAME@REVISION; the revision is a commit or a tag"
+            raise PretrainedError(f"sandbox.pretrained: {word!r} {why}")
         models.append(PretrainedModel(match["id"], match["revision"]))
     return tuple(models)
 
@@ -175,8 +165,8 @@ def fetch_model(model: PretrainedModel, *, hub: Path | None = None) -> Path:
     except Exception as error:  # noqa: BLE001  whatever the network and the library raise
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"
         raise PretrainedError(
-            f"pretrained model {model} cannot be fetched and is not in the local cache: run scientist"
-            f" prefetch with a network connection, or check the name ({reason})"
+            f"pretrained model {model} cannot be fetched and is not in the local cache: run scientist prefetch with a "
+            f"network, or check the name ({reason})"
         ) from None
 
 
@@ -197,9 +187,7 @@ def _copy_snapshot(model: PretrainedModel, snapshot: Path, place: Path) -> None:
     files = sorted(path for path in snapshot.rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in files)
     if not files or size > MAX_BYTES:
-        raise PretrainedError(
-            f"pretrained model {model} has {size} bytes in {len(files)} files; the limit is {MAX_BYTES}"
-        )
+        raise PretrainedError(f"{model} has {size} bytes in {len(files)} files; the limit is {MAX_BYTES}")
     part = place.with_name(f".{place.name}.{os.getpid()}.part")
     shutil.rmtree(part, ignore_errors=True)
     digest = hashlib.sha256()

@@ -185,13 +185,9 @@ class Job:
 
 def combine_needs(needs: Iterable[ResourceNeeds]) -> ResourceNeeds:
     """Return the maximum of each resource: the needs of a script that measures several arms."""
-    needs = tuple(needs)
-    return ResourceNeeds(
-        **{
-            name: max((value for one in needs if (value := getattr(one, name)) is not None), default=None)
-            for name in ResourceNeeds.model_fields
-        }
-    )
+    given = [one.model_dump(exclude_none=True) for one in needs]
+    names = {name for one in given for name in one}
+    return ResourceNeeds(**{name: max(one[name] for one in given if name in one) for name in names})
 
 
 # --- the results ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import re
 import subprocess
 import time
 from asyncio import timeout, to_thread
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,19 +73,67 @@ def choose_modules(source: Mapping[str, str], python: str) -> tuple[str, ...]:
     return ("lab", *(module for name in imported if name in installed for module in PRELOADED_MODULES[name]))
 
 
-class Kernel:
-    """One kernel process: `start`, one execution (or one cell after the other), and `kill`, at any time, from any
-    state."""
+class CodeProcess:
+    """A process tree of untrusted code with a scratch folder: `launch`, and `kill`, at any time, from any state."""
 
-    def __init__(self, folder: Path, *, config: KernelConfig, options: KernelStartOptions | None = None) -> None:
+    def __init__(self, folder: Path, config: KernelConfig) -> None:
         self.folder = folder
         """Its working folder."""
         self.config = config
-        self.options = options or KernelStartOptions()
         self._scratch = ScratchFolder()
         self._group: Path | None = None
         self._watchdog: Watchdog | None = None
         self._process: SandboxedProcess | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id; only available after `launch`."""
+        return self.process.process.pid
+
+    @property
+    def process(self) -> SandboxedProcess:
+        """Raises `ExecutorError` before `launch`."""
+        if self._process is None:
+            raise ExecutorError("the process was not started")
+        return self._process
+
+    async def launch(self, name: str, command: Sequence[str], env: Mapping[str, str], **streams: Any) -> None:
+        """Start the process in a task group; `streams` are options of `Popen`. Raises `ExecutorError`."""
+        self._group = create_task_group(self._scratch.root.name, self.config.settings.tasks)
+        command = [*enter_task_group(self._group), *command]
+        options: dict[str, Any] = {"cwd": self.folder, "env": env, **streams}
+        try:
+            self._process = SandboxedProcess.start(command, wrapped=self.config.isolation.is_on, **options)
+        except OSError as error:
+            raise ExecutorError(f"cannot start {name}: {error}") from error
+        await to_thread(self._process.read_first_pid)
+
+    def start_watchdog(self, limits: ResourceLimits) -> Watchdog:
+        """Start a watchdog that kills all processes when they exceed a limit."""
+        folders, kill = (self.folder, self._scratch.root), self.process.kill_all
+        watchdog = Watchdog(self.pid, limits, folders=folders, shared=self.config.cache, kill_all=kill)
+        self._watchdog = watchdog
+        watchdog.start()
+        return watchdog
+
+    def kill(self) -> None:
+        """Kill every process and free all resources. Idempotent; blocks for some milliseconds."""
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        if self._process is not None:
+            self._process.kill_and_reap()
+        if self._group is not None:
+            with contextlib.suppress(OSError):
+                self._group.rmdir()
+        self._scratch.remove()
+
+
+class Kernel(CodeProcess):
+    """One kernel process: `start`, one execution (or one cell after the other), and `kill`."""
+
+    def __init__(self, folder: Path, *, config: KernelConfig, options: KernelStartOptions | None = None) -> None:
+        super().__init__(folder, config)
+        self.options = options or KernelStartOptions()
         self._client: Any = None
 
     @property
@@ -99,56 +147,29 @@ class Kernel:
         from jupyter_client.asynchronous.client import AsyncKernelClient
 
         settings = self.config.settings
-        start: dict[str, Any] = {
-            "seed": 0,
-            "deadline": 0.0,
-            "device": "cpu",
-            "mode": "experiment",
-            "entry": "",
-            "datasets": {},
-        }
-        self.write_job({**start, "folder": str(self.folder_inside)})
-        self._group = create_task_group(self._scratch.root.name, settings.tasks)
-        command = [*enter_task_group(self._group), *await to_thread(self._build_command_line)]
-        environment = build_kernel_environment(
-            self.config, self.options, folder=self.folder_inside, scratch=self._scratch
-        )
+        nothing: dict[str, Any] = {"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "entry": ""}
+        self.write_job({**nothing, "datasets": {}, "folder": str(self.folder_inside)})
+        command = await to_thread(self._build_command_line)
+        folder, scratch = self.folder_inside, self._scratch
+        environment = build_kernel_environment(self.config, self.options, folder=folder, scratch=scratch)
         context = zmq.asyncio.Context()
         context.setsockopt(zmq.MAXMSGSIZE, _MAX_MESSAGE_BYTES)
         sockets, connection = str(self._scratch.sockets / "k"), str(self._scratch.connection)
         client = AsyncKernelClient(context=context, transport="ipc", ip=sockets, connection_file=connection)
         self._client = client
         client.write_connection_file()
-        try:
-            with open(self._scratch.crash_log, "ab") as log:
-                self._process = SandboxedProcess.start(
-                    command,
-                    wrapped=self.config.isolation.is_on,
-                    cwd=self.folder,
-                    env=environment,
-                    stdout=subprocess.DEVNULL,
-                    stderr=log,
-                )
-        except OSError as error:
-            raise ExecutorError(f"cannot start a kernel with {settings.python!r}: {error}") from error
-        await to_thread(self._process.read_first_pid)
+        with open(self._scratch.crash_log, "ab") as log:
+            streams = {"stdout": subprocess.DEVNULL, "stderr": log}
+            await self.launch(f"a kernel with {settings.python!r}", command, environment, **streams)
         client.start_channels(stdin=False, hb=False, control=False)
         await self._wait_until_ready()
 
     def kill(self) -> None:
-        """Kill every process of the kernel and free all resources. Idempotent; blocks for some milliseconds."""
-        if self._watchdog is not None:
-            self._watchdog.stop()
-        if self._process is not None:
-            self._process.kill_and_reap()
-        if self._group is not None:
-            with contextlib.suppress(OSError):
-                self._group.rmdir()
+        super().kill()
         if self._client is not None:
             self._client.stop_channels()
             self._client.context.destroy(linger=0)
             self._client = None
-        self._scratch.remove()
 
     def _build_command_line(self) -> list[str]:
         """Build the command line of the kernel, in its sandbox if there is one."""
@@ -161,24 +182,11 @@ class Kernel:
     # --- the process ------------------------------------------------------------------------------------------------
 
     @property
-    def pid(self) -> int:
-        """Process id of the kernel; only available after `start`."""
-        return self.process.process.pid
-
-    @property
-    def process(self) -> SandboxedProcess:
-        """Raises `ExecutorError` before `start`."""
-        if self._process is None:
-            raise ExecutorError("the kernel was not started")
-        return self._process
-
-    @property
     def preloaded_names(self) -> frozenset[str]:
         """Names of preloaded modules, which it no longer looks for in its folder."""
         with contextlib.suppress(OSError, BadFile):
-            return frozenset(
-                read_file(self._scratch.tmp, "loaded", _MAX_CRASH_LOG_BYTES).decode(errors="replace").split()
-            )
+            names = read_file(self._scratch.tmp, "loaded", _MAX_CRASH_LOG_BYTES)
+            return frozenset(names.decode(errors="replace").split())
         return frozenset()
 
     @property
@@ -190,24 +198,10 @@ class Kernel:
         """Write the job file, which `lab` reads (`lab._job.JobFile`)."""
         self._scratch.job.write_text(json.dumps(job), encoding="utf-8")
 
-    def start_watchdog(self, limits: ResourceLimits) -> Watchdog:
-        """Start a watchdog that kills the kernel when it exceeds a limit."""
-        self._watchdog = Watchdog(
-            self.pid,
-            limits,
-            folders=(self.folder, self._scratch.root),
-            shared=self.config.cache,
-            kill_all=self.process.kill_all,
-        )
-        self._watchdog.start()
-        return self._watchdog
-
     def read_crash_log(self) -> str:
         """Return the beginning of the output to descriptor 2, which may be any text of experiment code."""
-        with (
-            contextlib.suppress(OSError, BadFile),
-            open_regular(self._scratch.root, self._scratch.crash_log.name, MAX_HASHED_BYTES) as log,
-        ):
+        place, name = self._scratch.root, self._scratch.crash_log.name
+        with contextlib.suppress(OSError, BadFile), open_regular(place, name, MAX_HASHED_BYTES) as log:
             return log.read(_MAX_CRASH_LOG_BYTES).decode("utf-8", errors="replace")
         return ""
 
@@ -236,11 +230,8 @@ class Kernel:
             message: dict[str, Any] = await self._client.get_iopub_msg(timeout=None)
             kind, content = message["msg_type"], message["content"]
             yield kind, content
-            if (
-                kind == "status"
-                and content["execution_state"] == "idle"
-                and message["parent_header"].get("msg_id") == request
-            ):
+            is_idle = kind == "status" and content["execution_state"] == "idle"
+            if is_idle and message["parent_header"].get("msg_id") == request:
                 return
 
     async def _wait_until_ready(self) -> None:
@@ -251,10 +242,8 @@ class Kernel:
         until = time.monotonic() + settings.start_timeout
         while time.monotonic() < until:
             if (code := self.process.get_exit_code()) is not None:
-                raise ExecutorError(
-                    f"the kernel of {settings.python!r} ended during start-up: "
-                    f"{self.read_crash_log().strip()[-500:] or code}"
-                )
+                why = self.read_crash_log().strip()[-500:] or code
+                raise ExecutorError(f"the kernel of {settings.python!r} ended during start-up: {why}")
             request = self._client.kernel_info()
             with contextlib.suppress(TimeoutError):
                 async with timeout(1.0):

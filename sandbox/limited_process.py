@@ -94,9 +94,8 @@ class LimitedProcess:
                 connection = self._start()
                 connection.recv_bytes()
             except (OSError, EOFError) as error:
-                raise SandboxError(
-                    f"the process that reads results does not start (exit code {self.close()}): {error}"
-                ) from error
+                why = f"the process that reads results does not start (exit code {self.close()}): {error}"
+                raise SandboxError(why) from error
         connection.send_bytes(request)
         return pickle.loads(connection.recv_bytes())
 
@@ -105,11 +104,9 @@ class LimitedProcess:
         with other:
             variables = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
             self._owner = os.getpid()
+            limits = map(str, (other.fileno(), self._memory_bytes, self._seconds))
             self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-P", "-m", "labwright.sandbox.limited_process"),
-                    *map(str, (other.fileno(), self._memory_bytes, self._seconds)),
-                ],
+                [sys.executable, "-P", "-m", "labwright.sandbox.limited_process", *limits],
                 env=variables | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
                 pass_fds=(other.fileno(),),
                 stdin=subprocess.DEVNULL,

@@ -106,9 +106,7 @@ class LlmSession:
 
     def list_ids(self) -> list[str]:
         """Return the ids of all questions, in a fixed order."""
-        return [
-            f"{digest}-{ordinal}" for digest in sorted(self.draw_counts) for ordinal in range(self.draw_counts[digest])
-        ]
+        return [f"{digest}-{ordinal}" for digest, count in sorted(self.draw_counts.items()) for ordinal in range(count)]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer all questions that arrive on one connection."""
@@ -119,17 +117,13 @@ class LlmSession:
         room, under_way = asyncio.Semaphore(MAX_QUEUED_QUESTIONS), set[asyncio.Task[None]]()
         try:
             if self._open_connections > MAX_CONNECTIONS:
-                await _send_answer(
-                    writer, {"error": f"a cell may query from at most {MAX_CONNECTIONS} threads: use ask_many", "n": -1}
-                )
+                await self._refuse(writer, -1, f"a cell may query from at most {MAX_CONNECTIONS} threads: use ask_many")
             while self._open_connections <= MAX_CONNECTIONS and self._refusals < MAX_REFUSALS:
                 await room.acquire()
                 try:
                     line = await reader.readline()
                 except ValueError:
-                    await _send_answer(
-                        writer, {"error": f"a question may have at most {MAX_MESSAGE_BYTES} bytes", "n": -1}
-                    )
+                    await self._refuse(writer, -1, f"a question may have at most {MAX_MESSAGE_BYTES} bytes")
                     break
                 if not line.endswith(b"\n"):
                     break
@@ -146,11 +140,9 @@ class LlmSession:
             writer.close()
 
     async def close(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _handle_question(self, line: bytes, writer: asyncio.StreamWriter) -> Any:
         """Assign the question's ordinal now, in order of arrival; the answer follows later."""
@@ -168,7 +160,7 @@ class LlmSession:
             return self._refuse(writer, number, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
         except LLMQuestionRefused as error:
             return self._refuse(writer, number, str(error))
-        except (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError) as error:
+        except Exception as error:  # noqa: BLE001  code may send anything
             return self._refuse(writer, number, f"not a valid question ({type(error).__name__})")
         ordinal = self.draw_counts[digest]
         self.draw_counts[digest] += 1
@@ -179,10 +171,9 @@ class LlmSession:
             exchange = await self.subjects.ask(self.key, question, ordinal)
             self.answer_counts[question.subject] += 1
             await _send_answer(writer, {"n": number, **exchange.model_dump(mode="json")})
-        except LLMBudgetSpent as error:
-            self.budget_message = str(error)
-            await self._refuse(writer, number, str(error))
-        except LLMQuestionRefused as error:
+        except (LLMBudgetSpent, LLMQuestionRefused) as error:
+            if isinstance(error, LLMBudgetSpent):
+                self.budget_message = str(error)
             await self._refuse(writer, number, str(error))
         except Exception as error:  # noqa: BLE001  reported to the runner of the cell, which then ends the run
             self.fatal_error = error
@@ -244,14 +235,13 @@ class CitedAnswers(BaseModel):
 
 def write_exchange_ids(folder: Path, session: LlmSession) -> str:
     """Write the ids of a cell's answers with their sha256; return the sha256 of that file."""
-    digest = hashlib.sha256()
     lines: list[str] = []
     for exchange in session.list_ids():
         if (answer := session.subjects.find(session.key, exchange)) is not None:
             lines.append(f'{{"id": "{exchange}", "sha256": "{answer.sha256}"}}\n')
-            digest.update(lines[-1].encode())
-    write_file(folder, EXCHANGES_LIST, "".join(lines))
-    return digest.hexdigest()
+    content = "".join(lines).encode()
+    write_file(folder, EXCHANGES_LIST, content)
+    return hashlib.sha256(content).hexdigest()
 
 
 def attribute_answers(folder: Path, labels: Path, views: Path, session: LlmSession) -> list[str]:
@@ -287,49 +277,37 @@ def _attribute_submission(
         raise SubmissionRefused(f"{submission.description}: cites answers for {len(cited.ids)} rows, not {len(truth)}")
     read = build_answer_parser(submission.read, classes, read_columns(labels, submission.dataset, submission.split)[0])
     answers = _find_cited_exchanges(submission, [*cited.ids, *cited.agreement.values()], session)
-    grade = _find_grade(answers)
+    digests = [{draw.id.partition("-")[0] for draw in draws} for draws in answers]
+    asked = Counter(question for one in digests for question in one)
+    repeated = sum(any(asked[question] > 1 for question in one) for one in digests)
+    grade: EvidenceGrade | None = "unattributed" if repeated > _MAX_REPEATED_SHARE * len(answers) else None
     rows = [[read(draw.text + TRUNCATION_MARK * (draw.finish == "length")) for draw in draws] for draws in answers]
     notes: list[str] = []
     if grade is not None:
-        notes.append(
-            f"{submission.description}: many rows cite answers to the same question, so its values are graded {grade}"
-        )
+        notes.append("many rows cite answers to the same question, so its values are graded unattributed")
     if submission.kind == "answers":
         values, unread = _predict_rows(rows, truth, classes, submission)
-        arrays: dict[str, Any] = {"predictions": values} | {
-            COLUMN_PREFIX + name: np.array(column) for name, column in cited.columns.items()
-        }
-        update: dict[str, Any] = {"kind": "predictions", "unread": unread}
+        arrays: dict[str, Any] = {COLUMN_PREFIX + name: np.array(column) for name, column in cited.columns.items()}
+        arrays["predictions"] = values
+        kind, effect = "predictions", "count as wrong" if classes else "count as the mean of the others"
     else:
-        grades, dev = rows[: len(truth)], rows[len(truth) :]
-        unread = sum(_mean_of_draws(draws) is None for draws in rows)
-        arrays = {
-            "judged": np.array(
-                [value for draws in grades if (value := _mean_of_draws(draws)) is not None], dtype=float
-            ),
-            "agreement": np.array([_compute_agreement(submission, cited, dev, views, classes)]),
-        }
-        if not len(arrays["judged"]):
+        grades = [_mean_of_draws(draws) for draws in rows]
+        unread, of_rows = grades.count(None), np.array([one for one in grades[: len(truth)] if one is not None])
+        if not len(of_rows):
             raise SubmissionRefused(f"{submission.description}: no answer could be parsed as {submission.read!r}")
-        update, grade = {"unread": unread}, grade or "judged"
+        agreement = _compute_agreement(submission, cited, grades[len(truth) :], views, classes)
+        arrays = {"judged": of_rows, "agreement": np.array([agreement])}
+        kind, grade, effect = "judged", grade or "judged", "are left out"
     if unread:
-        so = (
-            "they count as wrong"
-            if classes and submission.kind == "answers"
-            else "they count as the mean of the others"
-            if submission.kind == "answers"
-            else "they are left out"
-        )
-        notes.append(
-            f"{submission.description}: {unread} of {len(rows)} rows have no answer that can be parsed as "
-            f"{submission.read!r}; {so}"
-        )
+        why = f"{unread} of {len(rows)} rows have no answer that can be parsed as {submission.read!r}"
+        notes.append(f"{why}; they {effect}")
     packed = BytesIO()
     np.savez(packed, allow_pickle=False, **arrays)
     name = f"{Path(submission.file).stem}.npz"
     write_file(folder, f"submissions/{name}", packed.getvalue())
     remove_path(folder, f"submissions/{submission.file}")
-    return submission.model_copy(update={**update, "file": name, "grade": grade}), notes
+    made = submission.model_copy(update={"kind": kind, "unread": unread, "file": name, "grade": grade})
+    return made, [f"{submission.description}: {note}" for note in notes]
 
 
 def _find_cited_exchanges(
@@ -340,31 +318,20 @@ def _find_cited_exchanges(
     """
     seen, found = set[str](), list[list[LLMExchange]]()
     for number, draws in enumerate(ids):
+        where = f"{submission.description}: row {number} cites"
         if not draws:
-            raise SubmissionRefused(f"{submission.description}: row {number} cites no answer")
+            raise SubmissionRefused(f"{where} no answer")
         found.append([])
         for exchange in draws:
-            answer = session.find_cited(exchange)
-            if answer is None:
+            if (answer := session.find_cited(exchange)) is None:
                 raise SubmissionRefused(
-                    f"{submission.description}: row {number} cites {exchange[:60]!r}, which is not an answer that a "
-                    "studied model gave to this cell"
+                    f"{where} {exchange[:60]!r}, which is not an answer that a model gave to this cell"
                 )
             if exchange in seen:
-                raise SubmissionRefused(
-                    f"{submission.description}: row {number} cites {exchange!r}, which was cited before: each answer "
-                    f"can serve only one row"
-                )
+                raise SubmissionRefused(f"{where} {exchange!r} again: each answer can serve only one row")
             seen.add(exchange)
             found[-1].append(answer)
     return found
-
-
-def _find_grade(answers: Sequence[Sequence[LLMExchange]]) -> EvidenceGrade | None:
-    """Return `unattributed` if many rows cite answers to the same question, otherwise None."""
-    asked = Counter(question for draws in answers for question in {draw.id.partition("-")[0] for draw in draws})
-    shared = sum(any(asked[draw.id.partition("-")[0]] > 1 for draw in draws) for draws in answers)
-    return "unattributed" if shared > _MAX_REPEATED_SHARE * len(answers) else None
 
 
 def _mean_of_draws(draws: Sequence[float | None]) -> float | None:
@@ -386,13 +353,13 @@ def _predict_rows(
             raise SubmissionRefused(f"{submission.description}: no answer could be parsed as {submission.read!r}")
         return np.array([rest if value is None else value for value in means]), sum(value is None for value in means)
     votes = [Counter(value for value in draws if value is not None).most_common(1) for draws in rows]
-    return np.array(
-        [int(vote[0][0]) if vote else (int(label) + 1) % classes for vote, label in zip(votes, truth, strict=True)]
-    ), sum(not vote for vote in votes)
+    wrong = [(int(label) + 1) % classes for label in truth]
+    chosen = [int(vote[0][0]) if vote else other for vote, other in zip(votes, wrong, strict=True)]
+    return np.array(chosen), votes.count([])
 
 
 def _compute_agreement(
-    submission: Submission, cited: CitedAnswers, dev: Sequence[Sequence[float | None]], views: Path, classes: int
+    submission: Submission, cited: CitedAnswers, given: Sequence[float | None], views: Path, classes: int
 ) -> float:
     """Return the agreement of a model's grades with labels: the share of equal classes, or the correlation of numbers.
 
@@ -400,24 +367,16 @@ def _compute_agreement(
     """
     with np.load(views / f"{submission.dataset}.npz", allow_pickle=False) as view:
         labels: NDArray[Any] = view["dev_y"]
+    least = f"grades need their agreement with at least {MIN_AGREEMENT_EXAMPLES} dev labels"
     if len(cited.agreement) < MIN_AGREEMENT_EXAMPLES or not all(0 <= row < len(labels) for row in cited.agreement):
-        raise SubmissionRefused(
-            f"{submission.description}: grades need their agreement with at least "
-            f"{MIN_AGREEMENT_EXAMPLES} "
-            f"dev labels; this submission cites {len(cited.agreement)}"
-        )
+        raise SubmissionRefused(f"{submission.description}: {least}; this submission cites {len(cited.agreement)}")
     true = labels[list(cited.agreement)].astype(float)
-    given = [_mean_of_draws(draws) for draws in dev]
     if classes:
         return float(np.mean([value == label for value, label in zip(given, true, strict=True)]))
     pairs = np.array([(value, label) for value, label in zip(given, true, strict=True) if value is not None])
     if len(pairs) < MIN_AGREEMENT_EXAMPLES:
-        raise SubmissionRefused(
-            f"{submission.description}: {len(pairs)} of its grades on dev can be parsed, at least "
-            f"{MIN_AGREEMENT_EXAMPLES} are needed"
-        )
-    spread = pairs.std(axis=0)
-    return float(np.corrcoef(pairs.T)[0, 1]) if spread.min() > 0 else 0.0
+        raise SubmissionRefused(f"{submission.description}: {least}; {len(pairs)} can be parsed")
+    return float(np.corrcoef(pairs.T)[0, 1]) if pairs.std(axis=0).min() > 0 else 0.0
 
 
 # --- answers of language models ---------------------------------------------------------------------------------------
@@ -518,16 +477,18 @@ def _find_stated_value(
     every = [(one, any(map(is_said, sentence))) for sentence in sentences for one in sentence]
     if not any(said for _, said in every):
         return None
-    return _single_value(
-        one.value
-        for one, said in every
-        if not _is_word(one)
-        and (
-            said
-            or _RIVAL_LEAD_PATTERN.fullmatch(one.lead)
-            or (one.text.isupper() and _OPTION_END_PATTERN.match(one.tail))
-        )
-    )
+    return _single_value(one.value for one, said in every if not _is_word(one) and (said or _may_state_answer(one)))
+
+
+def _may_state_answer(one: AnswerMention) -> bool:
+    """Whether the sentence may state a competing answer."""
+    is_listed = one.text.isupper() and _OPTION_END_PATTERN.match(one.tail) is not None
+    return is_listed or _RIVAL_LEAD_PATTERN.fullmatch(one.lead) is not None
+
+
+def _states_answer(one: AnswerMention) -> bool:
+    """Whether a short sentence ends with the option, or consists of it."""
+    return _is_whole_sentence(one) or _ANSWER_LEAD_PATTERN.fullmatch(one.lead) is not None
 
 
 def _is_word(one: AnswerMention) -> bool:
@@ -549,9 +510,7 @@ def _parse_number(text: str) -> float | None:
 
     plain = text.replace("\u2212", "-")
     sentences = _find_mentions(plain, _NUMBER_PATTERN, value)
-    stated = _find_stated_value(
-        sentences, lambda one: _is_whole_sentence(one) or _ANSWER_LEAD_PATTERN.fullmatch(one.lead) is not None
-    )
+    stated = _find_stated_value(sentences, _states_answer)
     return stated if stated is not None else _single_value(one.value for sentence in sentences for one in sentence)
 
 
@@ -577,12 +536,8 @@ def _parse_letter(text: str, classes: int) -> float | None:
     if any(is_said(one) for sentence in sentences for one in sentence):
         return _find_stated_value(sentences, is_said)
     first = sentences[0][0] if sentences and sentences[0] else None
-    if (
-        first is None
-        or first.lead
-        or not text.lstrip("*_` \n").startswith(first.text)
-        or not _OPTION_END_PATTERN.match(first.tail)
-    ):
+    begins = first is not None and not first.lead and text.lstrip("*_` \n").startswith(first.text)
+    if first is None or not begins or not _OPTION_END_PATTERN.match(first.tail):
         return None
     return _single_value(one.value for sentence in sentences for one in sentence if one is first or not _is_word(one))
 

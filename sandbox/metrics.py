@@ -33,6 +33,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
@@ -59,16 +60,8 @@ ECE_BINS = 15
 MAX_CHUNK_VALUES = 2**22
 """Number of values of `counts` processed at a time: 32 MiB as floats."""
 
-METRICS: Mapping[str, MetricSpec] = {
-    name: MetricSpec(
-        name=name,
-        title=title,
-        unit="nats" if name == "log_loss" else "",
-        higher_is_better=higher,
-        worst=low if higher else high,
-        low=low,
-        high=high,
-    )
+METRICS: dict[str, MetricSpec] = {
+    name: MetricSpec(name=name, title=title, higher_is_better=higher, worst=low if higher else high, low=low, high=high)
     for name, title, higher, low, high in (
         ("accuracy", "accuracy", True, 0.0, 1.0),
         ("macro_f1", "macro F1", True, 0.0, 1.0),
@@ -81,6 +74,7 @@ METRICS: Mapping[str, MetricSpec] = {
         ("r2", "R squared", True, None, 1.0),
     )
 }
+METRICS["log_loss"] = METRICS["log_loss"].model_copy(update={"unit": "nats"})
 _REGRESSION_METRICS = frozenset({"mse", "mae", "r2"})
 
 
@@ -99,11 +93,9 @@ def compute_scores(
     finite.
     """
     once, extra = np.ones((1, len(truth))), more or {}
+    measures = {**build_metric_measures(kind, values, truth), **extra}
     with np.errstate(all="ignore"):
-        scores = {
-            name: float(measure(once)[0])
-            for name, measure in {**build_metric_measures(kind, values, truth), **extra}.items()
-        }
+        scores = {name: float(measure(once)[0]) for name, measure in measures.items()}
     return {name: value for name, value in scores.items() if name not in ("auroc", *extra) or not np.isnan(value)}
 
 
@@ -122,11 +114,8 @@ def compute_resampled_scores(
     """
     wanted = {name: measure for name, measure in (more or {}).items() if name in names}
     known = compute_scores(kind, values, truth, wanted).keys() & names
-    measures = {
-        name: measure
-        for name, measure in {**build_metric_measures(kind, values, truth), **wanted}.items()
-        if name in known
-    }
+    every = {**build_metric_measures(kind, values, truth), **wanted}
+    measures = {name: measure for name, measure in every.items() if name in known}
     rows = max(1, MAX_CHUNK_VALUES // max(1, counts.shape[1]))
     chunks = [counts[start : start + rows].astype(float) for start in range(0, len(counts), rows)] if measures else []
     with np.errstate(all="ignore"):
@@ -162,10 +151,8 @@ def build_metric_measures(kind: str, values: Array, truth: Array) -> dict[str, M
         return {"mse": _build_mean(errors**2), "mae": _build_mean(abs(errors)), "r2": _build_r2(errors, truth)}
     probabilities = compute_softmax(values) if kind == "logits" else values.astype(float)
     predicted = values if kind == "predictions" else probabilities.argmax(axis=1)
-    of_classes = {
-        "accuracy": _build_mean((predicted == truth).astype(float)),
-        "macro_f1": _build_macro_f1(predicted, truth),
-    }
+    right = _build_mean((predicted == truth).astype(float))
+    of_classes = {"accuracy": right, "macro_f1": _build_macro_f1(predicted, truth)}
     if kind == "predictions":
         return of_classes
     own = probabilities[np.arange(len(truth)), truth]
@@ -214,10 +201,12 @@ def _build_ece(probabilities: Array, truth: Array) -> Measure:
     confidence = probabilities.max(axis=1)
     gaps = (probabilities.argmax(axis=1) == truth) - confidence
     bins = np.clip(np.ceil(confidence * ECE_BINS).astype(int) - 1, 0, ECE_BINS - 1)
-    return lambda counts: (
-        np.array([np.abs(np.bincount(bins, weights=gaps * row, minlength=ECE_BINS)).sum() for row in counts])
-        / counts.sum(axis=1)
-    )
+
+    def measure(counts: Array) -> Array:
+        sums = [np.abs(np.bincount(bins, weights=gaps * row, minlength=ECE_BINS)).sum() for row in counts]
+        return np.array(sums) / counts.sum(axis=1)
+
+    return measure
 
 
 def _build_r2(errors: Array, truth: Array) -> Measure:
@@ -334,28 +323,21 @@ def parse_formula(text: str) -> MetricFormula:
         tree = parse_expression(_BARE_WORD_PATTERN.sub(_quote_word, " ".join(text.split())))
     except SyntaxError:
         raise FormulaError(
-            f"{text!r} cannot be parsed: write it like worst(f1_score(average=macro), by=hospital); put a name "
-            "with spaces in quotes"
+            f"{text!r} cannot be parsed: write it like worst(f1_score(average=macro), by=hospital)"
         ) from None
     name, given, named = _parse_call(tree)
     if name in SHARE_RULES:
         if named.keys() != SHARE_RULES[name] or len(given) != (name != "flip_rate"):
             raise FormulaError(f"{name} must be written {name}({'COLUMN' if name != 'flip_rate' else 'to=CONDITION'})")
-        return MetricFormula(
-            name, column=_parse_word(given[0]) if given else "", other=_parse_word(named["to"]) if named else ""
-        )
+        column, other = (_parse_word(given[0]) if given else "", _parse_word(named["to"]) if named else "")
+        return MetricFormula(name, column=column, other=other)
     if name not in GROUP_RULES:
         return _parse_metric(name, given, named)
     if len(given) != 1 or named.keys() != GROUP_RULES[name]:
         raise FormulaError(f"{name} takes a metric and {' and '.join(f'{key}=' for key in sorted(GROUP_RULES[name]))}")
     inner = _parse_metric(*_parse_call(given[0]))
-    return MetricFormula(
-        name,
-        inner.metric,
-        inner.arguments,
-        _parse_word(named["by"]),
-        _parse_word(named["group"]) if "group" in named else "",
-    )
+    group = _parse_word(named["group"]) if "group" in named else ""
+    return MetricFormula(name, inner.metric, inner.arguments, _parse_word(named["by"]), group)
 
 
 def _quote_word(match: re.Match[str]) -> str:
@@ -399,6 +381,11 @@ def _parse_word(tree: ast.expr) -> str:
     return tree.id if isinstance(tree, ast.Name) else str(_parse_value(tree))
 
 
+_PROBABILITY_PARAMETERS = ("y_score", "y_proba", "y_prob")
+_PREDICTION_PARAMETERS = ("y_pred", "labels_pred", "y2", *_PROBABILITY_PARAMETERS)
+"""Names of the second parameter of scikit-learn's functions."""
+
+
 @dataclass(frozen=True)
 class SklearnFunction:
     call: Callable[..., Any]
@@ -418,42 +405,25 @@ def _find_sklearn_function(wanted: MetricFormula) -> SklearnFunction:
     library: Any = metrics
     name, sign, more = wanted.metric, 1, dict[str, Any]()
     scorers: list[str] = library.get_scorer_names()
-    functions = [
-        one
-        for one in library.__all__
-        if inspect.isfunction(getattr(library, one))
-        and _second_parameter(getattr(library, one)) in ("y_pred", "labels_pred", "y2", "y_score", "y_proba", "y_prob")
-    ]
+    functions = [one for one in library.__all__ if _second_parameter(getattr(library, one)) in _PREDICTION_PARAMETERS]
     if name in scorers:
         scorer = library.get_scorer(name)
         call, sign, more = scorer._score_func, scorer._sign, dict(scorer._kwargs)
     elif name in functions:
         call = getattr(library, name)
     else:
-        near = get_close_matches(name, [*METRICS, *scorers, *functions], n=3)
-        raise FormulaError(
-            f"unknown metric {name!r}; "
-            + (
-                f"did you mean {' or '.join(near)}?"
-                if near
-                else f"available: {', '.join(METRICS)}, and the metrics of scikit-learn"
-            )
-        )
+        near = get_close_matches(name, [*METRICS, *scorers, *functions], n=3) or [*METRICS, "a metric of scikit-learn"]
+        raise FormulaError(f"unknown metric {name!r}; did you mean {' or '.join(near)}?")
     known = [one for one in list(inspect.signature(call).parameters)[2:] if one != "sample_weight"]
     if unknown := [key for key, _ in wanted.arguments if key not in known]:
         raise FormulaError(f"{name} has no argument {unknown[0]!r}; it has {', '.join(known) or 'none'}")
-    return SklearnFunction(
-        call,
-        sign,
-        more | dict(wanted.arguments),
-        _second_parameter(call) in ("y_score", "y_proba", "y_prob"),
-        call.__module__.endswith("._regression"),
-        "labels" in known,
-    )
+    takes_probabilities = _second_parameter(call) in _PROBABILITY_PARAMETERS
+    is_regression, arguments = call.__module__.endswith("._regression"), more | dict(wanted.arguments)
+    return SklearnFunction(call, sign, arguments, takes_probabilities, is_regression, "labels" in known)
 
 
-def _second_parameter(call: Callable[..., Any]) -> str:
-    return [*inspect.signature(call).parameters, "", ""][1]
+def _second_parameter(call: object) -> str:
+    return [*inspect.signature(call).parameters, "", ""][1] if inspect.isfunction(call) else ""
 
 
 # --- computing -------------------------------------------------------------------------------------------------------
@@ -471,37 +441,29 @@ def _build_measure(formula: MetricFormula, inputs: FormulaInputs) -> Measure | N
     if formula.column in inputs.submitted:
         column = inputs.submitted[formula.column]
         if formula.rule in SHARE_RULES:
-            return _build_share(column == (inputs.predicted_values if formula.rule == "agreement" else inputs.truth))
+            return _build_mean(column == (inputs.predicted_values if formula.rule == "agreement" else inputs.truth))
         return _build_group_measure(formula, inputs, column.astype(str))
-    if formula.column and formula.column not in inputs.columns:
-        return None
-    if formula.rule == "agreement":
-        predicted = np.array(inputs.class_names)[inputs.predicted_values.astype(int)] if inputs.class_names else None
-        return None if predicted is None else _build_share(predicted == inputs.columns[formula.column])
     if not formula.rule:
         return _build_plain_measure(formula, inputs)
-    return _build_group_measure(formula, inputs, inputs.columns[formula.column])
+    if (texts := inputs.columns.get(formula.column)) is None:
+        return None
+    if formula.rule != "agreement":
+        return _build_group_measure(formula, inputs, texts)
+    names = np.array(inputs.class_names)
+    return _build_mean(names[inputs.predicted_values.astype(int)] == texts) if inputs.class_names else None
 
 
 def _build_group_measure(formula: MetricFormula, inputs: FormulaInputs, texts: Array) -> Measure | None:
-    rows = {str(group): np.flatnonzero(texts == group) for group in np.unique(texts)}
-    parts = {group: _build_plain_measure(formula, _select_rows(inputs, index)) for group, index in rows.items()}
-    chosen = {group: part for group, part in parts.items() if part is not None and formula.other in ("", group)}
-    return _combine_groups(formula, chosen, rows) if chosen else None
+    parts: list[tuple[Array, Measure]] = []
+    for group in np.unique(texts):
+        rows = np.flatnonzero(texts == group)
+        part = _build_plain_measure(formula, FormulaInputs(inputs.kind, inputs.values[rows], inputs.truth[rows]))
+        if part is not None and formula.other in ("", str(group)):
+            parts.append((rows, part))
 
-
-def _select_rows(inputs: FormulaInputs, rows: Array) -> FormulaInputs:
-    return FormulaInputs(inputs.kind, inputs.values[rows], inputs.truth[rows])
-
-
-def _combine_groups(formula: MetricFormula, parts: Mapping[str, Measure], rows: Mapping[str, Array]) -> Measure:
     def measure(counts: Array) -> Array:
-        values = np.stack(
-            [
-                np.where(counts[:, rows[group]].any(axis=1), part(counts[:, rows[group]]), np.nan)
-                for group, part in parts.items()
-            ]
-        )
+        drawn = [(counts[:, rows], part) for rows, part in parts]
+        values = np.stack([np.where(own.any(axis=1), part(own), np.nan) for own, part in drawn])
         known = ~np.isnan(values)
         lowest, highest = np.where(known, values, np.inf).min(axis=0), np.where(known, values, -np.inf).max(axis=0)
         if formula.rule == "gap":
@@ -512,7 +474,7 @@ def _combine_groups(formula: MetricFormula, parts: Mapping[str, Measure], rows: 
             combined = np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0)
         return np.where(known.any(axis=0), combined, np.nan)
 
-    return measure
+    return measure if parts else None
 
 
 def _build_plain_measure(formula: MetricFormula, inputs: FormulaInputs) -> Measure | None:
@@ -558,24 +520,19 @@ def _build_flip_rate(to: str, inputs: FormulaInputs) -> Measure | None:
         return None
     for name in _list_compared(to, inputs.condition):
         if (other := inputs.find_other_predictions(name)) is not None:
-            return _build_share(inputs.predicted_values != other)
+            return _build_mean(inputs.predicted_values != other)
     return None
 
 
 def list_compared_conditions(formulas: Mapping[str, str], condition: str) -> set[str]:
     """Return the conditions whose predictions the formulas may compare with those of `condition`."""
     parsed = map(parse_formula, formulas.values())
-    return {
-        name for formula in parsed if formula.rule == "flip_rate" for name in _list_compared(formula.other, condition)
-    }
+    wanted = (one.other for one in parsed if one.rule == "flip_rate")
+    return {name for other in wanted for name in _list_compared(other, condition)}
 
 
 def _list_compared(to: str, condition: str) -> tuple[str, ...]:
     return to, f"{to}@{parse_level(condition)}", f"{parse_arm(condition)}@{to}"
-
-
-def _build_share(outcomes: Array) -> Measure:
-    return lambda counts: (counts * outcomes).sum(axis=1) / counts.sum(axis=1)
 
 
 @lru_cache(maxsize=256)
@@ -602,12 +559,11 @@ def formula_text(metric: MetricSpec) -> str:
     code can compute.
     """
     if metric.formula or metric.name in METRICS:
-        return metric.formula if metric.formula != metric.name or metric.name not in METRICS else ""
-    try:
+        return "" if metric.formula == metric.name in METRICS else metric.formula
+    with suppress(FormulaError):
         parse_formula(metric.name)
-    except FormulaError:
-        return ""
-    return metric.name
+        return metric.name
+    return ""
 
 
 def find_formula_faults(
@@ -629,18 +585,8 @@ def find_formula_faults(
         made = next((one for one in submitted if one.name == formula.column), None)
         if made is not None:
             _check_submitted_use(formula, made)
-        elif formula.rule == "accuracy_of":
-            raise FormulaError(f"{formula.column!r} is not in the plan's `columns`: declare it there, with its content")
-        elif formula.column and formula.column not in columns:
-            raise FormulaError(
-                f"unknown column {formula.column!r}; available: "
-                + (f"{', '.join(columns)}" if columns else "none (set meta=COLUMN for the data)")
-                + "; a column made by the code must be declared in the plan's `columns`"
-            )
-        elif formula.rule == "within" and formula.other not in (columns[formula.column] or (formula.other,)):
-            raise FormulaError(
-                f"{formula.column!r} has no group {formula.other!r}; it has {', '.join(columns[formula.column])}"
-            )
+        else:
+            _check_column(formula, columns)
         if formula.rule in SHARE_RULES:
             if not classes:
                 raise FormulaError(f"{formula.rule} needs predicted classes, but this dataset has none")
@@ -652,23 +598,35 @@ def find_formula_faults(
     except FormulaError as error:
         yield f"{where} {error}"
         return
-    better = metric.higher_is_better
-    if formula.rule == "gap" and metric.higher_is_better:
+    better, is_gap = metric.higher_is_better, formula.rule == "gap"
+    if is_gap and better:
         yield f"{where} a smaller gap between groups is better: set higher_is_better to false"
     elif {*drawn} == {perfect}:
         yield f"{where} it is {perfect:.3g} for all predictions"
-    elif formula.rule != "gap" and (perfect < max(drawn) if better else perfect > min(drawn)):
+    elif not is_gap and (perfect < max(drawn) if better else perfect > min(drawn)):
         yield (
             f"{where} declared as {'higher' if better else 'lower'} is better, but perfect predictions give "
             f"{perfect:.3g} and random ones {drawn[0]:.3g}"
         )
-    for value in (perfect, *drawn) if formula.rule != "gap" else ():
-        if (metric.low is not None and value < metric.low - 1e-9) or (
-            metric.high is not None and value > metric.high + 1e-9
-        ):
-            low, high = ("none" if end is None else f"{end:g}" for end in (metric.low, metric.high))
-            yield f"{where} its declared range is {low} to {high}, but test predictions give {value:.3g}"
-            return
+    low = -np.inf if metric.low is None else metric.low
+    high = np.inf if metric.high is None else metric.high
+    outside = [value for value in (perfect, *drawn) if not low - 1e-9 <= value <= high + 1e-9]
+    if outside and not is_gap:
+        yield f"{where} its declared range is {low:g} to {high:g}, but test predictions give {outside[0]:.3g}"
+
+
+def _check_column(formula: MetricFormula, columns: Mapping[str, Sequence[str]]) -> None:
+    """Raise `FormulaError` if the dataset does not have the column or group of a formula."""
+    if formula.rule == "accuracy_of":
+        raise FormulaError(f"{formula.column!r} is not in the plan's `columns`: declare it there, with its content")
+    if formula.column and formula.column not in columns:
+        raise FormulaError(
+            f"unknown column {formula.column!r}; available: {', '.join(columns) or 'none (set meta=COLUMN)'}"
+            "; a column made by the code must be declared in the plan's `columns`"
+        )
+    if formula.rule == "within" and formula.other not in (columns[formula.column] or (formula.other,)):
+        groups = ", ".join(columns[formula.column])
+        raise FormulaError(f"{formula.column!r} has no group {formula.other!r}; it has {groups}")
 
 
 def _check_submitted_use(formula: MetricFormula, column: SubmittedColumn) -> None:
@@ -683,7 +641,7 @@ def _check_submitted_use(formula: MetricFormula, column: SubmittedColumn) -> Non
 @lru_cache(maxsize=256)
 def _try_formula(formula: MetricFormula, classes: int) -> tuple[float, tuple[float, ...]]:
     """Return the values for perfect and for random predictions. Raises `FormulaError`."""
-    rng, values_tried = np.random.default_rng(0), list[float]()
+    rng, found = np.random.default_rng(0), list[float]()
     for trial in range(RANDOM_TRIALS + 1):
         if classes:
             truth = np.arange(TRIAL_EXAMPLES + 2 * classes) % classes
@@ -691,9 +649,10 @@ def _try_formula(formula: MetricFormula, classes: int) -> tuple[float, tuple[flo
         else:
             truth = rng.exponential(size=TRIAL_EXAMPLES).astype(np.float32)
             values = truth if not trial else rng.permutation(truth)
-        inputs = FormulaInputs("probabilities" if classes else "predictions", values, truth)
-        values_tried.append(_compute_value(formula, inputs))
-    return values_tried[0], tuple(values_tried[1:])
+        found.append(
+            _compute_value(formula, FormulaInputs("probabilities" if classes else "predictions", values, truth))
+        )
+    return found[0], tuple(found[1:])
 
 
 def _compute_value(formula: MetricFormula, inputs: FormulaInputs) -> float:
@@ -727,9 +686,8 @@ def complete_metric(metric: MetricSpec) -> MetricSpec:
         low, high = 0.0, 1.0
     elif formula.rule == "gap":
         low, high = 0.0, high - low if high is not None and low is not None else None
-    worst = (
-        metric.worst if base is None and formula.rule not in SHARE_RULES else low if metric.higher_is_better else high
-    )
+    is_known = base is not None or formula.rule in SHARE_RULES
+    worst = (low if metric.higher_is_better else high) if is_known else metric.worst
     return metric.model_copy(update={"formula": text, "low": low, "high": high, "worst": worst})
 
 
@@ -741,12 +699,13 @@ def can_score(metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[s
         formula = parse_formula(text)
     except FormulaError:
         return False
-    builtin = formula.is_builtin and formula.metric in list_computable(classes)
-    return (not formula.column or formula.column in columns) and (
-        bool(classes)
-        if formula.rule in SHARE_RULES
-        else builtin or (not formula.is_builtin and _find_sklearn_function(formula).is_regression != bool(classes))
-    )
+    if formula.column and formula.column not in columns:
+        return False
+    if formula.rule in SHARE_RULES:
+        return bool(classes)
+    if formula.is_builtin:
+        return formula.metric in list_computable(classes)
+    return _find_sklearn_function(formula).is_regression != bool(classes)
 
 
 def count_formula_passes(text: str, classes: int, examples: int) -> int:
@@ -754,9 +713,9 @@ def count_formula_passes(text: str, classes: int, examples: int) -> int:
     formula = parse_formula(text)
     if formula.is_builtin or formula.rule in SHARE_RULES:
         return count_passes({formula.metric}, classes)
-    calls = (3 if formula.column else 1) * (
-        1 + classes / 3 if _find_sklearn_function(formula).takes_probabilities else 1
-    )
+    calls = 3.0 if formula.column else 1.0
+    if _find_sklearn_function(formula).takes_probabilities:
+        calls *= 1 + classes / 3
     return 60 + int(calls * SKLEARN_CALL_SECONDS / 4e-9 / max(1, examples))
 
 

@@ -138,15 +138,12 @@ class MemoryMeter:
         processes = list_process_tree(root)
         usage.processes |= processes
         now = 0
-        if len(processes) > 1:  # otherwise the peak of the process is more accurate
-            parts = {process: read_proportional_bytes(process) for process in processes}
-            now = sum(
-                _read_process_memory(process, "VmRSS") if part is None else part for process, part in parts.items()
-            )
+        for process in processes if len(processes) > 1 else ():  # the peak of a single process is more accurate
+            part = read_proportional_bytes(process)
+            now += _read_process_memory(process, "VmRSS") if part is None else part
+        peaks = (_read_process_memory(process, "VmHWM") for process in processes)
         usage.current_host_bytes = now
-        usage.peak_host_bytes = max(
-            usage.peak_host_bytes, now, *(_read_process_memory(process, "VmHWM") for process in processes)
-        )
+        usage.peak_host_bytes = max(usage.peak_host_bytes, now, *peaks)
         if self._nvml is not None and lease.devices:
             with suppress(GpuError):
                 self._sample_gpus(self._nvml, lease, usage)

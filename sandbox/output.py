@@ -172,14 +172,9 @@ _ANSI_PATTERN = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\
 """A title's text excludes the escape character, so that the search takes linear time."""
 
 _CLASS_BY_EXCEPTION: dict[str, ErrorClass] = {
-    "SyntaxError": "syntax",
-    "IndentationError": "syntax",
-    "TabError": "syntax",
-    "ImportError": "import",
-    "ModuleNotFoundError": "import",
-    "MemoryError": "memory",
-    "OutOfMemoryError": "memory",
-    "_ArrayMemoryError": "memory",
+    **dict.fromkeys(("SyntaxError", "IndentationError", "TabError"), "syntax"),
+    **dict.fromkeys(("ImportError", "ModuleNotFoundError"), "import"),
+    **dict.fromkeys(("MemoryError", "OutOfMemoryError", "_ArrayMemoryError"), "memory"),
 }
 _SHAPE_ERRORS = frozenset("ValueError RuntimeError IndexError AssertionError LabError TypeError".split())
 _MEMORY_PATTERN = re.compile(
@@ -226,9 +221,8 @@ def _shorten(text: str, folder: Path, limit: int = _MAX_TRACEBACK_CHARS) -> str:
 def failure_from_exception(name: str, message: str, *, traceback: Sequence[str], folder: Path) -> Failure:
     """Return the failure for an exception raised by code in `folder`; paths are shortened."""
     words = _shorten(f"{name}: {message}" if message else name, folder, _MAX_MESSAGE_CHARS)
-    return Failure(
-        kind=classify_exception(name, message), message=words, traceback=_shorten("\n".join(traceback), folder)
-    )
+    trace = _shorten("\n".join(traceback), folder)
+    return Failure(kind=classify_exception(name, message), message=words, traceback=trace)
 
 
 _HARNESS_FRAME_PATTERN = re.compile(r'\n *File "[^"\n]*/lab/_child\.py"')
@@ -246,28 +240,22 @@ def failure_from_death(exit_code: int, crash_log: str, *, folder: Path) -> Failu
         words = f"the process was killed by {names.get(-exit_code, f'signal {-exit_code}')}"
         if exit_code == -signal.SIGKILL:
             words += "; the system does this when it runs out of memory"
-    return Failure(
-        kind="died", message=words, traceback=_shorten(_HARNESS_FRAME_PATTERN.split(crash_log)[0].strip(), folder)
-    )
+    trace = _shorten(_HARNESS_FRAME_PATTERN.split(crash_log)[0].strip(), folder)
+    return Failure(kind="died", message=words, traceback=trace)
 
 
 def failure_from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], folder: Path) -> Failure:
     """Return the failure for code that reached its wall-clock limit (seconds)."""
     how = "it was interrupted" if stopped else "it did not stop when interrupted and was killed"
-    return Failure(
-        kind="timeout",
-        message=f"the wall-clock limit of {limit:g} s was reached; {how}. "
-        "Do less work, and save progress with lab.checkpoint",
-        traceback=_shorten("\n".join(traceback), folder),
-    )
+    advice = "Do less work, and save progress with lab.checkpoint"
+    message = f"the wall-clock limit of {limit:g} s was reached; {how}. {advice}"
+    return Failure(kind="timeout", message=message, traceback=_shorten("\n".join(traceback), folder))
 
 
 def failure_from_flood(limit: int) -> Failure:
     """Return the failure for code that printed more than `limit` characters."""
-    return Failure(
-        kind="other",
-        message=f"it printed more than {limit:,} characters and was killed: print less, at most one line per epoch",
-    )
+    message = f"it printed more than {limit:,} characters and was killed: print less, at most one line per epoch"
+    return Failure(kind="other", message=message)
 
 
 def strip_colours(text: str) -> str:

@@ -43,7 +43,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import VERSION_PATTERN
 
 from labwright.record.run_folder import write_file
 from labwright.record.schema.nodes import InstalledPackages
@@ -56,17 +56,6 @@ from labwright.sandbox.job import PackageError
 from labwright.sandbox.settings import SandboxSettings
 
 # --- requirements -----------------------------------------------------------------------------------------------------
-
-MODEL_PREFIX, DATA_PREFIX = "model:", "data:"
-
-
-@dataclass(frozen=True)
-class PackageRequirement:
-    """A package such as `timm`, `timm>=1.0` or `gymnasium[all]`."""
-
-    name: str
-    """Normalised as in package indexes."""
-    requirement: str
 
 
 @dataclass(frozen=True)
@@ -82,36 +71,33 @@ class AllowedRequests:
 
 def parse_allowed(words: Iterable[str]) -> AllowedRequests:
     """Split `sandbox.allowed` into its kinds, without prefixes. Raises `PackageError` for an invalid package."""
-    words = tuple(words)
-    models, data = (
-        tuple(word.removeprefix(kind).strip() for word in words if word.startswith(kind))
-        for kind in (MODEL_PREFIX, DATA_PREFIX)
-    )
-    packages = tuple(word for word in words if not word.startswith((MODEL_PREFIX, DATA_PREFIX)))
+    packages, models, data = list[str](), list[str](), list[str]()
+    for word in words:
+        kind, _, rest = word.partition(":")
+        {"model": models, "data": data}.get(kind, packages).append(rest.strip() if kind in ("model", "data") else word)
     parse_requirements(packages, "sandbox.allowed")
-    return AllowedRequests(packages, models, data)
+    return AllowedRequests(tuple(packages), tuple(models), tuple(data))
 
 
-def parse_requirements(words: Iterable[str], setting: str = "sandbox.packages") -> tuple[PackageRequirement, ...]:
-    """Parse the packages of a setting. Raises `PackageError` for an invalid or repeated name."""
-    requirements = tuple(_parse_requirement(word.strip(), setting) for word in words)
-    names = [requirement.name for requirement in requirements]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise PackageError(f"{setting} lists {twice[0]} twice: remove one")
-    return requirements
+def parse_requirements(words: Iterable[str], setting: str = "sandbox.packages") -> dict[str, str]:
+    """Parse the packages of a setting, such as `timm`, `timm>=1.0` or `gymnasium[all]`: normalised name -> requirement.
 
-
-def _parse_requirement(word: str, setting: str) -> PackageRequirement:
-    try:
-        found = Requirement(word if word.isprintable() else "")  # uv would read other lines as options
-    except (InvalidRequirement, RecursionError):
-        raise PackageError(f"{setting}: {word!r} is not a package: write NAME or NAME==VERSION") from None
-    if found.url or found.marker:
-        raise PackageError(
-            f"{setting}: {word!r} has {'an address' if found.url else 'a condition'}: packages are "
-            "installed from an index, so give only names (and versions)"
-        )
-    return PackageRequirement(canonicalize_name(found.name), word)
+    Raises `PackageError` for a repeated name and for anything but a package of an index: uv reads other lines as
+    options, includes files, or runs the code of a folder, and requirements of a repository are written by strangers.
+    """
+    found: dict[str, str] = {}
+    for word in map(str.strip, words):
+        try:
+            parsed = Requirement(word if word.isprintable() else "")
+        except (InvalidRequirement, RecursionError):
+            raise PackageError(f"{setting}: {word[:100]!r} is not a package: write NAME or NAME==VERSION") from None
+        if parsed.url or parsed.marker:
+            odd = "an address" if parsed.url else "a condition"
+            raise PackageError(f"{setting}: {word!r} has {odd}: give only names (and versions), as in an index")
+        if (name := canonicalize_name(parsed.name)) in found:
+            raise PackageError(f"{setting} lists {name} twice: remove one")
+        found[name] = word
+    return found
 
 
 # --- uv ---------------------------------------------------------------------------------------------------------------
@@ -150,8 +136,7 @@ class Uv:
     """Whether no index answered, so that files and answers of earlier calls were used."""
 
     def __post_init__(self) -> None:
-        self.limit = TOTAL_TIMEOUT_SECONDS
-        self._ends = time.monotonic() + self.limit
+        self._ends = time.monotonic() + TOTAL_TIMEOUT_SECONDS
 
     def run(self, command: str, *arguments: str, stdin: str = "") -> str:
         """Run a command of uv and return its standard output. Raises `PackageError` or `IndexUnavailable` with its
@@ -168,36 +153,24 @@ class Uv:
             raise error
         return ran.stdout
 
-    @property
-    def seconds_left(self) -> float:
-        """Remaining seconds. Raises `PackageError` if there are no such packages."""
-        if (left := self._ends - time.monotonic()) > 0:
-            return left
-        raise PackageError(f"this took more than {self.limit:g} s")
-
     def _run(self, arguments: Sequence[str], given: str) -> subprocess.CompletedProcess[str]:
         from uv import find_uv_bin
 
+        words = [find_uv_bin(), *"--color never --no-progress --no-python-downloads".split(), *arguments]
+        words += [*get_torch_backend_option(inspect_interpreter(self.python).packages), "--python", self.python]
         try:
             return subprocess.run(
-                [
-                    find_uv_bin(),
-                    *"--color never --no-progress --no-python-downloads".split(),
-                    *arguments,
-                    *get_torch_backend_option(inspect_interpreter(self.python).packages),
-                    "--python",
-                    self.python,
-                ],
+                words,
                 input=given,
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=self.seconds_left,
+                timeout=max(0.001, self._ends - time.monotonic()),
                 check=False,
                 cwd=self.folder,
             )
         except subprocess.TimeoutExpired:
-            raise PackageError(f"this took more than {self.limit:g} s") from None
+            raise PackageError(f"this took more than {TOTAL_TIMEOUT_SECONDS:g} s") from None
         except OSError as error:
             raise PackageError(f"uv cannot be started ({error})") from None
 
@@ -220,14 +193,10 @@ def read_pip_options() -> list[str]:
     """Return pip's configuration as options of uv; empty without pip or configuration, or if uv has its own."""
     if any(name.startswith(("UV_INDEX", "UV_DEFAULT")) for name in os.environ):
         return []
+    command = [sys.executable, "-m", "pip", "config", "list"]
     try:
         ran = subprocess.run(
-            [sys.executable, "-m", "pip", "config", "list"],
-            capture_output=True,
-            text=True,
-            timeout=30.0,
-            check=False,
-            stdin=subprocess.DEVNULL,
+            command, capture_output=True, text=True, timeout=30.0, check=False, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
@@ -236,13 +205,8 @@ def read_pip_options() -> list[str]:
         key, _, value = line.partition("=")
         if (name := key.rpartition(".")[2]) in (*_PIP_TO_UV_OPTIONS, "no-index") and value:
             found[name] = str(ast.literal_eval(value))
-    options = [
-        word
-        for name, value in found.items()
-        if name in _PIP_TO_UV_OPTIONS
-        for one in value.split()
-        for word in (_PIP_TO_UV_OPTIONS[name], one)
-    ]
+    given = [(_PIP_TO_UV_OPTIONS[name], value) for name, value in found.items() if name in _PIP_TO_UV_OPTIONS]
+    options = [word for option, value in given for one in value.split() for word in (option, one)]
     options += ["--no-index"] if found.get("no-index", "") in ("1", "true", "yes", "on") else []
     return [*options, "--index-strategy", "unsafe-best-match"] if found.keys() - {"cert"} else []
 
@@ -261,26 +225,15 @@ def _summarize_error(text: str) -> str:
 
 # --- locks ------------------------------------------------------------------------------------------------------------
 
-_PIN_PATTERN = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[\w.+!-]+)(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)")
-
-
-@dataclass(frozen=True)
-class PackagePin:
-    """One version of a package and the sha256 of each of its permitted files."""
-
-    name: str
-    version: str
-    hashes: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return " ".join((f"{self.name}=={self.version}", *(f"--hash=sha256:{digest}" for digest in self.hashes)))
+_PIN_PATTERN = re.compile(r"[\w.-]+==[\w.+!-]+(?: --hash=sha256:[0-9a-f]{64})+")
 
 
 @dataclass(frozen=True)
 class PackageLock:
-    """Packages to install as wheels."""
+    """Packages to install as wheels: for each a version, and the sha256 of each of its permitted files."""
 
-    pins: tuple[PackagePin, ...]
+    pins: tuple[str, ...]
+    """Lines of the form NAME==VERSION --hash=sha256:..."""
 
     @property
     def text(self) -> str:
@@ -294,7 +247,7 @@ class PackageLock:
     @property
     def packages(self) -> dict[str, str]:
         """Name -> version of the packages that experiments can import."""
-        return {pin.name: pin.version for pin in self.pins}
+        return dict(pin.partition(" ")[0].split("==") for pin in self.pins)
 
 
 def read_lock(path: Path, sha256: str = "") -> PackageLock:
@@ -302,20 +255,10 @@ def read_lock(path: Path, sha256: str = "") -> PackageLock:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PackageError(
-            f"the lock file {path} cannot be read ({error}): restore it, since it lists the run's packages"
-        ) from None
-    lock = PackageLock(
-        tuple(
-            PackagePin(match["name"], match["version"], tuple(re.findall(r"[0-9a-f]{64}", match["hashes"])))
-            for match in map(_PIN_PATTERN.fullmatch, text.splitlines())
-            if match is not None
-        )
-    )
+        raise PackageError(f"the lock file {path} cannot be read ({error}): restore it") from None
+    lock = PackageLock(tuple(filter(_PIN_PATTERN.fullmatch, text.splitlines())))
     if lock.text != text or (sha256 and lock.sha256 != sha256):
-        raise PackageError(
-            f"{path} is not the lock file in the record: restore it, since the run's packages are unknown without it"
-        )
+        raise PackageError(f"{path} is not the lock file in the record: restore it")
     return lock
 
 
@@ -329,80 +272,46 @@ def lock_packages(uv: Uv, requirements: Sequence[str], installed: Mapping[str, s
         return PackageLock(())
     compile_lock = "pip compile --format pylock.toml --generate-hashes --no-deps"
     wanted = "\n".join(f"{name}=={version}" for name, version in missing.items())
-    pins: list[PackagePin] = []
+    pins: list[str] = []
     for package in tomllib.loads(uv.run(compile_lock, *WHEELS_ONLY_OPTIONS, "-", stdin=wanted))["packages"]:
         files: list[dict[str, Any]] = package.get("wheels", [])
-        hashes = tuple(sorted({file["hashes"]["sha256"] for file in files if "sha256" in file.get("hashes", {})}))
+        hashes = sorted({file["hashes"]["sha256"] for file in files if "sha256" in file.get("hashes", {})})
         if not hashes:
             raise PackageError(f"the index gives no sha256 of {package['name']} {package['version']}")
-        pins.append(PackagePin(package["name"], package["version"], hashes))
-    return PackageLock(tuple(sorted(pins, key=lambda pin: pin.name)))
-
-
-def _format_requirements(words: Iterable[str]) -> str:
-    """Return the input of uv: packages from an index only, one per line.
-
-    Requirements of a repository are written by strangers, and uv reads other lines as options: it includes a file,
-    takes another index, or runs the code of a folder. Raises `PackageError`.
-    """
-    lines = list(words)
-    for line in lines:
-        with suppress(InvalidRequirement, RecursionError):
-            if line.isprintable() and not Requirement(line).url:
-                continue
-        raise PackageError(f"{line[:100]!r} is not a package from an index")
-    return "\n".join(lines)
+        digests = " ".join(f"--hash=sha256:{digest}" for digest in hashes)
+        pins.append(f"{package['name']}=={package['version']} {digests}")
+    return PackageLock(tuple(sorted(pins, key=lambda pin: pin.partition("==")[0])))
 
 
 def _resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str, str]) -> dict[str, str]:
     """Return the packages that the interpreter lacks: name -> version. Raises `PackageError`."""
-    constraints = "".join(f"{name}=={version}\n" for name, version in installed.items() if _is_version(version))
-    constraints_file = uv.folder / "constraints.txt"
-    constraints_file.write_text(constraints)
-    report = json.loads(
-        uv.run(
-            "pip install --dry-run --output-format json --break-system-packages --requirements -",
-            *("--constraints", str(constraints_file)),
-            *WHEELS_ONLY_OPTIONS,
-            stdin=_format_requirements(requirements),
-        )
-    )
+    constraints = uv.folder / "constraints.txt"
+    lines = [
+        f"{name}=={text}\n" for name, text in installed.items() if re.fullmatch(VERSION_PATTERN, text, re.X | re.I)
+    ]
+    constraints.write_text("".join(lines))
+    command = "pip install --dry-run --output-format json --break-system-packages --requirements -"
+    given = "\n".join(parse_requirements(requirements).values())
+    report = json.loads(uv.run(command, "--constraints", str(constraints), *WHEELS_ONLY_OPTIONS, stdin=given))
     return {change["name"]: change["version"] for change in report["changes"] if change["action"] == "installed"}
 
 
-def explain_error(
-    error: PackageError, requirements: Sequence[PackageRequirement], installed: Mapping[str, str]
-) -> PackageError:
+def explain_error(error: PackageError, wanted: Mapping[str, str], installed: Mapping[str, str]) -> PackageError:
     """Return the error with the packages' names and advice, for the user."""
-    installed_names = {canonicalize_name(name) for name in installed}
-    message, names = str(error), ", ".join(one.requirement for one in requirements if one.name not in installed_names)
+    pinned = {canonicalize_name(name): f"{name} {version}" for name, version in installed.items()}
+    message, names = str(error), ", ".join(word for name, word in wanted.items() if name not in pinned)
     if isinstance(error, IndexUnavailable):
         own = " (or install packages that depend on torch into sandbox.python)" if TORCH_INDEX in message else ""
         return IndexUnavailable(
             f"the package index is unreachable, and {names} {'are' if ',' in names else 'is'} not in the store: "
-            f"run `scientist prefetch` with a network, with the same settings and interpreter{own}"
-            f"; {message[:160]}"
+            f"run `scientist prefetch` with a network, with the same settings and interpreter{own}; {message[:160]}"
         )
-    pinned = [name for name, version in installed.items() if f"{canonicalize_name(name)}=={version}" in message]
-    advice = (
-        f"; {pinned[0]} {installed[pinned[0]]} of sandbox.python cannot be changed: request another version, or use "
-        f"another interpreter"
-        if pinned
-        else "; if you trust its source, install it into sandbox.python"
-        if "wheels" in message
-        else "; check the name"
-        if "was not found" in message
-        else ""
-    )
-    return PackageError(f"cannot install {', '.join(one.requirement for one in requirements)}: {message}{advice}")
-
-
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True
+    advice = "; check the name" if "was not found" in message else ""
+    if "wheels" in message:
+        advice = "; if you trust its source, install it into sandbox.python"
+    if fixed := [shown for name, shown in pinned.items() if f"{name}=={shown.partition(' ')[2]}" in message]:
+        advice = f"; {fixed[0]} of sandbox.python cannot be changed: request another version"
+    return PackageError(f"cannot install {', '.join(wanted.values())}: {message}{advice}")
 
 
 # --- the store --------------------------------------------------------------------------------------------------------
@@ -439,7 +348,7 @@ def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> 
     installed = inspect_interpreter(settings.python).packages
     try:
         with open_uv(settings.python) as uv:
-            lock = lock_packages(uv, [one.requirement for one in wanted], installed)
+            lock = lock_packages(uv, list(wanted.values()), installed)
             now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
             return ResolvedLock(lock, tuple(requirements), now, time.monotonic() - began, uv.is_offline)
     except PackageError as error:
@@ -458,20 +367,18 @@ def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageO
             raise _unwritable_error(error) from None
     runs = inspect_interpreter(settings.python)
     _check_needs(folder, found.requested, runs.version, runs.packages)
-    return PackageOverlay(
-        folder,
-        lock,
-        InstalledPackages(
-            sha256=lock.sha256,
-            packages=lock.packages,
-            asked=found.requested,
-            until=found.until,
-            python=runs.version,
-            bytes=0 if folder is None else sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()),
-            seconds=round(found.seconds + time.monotonic() - began, 2),
-            shared=shared,
-        ),
+    size = 0 if folder is None else sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+    installed = InstalledPackages(
+        sha256=lock.sha256,
+        packages=lock.packages,
+        asked=found.requested,
+        until=found.until,
+        python=runs.version,
+        bytes=size,
+        seconds=round(found.seconds + time.monotonic() - began, 2),
+        shared=shared,
     )
+    return PackageOverlay(folder, lock, installed)
 
 
 def _find_or_install(lock: PackageLock, settings: SandboxSettings) -> tuple[Path, bool]:
@@ -504,7 +411,7 @@ def _install_lock(lock: PackageLock, store: ContentStore, settings: SandboxSetti
     content = part / "content"
     try:
         with open_uv(settings.python) as uv:
-            uv.run(install, "--target", str(content), *WHEELS_ONLY_OPTIONS, stdin="\n".join(map(str, lock.pins)))
+            uv.run(install, "--target", str(content), *WHEELS_ONLY_OPTIONS, stdin="\n".join(lock.pins))
         for path in (content, *content.rglob("*")):
             if not path.is_symlink():
                 path.chmod(path.stat().st_mode & ~0o222)
@@ -528,9 +435,9 @@ def _check_needs(folder: Path | None, asked: Sequence[str], version: str, instal
     """
     new = list(distributions(path=[str(folder)])) if folder is not None else []
     available = {canonicalize_name(name): version for name, version in installed.items()}
-    available |= {canonicalize_name(distribution.metadata["Name"]): distribution.version for distribution in new}
-    needs = [("the run", word) for word in (distribution.requirement for distribution in parse_requirements(asked))]
-    needs += [(distribution.metadata["Name"], word) for distribution in new for word in distribution.requires or ()]
+    available |= {canonicalize_name(one.metadata["Name"]): one.version for one in new}
+    needs = [("the run", word) for word in parse_requirements(asked).values()]
+    needs += [(one.metadata["Name"], word) for one in new for word in one.requires or ()]
     python = {"python_version": ".".join(version.split(".")[:2]), "python_full_version": version}
     for who, word in needs:
         need = Requirement(word)
@@ -538,10 +445,10 @@ def _check_needs(folder: Path | None, asked: Sequence[str], version: str, instal
             continue
         found = available.get(canonicalize_name(need.name))
         if found is None or not need.specifier.contains(found, prereleases=True):
+            has = f"has {found}" if found else "lacks it"
             raise PackageError(
-                f"{who} needs {need.name}{need.specifier}, but sandbox.python "
-                f"{f'has {found}' if found else 'lacks it'}: install it there, or use the interpreter "
-                "for which the packages were resolved"
+                f"{who} needs {need.name}{need.specifier}, but sandbox.python {has}: "
+                "install it there, or use the interpreter for which the packages were resolved"
             )
 
 
@@ -566,17 +473,15 @@ class RunPackages:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the packages that a plan may request. Raises `PackageError`."""
-        return tuple(listed.requirement for listed in self._listed_requirements)
+        return tuple(self._listed_requirements.values())
 
     def find_faults(self, requested: Iterable[str]) -> tuple[str, ...]:
         """Return the errors in a plan's package requests, one sentence each. May query the package index."""
-        requested, listed = tuple(requested), {one.name for one in self._listed_requirements}
-        odd = [name for name in requested if _parse_name(name) not in listed | self._installed_names]
-        if odd:
-            return tuple(
-                f"package {name!r} is not allowed: `packages` may contain {', '.join(self.names) or 'none'}; remove it"
-                for name in odd
-            )
+        requested = tuple(requested)
+        known = self._listed_requirements.keys() | self._installed_names
+        if odd := [name for name in requested if _parse_name(name) not in known]:
+            why = f"is not allowed: `packages` may contain {', '.join(self.names) or 'none'}; remove it"
+            return tuple(f"package {name!r} {why}" for name in odd)
         if not requested:
             return ()
         try:
@@ -589,7 +494,8 @@ class RunPackages:
         """Return the lock of the configured and requested packages; None if there are none. Raises `PackageError`,
         including for the errors that `find_faults` returns."""
         wanted = {_parse_name(name) for name in requested} - self._installed_names
-        words = (*self.settings.packages, *(one.requirement for one in self._listed_requirements if one.name in wanted))
+        listed = (word for name, word in self._listed_requirements.items() if name in wanted)
+        words = (*self.settings.packages, *listed)
         if not words:
             return None
         if words not in self._found:
@@ -612,13 +518,13 @@ class RunPackages:
         return overlay.installed
 
     @property
-    def _listed_requirements(self) -> tuple[PackageRequirement, ...]:
+    def _listed_requirements(self) -> dict[str, str]:
         return parse_requirements(parse_allowed(self.settings.allowed).packages, "sandbox.allowed")
 
     @property
     def _installed_names(self) -> set[str]:
         installed = {_parse_name(name) for name in inspect_interpreter(self.settings.python).packages}
-        return installed | {one.name for one in parse_requirements(self.settings.packages)}
+        return installed | parse_requirements(self.settings.packages).keys()
 
 
 def restore_packages(
@@ -657,27 +563,25 @@ def compute_environment_fingerprint(
     limits (of time, memory, processes, disk), which stop an experiment but should not change its values.
     """
     runs = inspect_interpreter(settings.python)
-    some: dict[str, object] = {
+    is_isolated = settings.isolation != "none" and get_probed_isolation().between_cells
+    facts: dict[str, object] = {
+        "python": runs.version,
+        "platform": runs.platform,
+        "packages": sorted(runs.packages.items()),
+        "processor": describe_processor(),
+        "gpus": sorted({(device.name, device.memory_bytes) for device in devices}),
+        "driver": _read_driver_version() if devices else "",
+        "gpus_per_node": settings.gpus_per_node if devices else 0,
+        "threads": settings.threads,
+        "deterministic": settings.deterministic,
+    }
+    more = {
         "installed": packages.installed.sha256 if packages is not None and packages.folder else "",
         "readable": {folder: hash_path(folder) for folder in settings.readable},
         "variables": {name: os.environ[name] for name in FINGERPRINTED_VARIABLES if os.environ.get(name)},
-        "isolation": "" if settings.isolation != "none" and get_probed_isolation().between_cells else "none",
+        "isolation": "" if is_isolated else "none",
     }
-    return json.dumps(
-        {
-            "python": runs.version,
-            "platform": runs.platform,
-            "packages": sorted(runs.packages.items()),
-            "processor": describe_processor(),
-            "gpus": sorted({(device.name, device.memory_bytes) for device in devices}),
-            "driver": _read_driver_version() if devices else "",
-            "gpus_per_node": settings.gpus_per_node if devices else 0,
-            "threads": settings.threads,
-            "deterministic": settings.deterministic,
-            **{name: value for name, value in some.items() if value},
-        },
-        sort_keys=True,
-    )
+    return json.dumps(facts | {name: value for name, value in more.items() if value}, sort_keys=True)
 
 
 def hash_path(place: str) -> str:

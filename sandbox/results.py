@@ -7,7 +7,6 @@ import hashlib
 import json
 import math
 import os
-import re
 import stat
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -80,7 +79,6 @@ _MEASUREMENT_FIELDS = ("name", "value", "condition", "dataset", "split", "step")
 
 RESUMABLE_FAILURES = ("memory", "timeout", "died")
 """After these failures, an attempt's checkpoints are kept for another attempt of the same node."""
-_NOT_FINITE_PATTERN = re.compile(r"not finite")
 
 
 @dataclass(frozen=True)
@@ -136,9 +134,7 @@ def _hash_array(folder: Path, name: str) -> str:
             raise BadFile(f"arrays/{name} contains Python objects: save numeric arrays with lab.save")
         size = os.fstat(file.fileno()).st_size - file.tell()
         if min(shape, default=1) < 0 or announced != size:
-            raise BadFile(
-                f"arrays/{name} has {size} bytes, but its header declares {shape} of {dtype}: save it with lab.save"
-            )
+            raise BadFile(f"arrays/{name} has {size} bytes, but its header declares {shape} of {dtype}: use lab.save")
         file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -183,7 +179,8 @@ def measure_attempt(
     kept: list[Measurement] = []
     digest = _rewrite_measurements(folder, scored, _iterate_logged(folder, seed=seed, cut=was_interrupted), kept)
     sealed = seal_test_predictions(folder, labels, grade=grade)
-    return AttemptMeasurements(_merge_final_values(scored, kept), sealed, digest, select_self_reported(kept))
+    reported = tuple(value for value in kept if value.split != "validation")[-MAX_SELF_REPORTED:]
+    return AttemptMeasurements(_merge_final_values(scored, kept), sealed, digest, reported)
 
 
 def _rewrite_measurements(
@@ -207,22 +204,10 @@ def _rewrite_measurements(
             if value.step is None and value.grade == "logged":
                 last[*_get_quantity(value), value.split] = value
                 if len(last) > _MAX_FINAL_VALUES:
-                    raise BadFile(
-                        f"{MEASUREMENTS} has more than {_MAX_FINAL_VALUES} final values: give values of a curve a step"
-                    )
+                    most = f"more than {_MAX_FINAL_VALUES} final values"
+                    raise BadFile(f"{MEASUREMENTS} has {most}: give values of a curve a step")
     final += last.values()
     return digest.hexdigest()
-
-
-def find_missing_measurement(measured: AttemptMeasurements) -> Failure | None:
-    """Return a failure if an experiment ran but measured nothing usable for selection."""
-    if measured.final:
-        return None
-    return Failure(
-        kind="no measurement",
-        message="the script finished without submitting validation predictions: "
-        "submit them with lab.submit(dataset, 'validation', condition, ...)",
-    )
 
 
 def failure_from_error(error: Exception) -> Failure:
@@ -237,24 +222,15 @@ def failure_from_error(error: Exception) -> Failure:
     return build_internal_failure(error)
 
 
-def select_self_reported(values: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """Return the last `MAX_SELF_REPORTED` of the final values for train and dev."""
-    return tuple(value for value in values if value.split != "validation")[-MAX_SELF_REPORTED:]
-
-
 def _merge_final_values(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
     """Return one validation value per quantity: that of the host if it scored the quantity, otherwise the last
     one by the code.
     """
-    from_host, from_code = (
-        {
-            _get_quantity(value): value
-            for value in values
-            if value.step is None and value.split == "validation" and value.condition and value.dataset
-        }
-        for values in (scored, logged)
-    )
-    return tuple((from_host | {key: value for key, value in from_code.items() if key not in from_host}).values())
+    final: dict[tuple[str, str, str], Measurement] = {}
+    for value in (*logged, *scored):  # the value of the host comes last
+        if value.step is None and value.split == "validation" and value.condition and value.dataset:
+            final[_get_quantity(value)] = value
+    return tuple(final.values())
 
 
 def _get_quantity(value: Measurement) -> tuple[str, str, str]:
@@ -336,24 +312,19 @@ def _check_png(file: BufferedReader, name: str) -> None:
         with Image.open(file, formats=["PNG"]) as image:
             image.verify()
     if image.width * image.height > MAX_PIXELS:
-        raise BadFile(
-            f"figures/{name} has {image.width} x {image.height} pixels, more than the limit of {MAX_PIXELS}"
-            ": save it with dpi=200"
-        )
+        size = f"{image.width} x {image.height} pixels, more than the limit of {MAX_PIXELS}"
+        raise BadFile(f"figures/{name} has {size}: save it with dpi=200")
 
 
 def _drop_non_finite(facts: Any) -> Any:
     """Remove fields that contain a number that is not finite, or a list with one."""
     if isinstance(facts, dict):
         fields = cast("dict[str, Any]", facts).items()
-        return {name: _drop_non_finite(value) for name, value in fields if not _is_not_finite(value)}
-    return [_drop_non_finite(item) for item in cast("list[Any]", facts)] if isinstance(facts, list) else facts
-
-
-def _is_not_finite(value: Any) -> bool:
-    if isinstance(value, list):
-        return any(_is_not_finite(item) for item in cast("list[Any]", value))
-    return isinstance(value, float) and not math.isfinite(value)
+        return {name: kept for name, value in fields if (kept := _drop_non_finite(value)) is not None}
+    if isinstance(facts, list):
+        items = list(map(_drop_non_finite, cast("list[Any]", facts)))
+        return None if None in items else items
+    return None if isinstance(facts, float) and not math.isfinite(facts) else facts
 
 
 # --- results of a cell, and of a job from its cells -------------------------------------------------------------------
@@ -411,9 +382,8 @@ class ResultCollector:
             result = with_failure(result, failure_from_error(error))
         hopeless = execution.failure is not None and execution.failure.kind == "hopeless"
         try:
-            if execution.llm_session is None and any(
-                one.kind in ("answers", "judged") for one in read_index(folder, SUBMISSION_INDEX)
-            ):
+            cites = any(one.kind in ("answers", "judged") for one in read_index(folder, SUBMISSION_INDEX))
+            if execution.llm_session is None and cites:
                 raise SubmissionRefused("it cites answers of language models, but it may not query any")
             if cell is not None:
                 _check_names(result, cell)
@@ -430,20 +400,13 @@ class ResultCollector:
                 _check_values(measured.final, cell)
         except SubmissionRefused as error:
             failure = failure_from_error(error)
-            if cell is not None and _NOT_FINITE_PATTERN.search(failure.message):
+            if cell is not None and "not finite" in failure.message:
                 failure = failure.model_copy(update={"kind": "diverged"})
             return with_failure(result, failure)
-        return with_failure(
-            result.model_copy(
-                update={
-                    "measurements": measured.final,
-                    "self_reported": measured.self_reported,
-                    "sealed": measured.sealed,
-                    "curves_sha256": measured.curves_sha256,
-                }
-            ),
-            find_missing_measurement(measured),
-        )
+        found = {"measurements": measured.final, "self_reported": measured.self_reported, "sealed": measured.sealed}
+        result = result.model_copy(update=found | {"curves_sha256": measured.curves_sha256})
+        message = "the script finished without submitting validation predictions (lab.submit)"
+        return with_failure(result, None if measured.final else Failure(kind="no measurement", message=message))
 
     def add_cross_cell_values(self, outcome: JobOutcome) -> JobOutcome:
         """Return the outcome with metrics that need the predictions of several cells, or with a failure."""
@@ -453,13 +416,8 @@ class ResultCollector:
             return outcome
         seed = outcome.cells[0].cell.seed
         try:
-            scored = [
-                one
-                for folder in folders
-                for one in score_submissions(
-                    folder, self.labels, split="validation", seed=seed, grade=self.grade, cells=folders
-                )
-            ]
+            common: dict[str, Any] = {"split": "validation", "seed": seed, "grade": self.grade, "cells": folders}
+            scored = [one for folder in folders for one in score_submissions(folder, self.labels, **common)]
         except SubmissionRefused as error:  # reading two files may reach a limit that each of them does not
             failure = Failure(kind="other", message=f"its cells cannot be scored together: {error}")
             return outcome.model_copy(update={"failure": outcome.failure or failure})
@@ -469,17 +427,17 @@ class ResultCollector:
 
 def build_result(script: KernelScript, execution: KernelExecution) -> CellResult:
     """Build the result from the execution alone, without reading files of the code."""
-    asked = execution.llm_session
+    session, exchanges = execution.llm_session, None
+    if session is not None and session.answer_counts:
+        exchanges = write_exchange_ids(script.folder, session)
     return CellResult(
         cell=script.cell,
         seconds=execution.seconds,
         failure=execution.failure,
         resumed=script.resumed,
         training=None if script.resumed else execution.training,
-        asked=dict(asked.answer_counts) if asked is not None else {},
-        exchanges_sha256=write_exchange_ids(script.folder, asked)
-        if asked is not None and asked.answer_counts
-        else None,
+        asked=dict(session.answer_counts) if session is not None else {},
+        exchanges_sha256=exchanges,
         peak_host_bytes=execution.peak_host_bytes,
         peak_gpu_bytes=execution.peak_gpu_bytes,
         stdout_tail=execution.transcript.read_tail(MAX_TAIL_CHARS),
@@ -498,19 +456,15 @@ def _check_submissions(folder: Path, cell: Cell) -> None:
         if (one.dataset, one.condition) != (cell.dataset, cell.condition):
             raise SubmissionRefused(f"{one.description} does not belong to this cell, {cell}")
         if one.file.partition(".")[0] != get_file_stem(one):
-            raise SubmissionRefused(
-                f"{one.description} refers to {one.file}, which may belong to another cell: submit predictions only "
-                f"with lab.submit"
-            )
+            raise SubmissionRefused(f"{one.description} refers to {one.file}, not to its own file: use lab.submit")
     for name in set(list_names(folder, "submissions", "")) - {one.file for one in listed}:
         remove_path(folder, f"submissions/{name}")
 
 
 def _check_names(result: CellResult, cell: Cell) -> None:
     """Raise `BadFile` if a file could belong to another cell, since a node has the files of all its cells."""
-    left = {f"arrays/{name}" for name in result.arrays} | {
-        f"{ARTIFACTS}/{name.partition('/')[0]}" for name in result.artifacts
-    }
+    left = {f"arrays/{name}" for name in result.arrays}
+    left |= {f"{ARTIFACTS}/{name.partition('/')[0]}" for name in result.artifacts}
     for name in sorted(left):
         if not Path(name).stem.endswith(f"__{cell.place_name}"):
             raise BadFile(f"{name} does not name its cell: save arrays with lab.save and files with lab.save_artifact")
@@ -519,9 +473,8 @@ def _check_names(result: CellResult, cell: Cell) -> None:
 def _check_values(final: tuple[Measurement, ...], cell: Cell) -> None:
     for one in final:
         if (one.dataset, one.condition) != (cell.dataset, cell.condition):
-            raise SubmissionRefused(
-                f"{one.name} of {one.condition!r} on {one.dataset!r} does not belong to this cell, {cell}"
-            )
+            where = f"{one.name} of {one.condition!r} on {one.dataset!r}"
+            raise SubmissionRefused(f"{where} does not belong to this cell, {cell}")
 
 
 def write_job_output(folder: Path, job: Job, outcome: JobOutcome) -> str:

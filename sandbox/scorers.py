@@ -93,9 +93,7 @@ def copy_frozen_scorers(scorers: Iterable[FrozenScorer], source: Path, target: P
         file = source / f"{scorer.dataset}.py"
         content = file.read_bytes() if file.is_file() else b""
         if hashlib.sha256(content).hexdigest() != scorer.sha256:
-            raise DatasetError(
-                f"the frozen scorer of {scorer.dataset!r} is not the recorded one: restore the file {file}"
-            )
+            raise DatasetError(f"the frozen scorer of {scorer.dataset!r} is not the recorded one: restore {file}")
         _write_scorer(target, scorer, content.decode())
 
 
@@ -105,18 +103,15 @@ def read_frozen_scorers(folder: Path | None) -> dict[str, tuple[FrozenScorer, st
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
         scorer, text = FrozenScorer.model_validate_json(path.read_text()), path.with_suffix(".py").read_text()
         if hashlib.sha256(text.encode()).hexdigest() != scorer.sha256:
-            raise SubmissionRefused(
-                f"the scorer of {path.stem!r} was changed after it was frozen: restore {path.with_suffix('.py')}"
-            )
+            raise SubmissionRefused(f"the scorer of {path.stem!r} was changed after it was frozen: restore it")
         frozen[path.stem] = scorer, text
     return frozen
 
 
 def describe_scorer(scorer: FrozenScorer) -> str:
     """Describe a scorer for prompts that plan or write an experiment."""
-    metrics = ", ".join(
-        f"`{metric.name}` ({'higher' if metric.higher_is_better else 'lower'} is better)" for metric in scorer.metrics
-    )
+    better = {True: "higher", False: "lower"}
+    metrics = ", ".join(f"`{one.name}` ({better[one.higher_is_better]} is better)" for one in scorer.metrics)
     how = "`lab.submit_artifact` takes what is evaluated" if scorer.takes == "artifact" else "of every `lab.submit`"
     return f"{metrics}, computed outside by a frozen scorer; {how}. {scorer.asks}".strip()
 
@@ -191,17 +186,12 @@ def build_scorer_tasks(
     tasks: list[ScorerTask] = []
     final = [submission for submission in submissions if submission.split == split and submission.step is None]
     takers = {name for name, (scorer, _) in scorers.items() if scorer.takes == "artifact"}
-    for submission in final:
-        if submission.kind == "artifact" and submission.dataset not in takers:
-            raise SubmissionRefused(
-                f"{submission.description}: this run has no scorer for artifacts of {submission.dataset!r}"
-            )
+    for one in final:
+        if one.kind == "artifact" and one.dataset not in takers:
+            raise SubmissionRefused(f"{one.description}: this run has no scorer for artifacts of {one.dataset!r}")
     for dataset, (scorer, text) in scorers.items():
-        taken = tuple(
-            submission
-            for submission in final
-            if submission.dataset == dataset and (submission.kind == "artifact") == (scorer.takes == "artifact")
-        )
+        of_dataset = [one for one in final if one.dataset == dataset]
+        taken = tuple(one for one in of_dataset if (one.kind == "artifact") == (scorer.takes == "artifact"))
         if taken:
             tasks.append(ScorerTask(scorer, text, split, taken))
     return tasks
@@ -224,16 +214,9 @@ def prepare_scorer_folder(
         left -= (target / to).stat().st_size if artifact else 0
     if (labels / f"{dataset}.npz").is_file():
         np.save(target / "truth.npy", read_truth_labels(labels, task.submissions[0])[0])
-    (target / "task.json").write_text(
-        json.dumps(
-            {
-                "function": task.scorer.function,
-                "split": task.split,
-                "view": str(view),
-                "submissions": [submission.model_dump(exclude={"grade", "step"}) for submission in task.submissions],
-            }
-        )
-    )
+    listed = [submission.model_dump(exclude={"grade", "step"}) for submission in task.submissions]
+    about = {"function": task.scorer.function, "split": task.split, "view": str(view), "submissions": listed}
+    (target / "task.json").write_text(json.dumps(about))
     return replace(script, views={dataset: str(view)}, readable=list_dataset_folders((dataset,), views))
 
 

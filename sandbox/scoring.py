@@ -136,14 +136,10 @@ def read_index(folder: Path, index: str) -> list[Submission]:
     for submission in submissions:
         cell = submission.dataset, submission.split, submission.condition, submission.step
         if cell in inputs:
-            raise SubmissionRefused(
-                f"{submission.description} was submitted twice: submit a condition once per dataset and split"
-            )
+            raise SubmissionRefused(f"{submission.description} was submitted twice")
         if submission.file in inputs:
-            raise SubmissionRefused(
-                f"{submission.description} refers to {submission.file}, which belongs to another submission: submit "
-                "predictions only with lab.submit"
-            )
+            why = f"refers to {submission.file}, which belongs to another submission: use lab.submit"
+            raise SubmissionRefused(f"{submission.description} {why}")
         inputs |= {cell, submission.file}
     return submissions
 
@@ -179,8 +175,7 @@ def _check_total_size(submissions: Iterable[Submission], labels: Path) -> None:
         total += sizes[place]
     if total > _MAX_TOTAL_NUMBERS:
         raise SubmissionRefused(
-            f"the submissions have {total:.2g} predicted numbers, more than the limit of {_MAX_TOTAL_NUMBERS:.2g}: "
-            "submit predictions at fewer steps"
+            f"the submissions have {total:.2g} predicted numbers, more than {_MAX_TOTAL_NUMBERS:.2g}: use fewer steps"
         )
 
 
@@ -201,11 +196,16 @@ def read_values(
     `SubmissionRefused`, including when a final submission, unless it is a reference model's, lacks a declared column.
     """
     truth, classes = read_truth_labels(labels, submission)
-    if submission.kind != "predictions" and classes == 0:
-        raise SubmissionRefused(f"{submission.description}: regression needs predictions, not {submission.kind}")
-    expected = (len(truth),) if submission.kind == "predictions" else (len(truth), classes)
+    kind, rows = submission.kind, len(truth)
+
+    def check(is_valid: bool | np.bool_, fault: str) -> None:
+        if not is_valid:
+            raise SubmissionRefused(f"{submission.description}: {fault}")
+
+    check(kind == "predictions" or classes > 0, f"regression needs predictions, not {kind}")
+    expected = (rows,) if kind == "predictions" else (rows, classes)
     declared = read_declared_columns(labels)
-    numbers_expected = math.prod(expected) + len(declared) * len(truth)
+    numbers_expected = math.prod(expected) + len(declared) * rows
     limit = min(MAX_FILE_BYTES, numbers_expected * _MAX_VALUE_BYTES + _MAX_HEADER_BYTES)
     with (
         raise_read_errors_as(f"{submission.description} is not what lab.submit writes", SubmissionRefused),
@@ -213,73 +213,48 @@ def read_values(
         np.load(file, allow_pickle=False) as archive,
     ):
         size = sum(member.file_size for member in archive.zip.infolist())  # a small archive may decompress to any size
-        if size > limit:
-            raise SubmissionRefused(f"{submission.description} unpacks to {size} bytes, more than the limit of {limit}")
-        values: Array = np.asarray(archive[submission.kind])  # numpy returns a member that is no array as bytes
+        check(size <= limit, f"unpacks to {size} bytes, more than the limit of {limit}")
+        values: Array = np.asarray(archive[kind])  # numpy returns a member that is no array as bytes
         columns = {name: np.asarray(archive[key]) for name in declared if (key := COLUMN_PREFIX + name) in archive}
-    if values.shape != expected or values.dtype.kind not in "iuf":
-        raise SubmissionRefused(
-            f"{submission.description}: must have shape {expected}, got {values.shape} of dtype {values.dtype}"
-        )
+    is_shaped = values.shape == expected and values.dtype.kind in "iuf"
+    check(is_shaped, f"must have shape {expected}, got {values.shape} of dtype {values.dtype}")
     with np.errstate(over="ignore"):  # values that only fit a wider type cannot be scored
         numbers = values.astype(np.float64)
-    if not np.isfinite(numbers).all():
-        raise SubmissionRefused(f"{submission.description}: contains values that are not finite")
-    if (
-        submission.kind == "predictions"
-        and classes
-        and not ((numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < classes)).all()
-    ):
-        raise SubmissionRefused(
-            f"{submission.description}: predictions must be class numbers 0..{classes - 1}, got values "
-            f"from {numbers.min():g} to {numbers.max():g}"
-        )
-    if submission.kind == "predictions" and np.abs(numbers).max(initial=0.0) > _MAX_NUMBER:
-        raise SubmissionRefused(
-            f"{submission.description}: its predictions are not finite or exceed {_MAX_NUMBER:g}: use smaller values"
-        )
-    if submission.kind == "probabilities" and (
-        values.min(initial=0.0) < -1e-6 or np.abs(values.sum(axis=1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE
-    ):
-        raise SubmissionRefused(f"{submission.description}: rows are not probabilities that sum to 1")
+    check(np.isfinite(numbers).all(), "contains values that are not finite")
+    if kind == "predictions" and classes:
+        are_classes = ((numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < classes)).all()
+        span = f"got values from {numbers.min():g} to {numbers.max():g}" if rows else ""
+        check(are_classes, f"predictions must be class numbers 0..{classes - 1}, {span}")
+    if kind == "predictions":
+        is_small = np.abs(numbers).max(initial=0.0) <= _MAX_NUMBER
+        check(is_small, f"its predictions are not finite or exceed {_MAX_NUMBER:g}: use smaller values")
+    if kind == "probabilities":
+        off = np.abs(values.sum(axis=1) - 1.0).max(initial=0.0)
+        check(values.min(initial=0.0) >= -1e-6 and off <= _SUM_TOLERANCE, "rows are not probabilities that sum to 1")
     for name, holds in declared.items():
-        if name in columns:
+        if (column := columns.get(name)) is not None:
             low, high = (-1, classes - 1) if holds == "classes" else (0, MAX_GROUPS - 1)
-            _check_column(submission, name, columns[name], rows=len(truth), low=low, high=high)
+            is_shaped = column.shape == (rows,) and column.dtype.kind in "iu"
+            found = f"shape {column.shape} of dtype {column.dtype}"
+            check(is_shaped, f"column {name!r} must be {rows} whole numbers, got {found}")
+            if rows:
+                least, most = int(column.min()), int(column.max())
+                check(
+                    low <= least and most <= high, f"column {name!r} must lie in {low}..{high}, got {least} to {most}"
+                )
         elif submission.step is None and parse_arm(submission.condition) not in REFERENCE_ARM_TITLES:
-            raise SubmissionRefused(
-                f"{submission.description}: the plan's column {name!r} is missing: submit it with the predictions, "
-                f"lab.submit(..., columns={{{name!r}: values}})"
-            )
+            check(False, f"the plan's column {name!r} is missing: lab.submit(..., columns={{{name!r}: values}})")
     return values, truth, columns
-
-
-def _check_column(submission: Submission, name: str, column: Array, *, rows: int, low: int, high: int) -> None:
-    if column.shape != (rows,) or column.dtype.kind not in "iu":
-        raise SubmissionRefused(
-            f"{submission.description}: column {name!r} must be {rows} whole numbers, got shape {column.shape} of "
-            f"dtype {column.dtype}"
-        )
-    if rows and not low <= int(column.min()) <= int(column.max()) <= high:
-        raise SubmissionRefused(
-            f"{submission.description}: column {name!r} must lie in {low}..{high}, got values from {column.min()} to "
-            f"{column.max()}"
-        )
 
 
 def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
     """Return an attempt's submissions with the grades of their values. Raises `SubmissionRefused`."""
     of_kind: dict[str, EvidenceGrade] = {"artifact": "evaluated" if grade == "scored" else grade, "judged": "judged"}
-    return [
-        submission.model_copy(
-            update={
-                "grade": submission.grade
-                if submission.grade in ("judged", "unattributed")
-                else of_kind.get(submission.kind, grade)
-            }
-        )
-        for submission in read_index(folder, SUBMISSION_INDEX)
-    ]
+    found: list[Submission] = []
+    for one in read_index(folder, SUBMISSION_INDEX):
+        own = one.grade if one.grade in ("judged", "unattributed") else of_kind.get(one.kind, grade)
+        found.append(one.model_copy(update={"grade": own}))
+    return found
 
 
 def score_submissions(
@@ -314,16 +289,12 @@ class SubmittedPredictions(NamedTuple):
 
 def read_final_predictions(folder: Path, labels: Path) -> tuple[SubmittedPredictions, ...]:
     """Return the validation predictions without a step. Raises `SubmissionRefused`."""
-    return tuple(
-        SubmittedPredictions(
-            one.dataset,
-            one.condition,
-            one.kind,
-            call_limited(read_values, folder, "submissions", one, labels, subject=one.description)[0],
-        )
-        for one in read_index(folder, SUBMISSION_INDEX)
-        if one.split == "validation" and one.step is None and one.kind in ("predictions", "probabilities", "logits")
-    )
+    found: list[SubmittedPredictions] = []
+    for one in read_index(folder, SUBMISSION_INDEX):
+        if one.split == "validation" and one.step is None and one.kind in ("predictions", "probabilities", "logits"):
+            values = call_limited(read_values, folder, "submissions", one, labels, subject=one.description)[0]
+            found.append(SubmittedPredictions(one.dataset, one.condition, one.kind, values))
+    return tuple(found)
 
 
 def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = "computed") -> dict[str, str]:
@@ -351,10 +322,8 @@ def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = 
         move_path(folder, f"submissions/{submission.file}", folder, f"sealed/{submission.file}")
     for index, listed in ((_SEALED_INDEX, tests), (SUBMISSION_INDEX, others)):
         write_file(folder, index, "".join(json.dumps(submission.model_dump()) + "\n" for submission in listed))
-    return {
-        name: hash_regular(folder, f"sealed/{name}")
-        for name in [*(submission.file for submission in tests), "index.jsonl"]
-    }
+    names = [*(submission.file for submission in tests), "index.jsonl"]
+    return {name: hash_regular(folder, f"sealed/{name}") for name in names}
 
 
 def score_sealed(
@@ -453,25 +422,21 @@ def _score_all(
         if submission.kind == "artifact":
             continue
         if submission.kind == "judged":
-            value, agreement = call_limited(_read_judged, folder, place, submission, subject=submission.description)
-            measurements.append(submission.to_measurement(submission.name, value, seed=seed))
-            name = f"{submission.name}{AGREEMENT_SUFFIX}"
-            measurements.append(submission.to_measurement(name, agreement, seed=seed))
+            judged = call_limited(_read_judged, folder, place, submission, subject=submission.description)
+            for name, value in zip((submission.name, submission.name + AGREEMENT_SUFFIX), judged, strict=True):
+                measurements.append(submission.to_measurement(name, value, seed=seed))
             continue
         group = groups[submission.dataset, submission.split, submission.step]
-        compared = {
-            name: group[name] for name in list_compared_conditions(formulas, submission.condition) & group.keys()
-        }
-        found = call_limited(
-            _compute_submission_scores, folder, place, submission, compared, labels, subject=submission.description
-        )
+        names = list_compared_conditions(formulas, submission.condition) & group.keys()
+        arguments = folder, place, submission, {name: group[name] for name in names}, labels
+        found = call_limited(_compute_submission_scores, *arguments, subject=submission.description)
         for name, value in found.items():
             if submission.split == "test":
                 value = min(max(value, -MAX_ABSOLUTE_VALUE), MAX_ABSOLUTE_VALUE)
             if not abs(value) <= MAX_ABSOLUTE_VALUE:
                 raise SubmissionRefused(
-                    f"{submission.description}: its {name} is not finite or exceeds {MAX_ABSOLUTE_VALUE:g}: "
-                    f"the {submission.kind} contain values that are far too large"
+                    f"{submission.description}: its {name} is not finite or exceeds {MAX_ABSOLUTE_VALUE:g}: the values "
+                    "are far too large"
                 )
             one = submission.to_measurement(name, value, seed=seed)
             depends = name in of_columns and one.grade == "scored"

@@ -17,11 +17,6 @@ def _parse_word_list(value: Any) -> Any:
     return tuple(str(item) if isinstance(item, int) else item for item in many)
 
 
-def _parse_switch(value: Any) -> Any:
-    """Undo YAML's conversion of a bare on or off to a boolean."""
-    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
-
-
 def resolve_scorers(value: Any, folder: Path) -> Any:
     """Resolve relative paths in the scorers setting against `folder`; invalid forms are left for validation."""
     if not isinstance(value, str | list | tuple):
@@ -31,7 +26,7 @@ def resolve_scorers(value: Any, folder: Path) -> Any:
 
 
 WordList = Annotated[tuple[str, ...], BeforeValidator(_parse_word_list)]
-OnOff = Annotated[Literal["off", "on"], BeforeValidator(_parse_switch)]
+OnOff = Annotated[Literal["off", "on"], BeforeValidator(lambda value: {True: "on", False: "off"}.get(value, value))]
 
 
 class SandboxSettings(BaseModel, frozen=True):

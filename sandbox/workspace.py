@@ -108,9 +108,8 @@ def prepare_workspace(
             write_file(folder, name, text)
         for place, sources in job.inputs.items():
             _copy_inputs(sources, folder, place)
-        resumed = order.checkpoints is not None and _copy_checkpoints(
-            order.checkpoints, folder, settings.checkpoint_bytes
-        )
+        earlier = order.checkpoints
+        resumed = earlier is not None and _copy_checkpoints(earlier, folder, settings.checkpoint_bytes)
         _copy_artifacts(order.source, job.artifacts, folder, settings.artifact_bytes)
         if order.read_cell is not None and order.read_folder is not None:
             copy_arm_artifacts(order.read_folder, folder, order.read_cell.arm, settings.artifact_bytes)
@@ -121,9 +120,7 @@ def prepare_workspace(
     datasets = job.datasets if cell.is_script else (cell.dataset,)
     for name in datasets:
         if not (views / f"{name}.npz").is_file():
-            raise ExecutorError(
-                f"job {job.name!r} needs dataset {name!r}, which is missing in {views}: materialise it first"
-            )
+            raise ExecutorError(f"job {job.name!r} needs dataset {name!r}, which is missing in {views}")
     return KernelScript(
         job,
         cell,
@@ -224,29 +221,21 @@ def rescue_checkpoints(draft: Path) -> Path | None:
 
     Return the folder that has them in `cells/<cell.name>/`, or None if there are none. Kept until `remove_rescued`.
     """
-    safe = _rescue_folder(draft)
+    safe, found = _rescue_folder(draft), dict[str, str]()
     with suppress(BadFile):
         make_harmless(draft)
-    places = {
-        f"{cells}/{name}/": f"{CELLS_FOLDER}/{name}/{CHECKPOINTS}"
-        for cells in (
-            CELLS_FOLDER,
-            *(
-                place
-                for kernel in _list_checkpoint_folders(draft, KERNELS_FOLDER)
-                for place in (f"{KERNELS_FOLDER}/{kernel}/{CELLS_FOLDER}", f"{KERNELS_FOLDER}/{kernel}")
-            ),
-        )
-        for name in _list_checkpoint_folders(draft, cells)
-    }
-    existing = {
-        f"{place}{CHECKPOINTS}": to for place, to in places.items() if _has_content(draft, f"{place}{CHECKPOINTS}")
-    }
-    if existing:
+    kernels = [f"{KERNELS_FOLDER}/{name}" for name in _list_checkpoint_folders(draft, KERNELS_FOLDER)]
+    for cells in (CELLS_FOLDER, *(place for kernel in kernels for place in (f"{kernel}/{CELLS_FOLDER}", kernel))):
+        for name in _list_checkpoint_folders(draft, cells):
+            place = f"{cells}/{name}/{CHECKPOINTS}"
+            with suppress(BadFile):
+                if next(iterate_entries(draft, place), None) is not None:
+                    found[place] = f"{CELLS_FOLDER}/{name}/{CHECKPOINTS}"
+    if found:
         remove_tree(safe)
-    for place, to in existing.items():
-        with suppress(BadFile):  # for a cell with several folders, the first; files that cannot be moved are dropped
-            move_path(draft, place, safe, to)
+    for place, target in found.items():
+        with suppress(BadFile):  # only the first of several folders of a cell; files that cannot be moved are dropped
+            move_path(draft, place, safe, target)
     return safe if safe.is_dir() else None
 
 
@@ -255,13 +244,6 @@ def _list_checkpoint_folders(draft: Path, place: str) -> list[str]:
     with suppress(BadFile):
         return list_folders(draft, place)
     return []
-
-
-def _has_content(draft: Path, place: str) -> bool:
-    """Whether `place` is a non-empty folder."""
-    with suppress(BadFile):
-        return next(iterate_entries(draft, place), None) is not None
-    return False
 
 
 def remove_rescued(draft: Path) -> None:
@@ -288,10 +270,9 @@ def _copy_artifacts(
     for node in words & known.keys():
         for file, recorded in known[node].items():
             name, target = file.partition("/")[0], f"inputs/{ARTIFACTS}/{node}/{file}"
-            if (
-                not words.isdisjoint((name, name.removesuffix(".npy")))
-                and copy_file(recorded.folder, f"{ARTIFACTS}/{file}", folder, target, limit) != recorded.sha256
-            ):
+            if words.isdisjoint((name, name.removesuffix(".npy"))):
+                continue
+            if copy_file(recorded.folder, f"{ARTIFACTS}/{file}", folder, target, limit) != recorded.sha256:
                 raise BadFile(f"artifact {file!r} of {node} was changed after it was recorded")
 
 

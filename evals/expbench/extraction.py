@@ -64,7 +64,7 @@ def run_extraction(args: BenchExpExtract) -> int:
     check_writable(args.out, "--out")
     check_disk_space(settings, args.out)
     out = args.out.absolute()
-    GitMirror.check_importable(args.code)
+    GitMirror.read_working_texts(args.code)
     out.mkdir(parents=True, exist_ok=True)
     with acquire_lock(out), closing(EventLog(out / LOG_FILE, kind="answers")) as log:
         drafts = asyncio.run(extract_tasks(args.paper, args.code, out, settings, log))

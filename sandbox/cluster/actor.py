@@ -26,6 +26,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
+
 from labwright.record.float_compare import parse_whole_number
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.untrusted_files import BadFile, make_harmless, remove_path, remove_tree
@@ -112,10 +114,8 @@ def adapt_settings(settings: SandboxSettings) -> SandboxSettings:
 def open_machine_gpus(settings: SandboxSettings) -> GpuLeases:
     """Return the leases of the GPUs that Ray may use on this machine: those of its parent, the Ray process of the
     machine, since Ray shows none to a process that claims none. Raises `GpuError`."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{os.getppid()}/environ").read_bytes().split(b"\0"):
-            if line.startswith(b"CUDA_VISIBLE_DEVICES="):
-                return open_gpu_leases(settings, line.partition(b"=")[2].decode())
+    with suppress(psutil.Error):
+        return open_gpu_leases(settings, psutil.Process(os.getppid()).environ().get("CUDA_VISIBLE_DEVICES"))
     return open_gpu_leases(settings, None)
 
 
@@ -149,9 +149,7 @@ def join_cluster(address: str) -> None:
     """Join the cluster at HOST:PORT or, with `auto`, that of this machine; if empty, start Ray here until this process
     ends. A process that is part of a cluster stays in it. Raises `ClusterError`."""
     if not is_head_reachable(address):
-        raise ClusterError(
-            f"no Ray cluster answers at {address}: start one (see docs/hardware.md), or run without --ray"
-        )
+        raise ClusterError(f"no Ray cluster answers at {address}: start one (see docs/hardware.md)")
     if not address and "RAY_AUTH_MODE" not in os.environ:  # Ray listens on all addresses
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     ray = import_ray()
@@ -162,9 +160,9 @@ def join_cluster(address: str) -> None:
     try:
         ray.init(namespace="scientist", log_to_driver=False, logging_level=logging.ERROR, **options)
     except (RuntimeError, ConnectionError, ValueError, OSError, ray.exceptions.RayError) as error:
+        where, why = address or "this machine", format_error(error)
         raise ClusterError(
-            f"the Ray cluster at {address or 'this machine'} cannot be joined: {format_error(error)}; this machine "
-            "must belong to it (ray start), with the same Python, Ray and token"
+            f"the Ray cluster at {where} cannot be joined: {why}; this machine must belong to it (ray start)"
         ) from None
     if threading.current_thread() is threading.main_thread():
         # Ray's own handler ends the process with a crash report; if it dies at once, helpers of a Ray that it started
@@ -201,10 +199,8 @@ def list_machines(settings: SandboxSettings) -> tuple[MachineFacts, ...]:
             raise ClusterError(f"machine {where} of the Ray cluster cannot run experiments: {why}") from None
     if not any(machine.slots for machine in found):
         gpus = f" and {settings.gpus_per_node} GPUs" if settings.device == "cuda" else ""
-        raise ClusterError(
-            f"no machine of the Ray cluster has room for one cell, which needs {settings.threads} processors{gpus}: "
-            "add machines, or request less"
-        )
+        needs = f"{settings.threads} processors{gpus}"
+        raise ClusterError(f"no machine of the Ray cluster has room for one cell, which needs {needs}")
     return tuple(found)
 
 
@@ -220,8 +216,7 @@ def check_address(address: str, has_token: bool) -> None:
             raise ClusterError("it has a public address: use a private network, since Ray's ports run any code")
     if not has_token and not address.startswith("127."):
         raise ClusterError(
-            "it accepts commands from anyone who can reach its port: start Ray on every machine with "
-            "RAY_AUTH_MODE=token (see docs/hardware.md)"
+            "it accepts commands from anyone: start Ray on every machine with RAY_AUTH_MODE=token (docs/hardware.md)"
         )
 
 
@@ -354,9 +349,8 @@ class MachineActor:
         self._folder = folder = self._scratch.root
         (folder / "cache").mkdir()
         labels, gpus = folder / "labels", open_machine_gpus(settings)  # there are no labels
-        self._executor = LocalExecutor(
-            slots, folder / "views", labels=labels, settings=settings, cache=folder / "cache", gpus=gpus, secret=secret
-        )
+        own: dict[str, Any] = {"labels": labels, "cache": folder / "cache", "gpus": gpus, "secret": secret}
+        self._executor = LocalExecutor(slots, folder / "views", settings=settings, **own)
 
     async def run(self, number: int, work: RemoteWork) -> AsyncGenerator[list[News]]:
         """Run work in a slot and yield its news at least every `NEWS_SECONDS`; the last is `WorkEnded`."""

@@ -120,10 +120,8 @@ class RemoteRunner(CellRunner):
                 await self._check_head()
                 began = time.monotonic() if self._claims else began
                 if time.monotonic() - began > (limit := self.config.settings.gpu_wait):
-                    raise ClusterDown(
-                        f"no machine of the Ray cluster had room for {bundle} within {limit:g} s (sandbox.gpu_wait): "
-                        "free some resources and resume the run"
-                    )
+                    why = f"had room for {bundle} within {limit:g} s (sandbox.gpu_wait)"
+                    raise ClusterDown(f"no machine of the Ray cluster {why}: free some resources and resume the run")
             node: str = util.placement_group_table(group)["bundles_to_node_id"][0]
             if node not in self._actors:
                 self._actors[node] = asyncio.create_task(self._start_actor(node))

@@ -43,8 +43,7 @@ def list_files(folder: Path, root: Path) -> list[Path]:
             target = Path(os.path.realpath(link))
             if not target.is_file() or not target.is_relative_to(root.resolve()):
                 raise DatasetError(
-                    f"{link.relative_to(root)} is a link to a folder, to a missing file or out of the dataset's "
-                    "folder: replace it with the file itself"
+                    f"{link.relative_to(root)} is a link to no file of the dataset: replace it with the file"
                 )
         files += filter(Path.is_file, visible)
     return sorted(files)
@@ -96,15 +95,9 @@ MIN_NUMERIC_SHARE = 0.8
 DATE_PATTERN = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T]\d{1,2}:.*)?")
 """A date, with or without a time of day."""
 SPLIT_ALIASES = {
-    "train": "train",
-    "training": "train",
-    "dev": "validation",
-    "val": "validation",
-    "valid": "validation",
-    "validation": "validation",
-    "test": "test",
-    "testing": "test",
-    "holdout": "test",
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("dev", "val", "valid", "validation"), "validation"),
+    **dict.fromkeys(("test", "testing", "holdout"), "test"),
 }
 """Common split names -> names used here."""
 
@@ -136,16 +129,14 @@ class TableColumn:
 
     def check_no_stray(self) -> None:
         """Raise `DatasetError` if a mostly numeric column contains other strings or ambiguous numbers."""
+        where = f"column {self.name!r}"
         if self.unclear_reason:
-            raise DatasetError(
-                f"column {self.name!r} has an ambiguous number: {self.unclear_reason}, or omit the column with "
-                f"drop={self.name}"
-            )
+            raise DatasetError(f"{where} has an ambiguous number: {self.unclear_reason}, or use drop={self.name}")
         if self.stray_value is not None:
             row, value = self.stray_value
             raise DatasetError(
-                f"column {self.name!r} contains the text {value[:60]!r} in row {row}, but most values "
-                f"are numbers: correct the value, clear it, or omit the column with drop={self.name}"
+                f"{where} contains the text {value[:60]!r} in row {row}, but most values are numbers: correct the "
+                f"value, clear it, or use drop={self.name}"
             )
 
     @property
@@ -180,9 +171,7 @@ def read_column(name: str, values: Any, *, literal: bool = False) -> TableColumn
         return TableColumn(name, other_kind=str(kind))
     if column.numbers is not None and np.isinf(column.numbers).any():
         row = int(np.argmax(np.isinf(column.numbers)))
-        raise DatasetError(
-            f"column {name!r} contains {column.numbers[row]} in row {row + 1}: clear it or use a finite number"
-        )
+        raise DatasetError(f"column {name!r} contains {column.numbers[row]} in row {row + 1}: use a finite number")
     return column
 
 
@@ -203,14 +192,8 @@ def _read_text_column(name: str, values: Any, *, literal: bool) -> TableColumn:
     if numerals.values:
         return TableColumn(name, numbers=np.array([*numerals.values, math.nan])[codes], example=numerals.example)
     first, share = int(np.argmax(strays)), 1 - strays.sum() / (codes >= 0).sum()
-    return TableColumn(
-        name,
-        codes=codes,
-        levels=levels,
-        unclear_reason=numerals.unclear,
-        missing_words=blanks,
-        stray_value=(first + 1, levels[int(codes[first])]) if share >= MIN_NUMERIC_SHARE else None,
-    )
+    stray = (first + 1, levels[int(codes[first])]) if share >= MIN_NUMERIC_SHARE else None
+    return TableColumn(name, None, codes, levels, stray, numerals.unclear, missing_words=blanks)
 
 
 def _parse_number(word: str) -> float:
@@ -223,26 +206,23 @@ def _parse_number(word: str) -> float:
 
 def require_complete(column: TableColumn, role: str) -> TableColumn:
     """Return the column unchanged. Raises `DatasetError` if a value is missing or the type is not supported."""
+    where = f"the {role} column {column.name!r}"
     if column.other_kind:
-        raise DatasetError(f"the {role} column {column.name!r} is of type {column.other_kind}: use numbers or strings")
+        raise DatasetError(f"{where} is of type {column.other_kind}: use numbers or strings")
     if (gaps := column.is_missing).any():
         if column.missing_words:
-            raise DatasetError(
-                f"the {role} column {column.name!r} contains {format_blanks(column)}: if it is a value, "
-                f"add literal={column.name}; otherwise fill in or remove these rows"
-            )
+            raise DatasetError(f"{where} contains {format_blanks(column)}: if it is a value, add literal={column.name}")
+        first = int(np.argmax(gaps)) + 1
         raise DatasetError(
-            f"the {role} column {column.name!r} is missing in {int(gaps.sum())} rows (the first is row "
-            f"{int(np.argmax(gaps)) + 1}): fill in or remove these rows"
+            f"{where} is missing in {int(gaps.sum())} rows (the first is row {first}): fill in or remove them"
         )
     return column
 
 
 def format_blanks(column: TableColumn) -> str:
     """Format the words of a column that were read as missing, for a message."""
-    return " and ".join(f"{word!r} in {count} rows" for word, count in sorted(column.missing_words.items())) + (
-        ", which counts as missing" if len(column.missing_words) == 1 else ", which count as missing"
-    )
+    words = " and ".join(f"{word!r} in {count} rows" for word, count in sorted(column.missing_words.items()))
+    return f"{words}, which {'counts' if len(column.missing_words) == 1 else 'count'} as missing"
 
 
 def read_split_names(column: TableColumn) -> Array:
@@ -250,9 +230,9 @@ def read_split_names(column: TableColumn) -> Array:
     words = require_complete(column, "split").as_categories()
     names = [SPLIT_ALIASES.get(level.lower(), "") for level in words.levels]
     if "" in names:
+        odd = words.levels[names.index("")]
         raise DatasetError(
-            f"the split column {column.name!r} contains {words.levels[names.index('')]!r}: "
-            "use train, validation or test in every row"
+            f"the split column {column.name!r} contains {odd!r}: use train, validation or test in every row"
         )
     return np.array(names)[words.codes]
 
@@ -272,8 +252,7 @@ def read_times(name: str, values: Any) -> Array:
         moments = np.array([level.removesuffix("Z") for level in column.levels], dtype="datetime64[us]")
     except ValueError as error:
         raise DatasetError(
-            f"the time column {name!r} contains neither numbers nor ISO dates such as 2024-05-31 or "
-            f"2024-05-31T12:00 ({error})"
+            f"the time column {name!r} contains neither numbers nor ISO dates such as 2024-05-31T12:00 ({error})"
         ) from None
     return moments.astype(np.int64)[column.codes]
 
@@ -315,9 +294,7 @@ def read_numerals(texts: Sequence[str]) -> ParsedNumerals:
     at = next((at for at, values in enumerate(zip(*ways, strict=True)) if len(set(values)) > 1), None)
     if at is not None:
         one, other = (f"{way[at]:.15g}" for way in ways)
-        return ParsedNumerals(
-            unclear=f"{texts[at]!r} may mean {one} or {other}: write {one} or {other}, consistently in all rows"
-        )
+        return ParsedNumerals(unclear=f"{texts[at]!r} may mean {one} or {other}: write one of them in all rows")
     at = max(range(len(texts)), key=lambda at: len(texts[at]))
     return ParsedNumerals(tuple(ways[0]), f"{texts[at]!r} as {ways[0][at]:.15g}")
 
@@ -397,12 +374,10 @@ def _read_csv(path: Path) -> Any:
     columns without names and values, which some programs write, are dropped."""
     with open(path, "rb") as file:
         start = file.read(_PEEK_CHARS)
-    if not start.strip():
-        raise DatasetError("it is empty")
     if b"\0" in start:
-        raise DatasetError("it is a binary (or UTF-16) file, not CSV text: save it as CSV in UTF-8")
+        raise DatasetError("it is a binary (or UTF-16) file: save it as CSV in UTF-8")
     lines = start.decode("utf-8-sig", errors="replace").lstrip("\r\n").splitlines()
-    if not lines:
+    if not "".join(lines).strip():
         raise DatasetError("it is empty")
     first = lines[0]
     delimiter = max(",;\t|", key=first.count)
@@ -451,6 +426,12 @@ def format_names(names: Sequence[str]) -> str:
 # --- the datasets library -------------------------------------------------------------------------------------------
 
 
+_NOT_CACHED = (
+    "; without a network it must be in the local cache, or be a folder written by save_to_disk; a dataset with several "
+    "configurations needs config=NAME"
+)
+
+
 def load_library_dataset(spec: DataSpec, limit: int, *, saved: Path | None = None) -> LoadedTable:
     """Load a dataset that `save_to_disk` wrote, or one from the hub or its local cache. Raises `DatasetError`."""
     datasets = import_datasets_library()
@@ -462,18 +443,9 @@ def load_library_dataset(spec: DataSpec, limit: int, *, saved: Path | None = Non
             else datasets.load_dataset(spec.hub, spec.config or None, revision=spec.revision or None)
         )
     except Exception as error:  # noqa: BLE001  the network and the library's readers raise many types
-        remedy = (
-            ""
-            if saved is not None
-            else (
-                "; without a network it must be in the local cache: download it once with a network, or save it with "
-                "save_to_disk and give that folder; a dataset with several configurations needs config=NAME"
-            )
-        )
-        raise DatasetError(
-            f"the datasets library could not load it{remedy} ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:240]})"
-        ) from None
+        remedy = "" if saved is not None else _NOT_CACHED
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"
+        raise DatasetError(f"the datasets library could not load it{remedy} ({why})") from None
     return _join_splits(loaded, spec, limit)
 
 
@@ -502,18 +474,12 @@ def _join_splits(loaded: Any, spec: DataSpec, limit: int) -> LoadedTable:
             warnings.append(f"the split {name!r} has no labels and is not used")
         else:
             tables[part] = table
-    for part in [
-        other
-        for other in tables
-        if other != "train" and _has_withheld_labels(tables[other], tables.get("train"), target)
-    ]:
+    train = tables.get("train")
+    for part in [one for one in tables if one != "train" and _has_withheld_labels(tables[one], train, target)]:
         warnings.append(f"the split {part!r} has no labels ({target} is -1 in all rows) and is not used")
         del tables[part]
-    if "train" not in tables:
-        raise DatasetError(
-            f"it has no split named train with labels in {target!r}: it has {format_names([*splits])} with "
-            f"columns {format_names(names)}"
-        )
+    if train is None:
+        raise DatasetError(f"it has no split named train with labels in {target!r}: it has {format_names([*splits])}")
     parts = np.repeat(list(tables), [len(table) for table in tables.values()])
     table = import_pyarrow().concat_tables(tables.values(), promote_options="default")
     return LoadedTable(table, parts if len(tables) > 1 else None, order, tuple(warnings), spec.literal)

@@ -34,10 +34,8 @@ class JoinedArray:
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         if len({(array.shape[1:], str(array.dtype)) for array in arrays}) > 1:
-            raise DatasetError(
-                "its arrays contain examples of different shapes or types: "
-                + ", ".join(sorted({f"{array.dtype} of shape {array.shape[1:]} per example" for array in arrays}))
-            )
+            found = sorted({f"{array.dtype} of shape {array.shape[1:]}" for array in arrays})
+            raise DatasetError(f"its arrays contain examples of different shapes or types: {', '.join(found)}")
         if arrays[0].dtype == np.uint8 and arrays[0].ndim == 3:  # grey images
             arrays = [array[..., None] for array in arrays]
         self._arrays: Sequence[Any] = arrays
@@ -74,17 +72,14 @@ def examples_from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
         spec.target or "y",
         JoinedArray if on_disk else np.concatenate,
     )
-    roles = list(
-        dict.fromkeys(
-            name for name in (spec.target or "y", spec.group, spec.time, spec.split, *spec.metric_columns) if name
-        )
-    )
+    named = spec.target or "y", spec.group, spec.time, spec.split, *spec.metric_columns
+    roles = list(dict.fromkeys(name for name in named if name))
     others = [name for name in arrays if name not in roles]
     feature = "x" if "x" in others else others[0] if len(others) == 1 else ""
     if not feature or not arrays.keys() >= set(roles):
+        has = ", ".join(arrays) or "nothing"
         raise DatasetError(
-            f"it must contain x and {' and '.join(roles)}, or train_x, train_y, ...; it contains "
-            f"{', '.join(arrays) or 'nothing'} (name the labels with target=)"
+            f"it must contain x and {' and '.join(roles)}, or train_x, train_y, ...; it contains {has} (see target=)"
         )
     x = arrays[feature]
     if x.ndim == 1 and x.dtype.kind == "U":
@@ -94,8 +89,8 @@ def examples_from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
     for name in roles:
         if arrays[name].shape != x.shape[:1] or arrays[name].dtype.kind not in "biufU":
             raise DatasetError(
-                f"{name} must contain one number or text per example of {feature} "
-                f"(shape {x.shape}), not {arrays[name].dtype} of shape {arrays[name].shape}"
+                f"{name} must contain one number or text per example of {feature} (shape {x.shape}), not "
+                f"{arrays[name].dtype} of shape {arrays[name].shape}"
             )
     for part in iterate_slices(len(x), math.prod(x.shape[1:]) * x.dtype.itemsize) if x.dtype.kind == "f" else ():
         if not (fine := np.isfinite(piece := x[part])).all():
@@ -115,18 +110,12 @@ def examples_from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
 
 def _load_arrays(path: Path, limit: int) -> Arrays:
     with (
-        raise_read_errors_as(
-            "numpy cannot read it as an NPZ archive: write numbers and strings with numpy.savez; Python "
-            "objects are not unpickled",
-            DatasetError,
-        ),
+        raise_read_errors_as("numpy cannot read it as an NPZ archive of numbers and strings", DatasetError),
         np.load(path, allow_pickle=False) as archive,
     ):
         size = sum(member.file_size for member in archive.zip.infolist())
         if size > limit:
-            raise DatasetError(
-                f"it unpacks to {size} bytes, more than sandbox.data_bytes ({limit}): shrink it or raise the limit"
-            )
+            raise DatasetError(f"it unpacks to {size} bytes, more than sandbox.data_bytes ({limit})")
         return {name: archive[name] for name in archive.files}
 
 
@@ -137,17 +126,13 @@ def _map_folder(folder: Path) -> Arrays:
     """Map the arrays of a folder by name, with shards joined."""
     shards: dict[str, list[Array]] = defaultdict(list)
     for file in list_files(folder, folder):
+        name = file.relative_to(folder)
         if file.suffix.lower() != ".npy":
-            raise DatasetError(
-                f"{file.relative_to(folder)} is not a .npy file like the others: remove it from the folder"
-            )
-        with raise_read_errors_as(
-            f"{file.relative_to(folder)} cannot be mapped by numpy: it may be truncated or contain Python objects",
-            DatasetError,
-        ):
+            raise DatasetError(f"{name} is not a .npy file like the others: remove it from the folder")
+        with raise_read_errors_as(f"{name} cannot be mapped: it is truncated or contains objects", DatasetError):
             array = np.load(file, mmap_mode="r", allow_pickle=False)
         if not array.ndim or not len(array):
-            raise DatasetError(f"{file.relative_to(folder)} contains no examples")
+            raise DatasetError(f"{name} contains no examples")
         shard = _SHARD_PATTERN.fullmatch(file.stem)
         shards[shard["name"] if shard else file.stem].append(array)
     roles = {name for name, arrays in shards.items() if arrays[0].ndim == 1}
@@ -164,9 +149,7 @@ def _join_splits(arrays: Arrays, target: str, join: Callable[[Sequence[Any]], An
     if "train" not in parts:
         return arrays, None
     if len({x.shape[1:] for x, _ in parts.values()}) > 1 or any(len(x) != len(y) for x, y in parts.values()):
-        raise DatasetError(
-            "its splits contain examples of different shapes: "
-            + ", ".join(f"{part} {x.shape} and {y.shape}" for part, (x, y) in parts.items())
-        )
+        found = ", ".join(f"{part} {x.shape} and {y.shape}" for part, (x, y) in parts.items())
+        raise DatasetError(f"its splits contain examples of different shapes: {found}")
     xs, ys = zip(*parts.values(), strict=True)
     return {"x": join(xs), target: np.concatenate(ys)}, np.repeat(list(parts), [len(labels) for labels in ys])

@@ -88,11 +88,6 @@ class DiskTable:
     def __del__(self) -> None:
         self._file.close()
 
-    @classmethod
-    def create_empty(cls, rows: int) -> DiskTable:
-        """Return an empty float64 table without columns."""
-        return cls(rows, np.dtype(np.float64))
-
     @property
     def shape(self) -> tuple[int, int]:
         return self._rows, self._count
@@ -155,20 +150,16 @@ class ArrayArchive:
         """Write an array piece by piece. Raises `DatasetError` if the disk is too small."""
         info = zipfile.ZipInfo(f"{key}.npy")
         begins = cast("Any", self._file).start_dir + 30 + len(info.filename) + 20 + 4  # header, sizes, this extra field
-        info.extra = struct.pack("<HH", _PADDING_FIELD_ID, -begins % _ALIGNMENT_BYTES) + bytes(
-            -begins % _ALIGNMENT_BYTES
-        )
+        padding = -begins % _ALIGNMENT_BYTES
+        info.extra = struct.pack("<HH", _PADDING_FIELD_ID, padding) + bytes(padding)
         size, free = math.prod(stream.shape) * stream.dtype.itemsize, shutil.disk_usage(self._folder).free
         if size > PIECE_BYTES and size > free - _MIN_FREE_BYTES:
             raise DatasetError(
-                f"{key} needs {size} bytes, but the disk of the run has only {free} bytes free: free "
-                "some space or choose another --runs"
+                f"{key} needs {size} bytes, but the disk of the run has only {free} bytes free: choose another --runs"
             )
+        header = {"descr": np.lib.format.dtype_to_descr(stream.dtype), "fortran_order": False, "shape": stream.shape}
         with self._file.open(info, "w", force_zip64=True) as member:
-            np.lib.format.write_array_header_1_0(
-                member,
-                {"descr": np.lib.format.dtype_to_descr(stream.dtype), "fortran_order": False, "shape": stream.shape},
-            )
+            np.lib.format.write_array_header_1_0(member, header)
             for piece in stream.pieces:
                 member.write(to_bytes(piece))
 
@@ -199,12 +190,9 @@ def list_keys(path: Path) -> list[str]:
 def open_array(path: Path, key: str) -> Generator[ArrayStream]:
     """Open an array of an archive; its pieces are bytes. Raises `ValueError`, `OSError` and the errors of zipfile."""
     with zipfile.ZipFile(path) as file, file.open(f"{key}.npy") as member:
-        header = (
-            np.lib.format.read_array_header_1_0
-            if np.lib.format.read_magic(member) == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        shape, _, dtype = header(member)
+        version = np.lib.format.read_magic(member)
+        formats = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, dtype = formats[version](member)
 
         def pieces() -> Iterator[Array]:
             while data := member.read(PIECE_BYTES):
@@ -242,27 +230,22 @@ def prepare_dataset(
     """Return the facts of the examples; `keep` receives the arrays `train_x`, `train_y` and so on. Raises
     `DatasetError`.
     """
+    common: dict[str, Any] = {"name": name, "title": title, "source": source, "seed": seed, "columns": examples.columns}
     if examples.folder is not None:
-        return DatasetFacts(
-            name=name,
-            title=title,
-            source=source,
-            features=0,
-            classes=0,
-            sizes={},
-            fingerprint="",
-            seed=seed,
-            task="none",
-            split_rule="none: experiment code splits the data",
-            columns=examples.columns,
-            warnings=examples.warnings,
-        )
+        rule = "none: experiment code splits the data"
+        nothing: dict[str, Any] = {"features": 0, "classes": 0, "sizes": {}, "fingerprint": "", "task": "none"}
+        return DatasetFacts(**common, **nothing, split_rule=rule, warnings=examples.warnings)
     splits = split_rows(examples, seed)
     digests: dict[str, list[bytes]] = {split: [] for split in splits.rows}
     digest = ArrayFingerprint()
     for key, stream in sorted(_build_streams(examples, splits.rows, digests).items()):
         keep(key, digest.hash_stream(key, stream))
-    shared = count_duplicates(digests)
+    distinct = {split: set(of_split) for split, of_split in digests.items()}
+    counts = {
+        (later, earlier): sum(digest in distinct[earlier] for digest in digests[later])
+        for earlier, later in combinations(digests, 2)
+    }
+    shared = {pair: count for pair, count in counts.items() if count}
     sizes = {split: len(index) for split, index in splits.rows.items()}
     repeated = tuple(
         f"{count} of {sizes[split]} rows of {split} ({count / sizes[split]:.1%}) also occur in {other} "
@@ -272,43 +255,27 @@ def prepare_dataset(
     )
     shape = examples.x.shape[1:]
     classes = 0 if examples.y.dtype.kind != "i" else len(examples.class_names) or int(examples.y.max()) + 1
+    values = {name: tuple(map(str, np.unique(texts))) for name, texts in examples.meta.items()}
     return DatasetFacts(
-        name=name,
-        title=title,
-        source=source,
+        **common,
         features=math.prod(shape),
         classes=classes,
         sizes=sizes,
         duplicates=sum(shared.get((split, "train"), 0) for split in ("validation", "test")),
         fingerprint=str(digest),
-        seed=seed,
         task="classification" if classes else "regression",
         target=examples.target,
-        columns=examples.columns,
         class_names=examples.class_names,
         shape=shape if len(shape) > 1 else (),
         split_rule=splits.rule,
         form=_describe_form(examples),
         duplicates_by={f"{later} in {earlier}": count for (later, earlier), count in shared.items()},
         missing=dict(examples.missing),
-        meta={
-            name: values if len(values) <= MAX_VALUES_LISTED else ()
-            for name, values in ((name, tuple(map(str, np.unique(texts)))) for name, texts in examples.meta.items())
-        },
+        meta={name: few if len(few) <= MAX_VALUES_LISTED else () for name, few in values.items()},
         meta_in_test={name: len(np.unique(texts[splits.rows["test"]])) for name, texts in examples.meta.items()},
         meta_shown=examples.meta_shown,
         warnings=(*examples.warnings, *splits.warnings, *repeated),
     )
-
-
-def count_duplicates(digests: Mapping[str, list[bytes]]) -> dict[tuple[str, str], int]:
-    """Count rows with identical features: (later, earlier split) -> rows of the later split, zeros omitted."""
-    distinct = {split: set(of_split) for split, of_split in digests.items()}
-    counts = {
-        (later, earlier): sum(digest in distinct[earlier] for digest in digests[later])
-        for earlier, later in combinations(digests, 2)
-    }
-    return {pair: count for pair, count in counts.items() if count}
 
 
 def hash_rows(x: Array) -> list[bytes]:
@@ -323,9 +290,8 @@ def _describe_form(examples: Examples) -> str:
     if examples.x.dtype == object:
         return "texts"
     if examples.target_times is not None:
-        return (
-            f"windows of {examples.x.shape[1]} rows by {examples.x.shape[2]} columns, past values of the target first"
-        )
+        rows, columns = examples.x.shape[1:]
+        return f"windows of {rows} rows by {columns} columns, past values of the target first"
     return IMAGES_ON_DISK_FORM if examples.x.dtype == np.uint8 and not _should_scale(examples) else ""
 
 
@@ -360,9 +326,8 @@ def _build_streams(examples: Examples, rows: Mapping[str, Array], digests: Mappi
         streams[f"{split}_y"] = ArrayStream.from_array(examples.y[index])
         scored = split in ("validation", "test")
         if names := tuple(examples.meta) if scored else examples.meta_shown:
-            streams[f"{split}_meta"] = ArrayStream.from_array(
-                np.stack([examples.meta[name][index] for name in names], axis=1)
-            )
+            columns = np.stack([examples.meta[name][index] for name in names], axis=1)
+            streams[f"{split}_meta"] = ArrayStream.from_array(columns)
     return streams
 
 
@@ -382,8 +347,7 @@ def _standardise_columns(x: DiskTable, numeric: Array | None, train: Array) -> D
     for i, values in enumerate(x.map_columns()):
         values = _fill_missing(np.asarray(values)[:, None], train)[:, 0]
         if numeric is None or numeric[i]:
-            spread = values[train].std()
-            values = (values - values[train].mean()) / (spread if spread > 0 else 1.0)
+            values = (values - values[train].mean()) / (values[train].std() or 1.0)
         standardised.append(values)
     return standardised
 
@@ -427,26 +391,18 @@ class Splits:
 def split_rows(examples: Examples, seed: int) -> Splits:
     """Split the examples. Raises `DatasetError` if that is impossible."""
     if len(examples.y) < MIN_ROWS:
-        raise DatasetError(
-            f"it has {len(examples.y)} examples, at least {MIN_ROWS} are needed: validation and test get a "
-            "fifth each, and with fewer than ten examples in each, arms could not be distinguished"
-        )
+        raise DatasetError(f"it has {len(examples.y)} examples, at least {MIN_ROWS} are needed")
     given: Rows = {}
     if examples.split_names is not None:
-        given = {
-            split: np.flatnonzero(examples.split_names == split)
-            for split in SPLIT_SHARES
-            if split in examples.split_names
-        }
+        found = [split for split in SPLIT_SHARES if split in examples.split_names]
+        given = {split: np.flatnonzero(examples.split_names == split) for split in found}
         if "train" not in given:
             raise DatasetError(f"no row belongs to train (splits found: {', '.join(given) or 'none'})")
     pool = given.pop("train", np.arange(len(examples.y)))
     shares = {split: share for split, share in SPLIT_SHARES.items() if split not in given}
     if examples.dev_from == "validation":
         if "validation" not in given:
-            raise DatasetError(
-                "dev_from=validation needs a given validation split: one taken from train is distributed like train"
-            )
+            raise DatasetError("dev_from=validation needs a given validation split")
         dev, rest = shares.pop("dev"), SPLIT_SHARES["validation"]
         cut = {"dev": dev / (dev + rest), "validation": rest / (dev + rest)}
         given |= _divide_rows(examples, given["validation"], cut, seed)
@@ -465,9 +421,8 @@ def _drop_overlapping(times: Array, ends: Array, rows: Rows) -> tuple[Rows, tupl
     for split, later in pairwise(SPLIT_SHARES):
         kept[split] = rows[split][ends[rows[split]] < times[rows[later]].min(initial=np.inf)]
     dropped = sum(map(len, rows.values())) - sum(map(len, kept.values()))
-    return kept, (
-        f"{dropped} examples are left out because their target lies in the period of the next split",
-    ) if dropped else ()
+    note = f"{dropped} examples are left out because their target lies in the period of the next split"
+    return kept, (note,) if dropped else ()
 
 
 def _divide_rows(examples: Examples, pool: Array, shares: Mapping[str, float], seed: int) -> Rows:
@@ -480,13 +435,12 @@ def _divide_rows(examples: Examples, pool: Array, shares: Mapping[str, float], s
     strata = [pool]
     if examples.y.dtype.kind == "i":
         strata = [pool[examples.y[pool] == label] for label in range(int(examples.y.max()) + 1)]
-        few = [label for label, rows in enumerate(strata) if len(rows) < MIN_CLASS_ROWS]
-        if few:
+        if few := [label for label, rows in enumerate(strata) if len(rows) < MIN_CLASS_ROWS]:
             shown = ", ".join(f"{_class_label(examples, label)} has {len(strata[label])}" for label in few[:3])
             where = (" in train" if "train" in shares else " in validation") if len(pool) < len(examples.y) else ""
             raise DatasetError(
-                f"{len(few)} of {len(strata)} classes have too few examples{where} ({shown}): at least "
-                f"{MIN_CLASS_ROWS} are needed for every split to get one; merge or remove such classes"
+                f"{len(few)} of {len(strata)} classes have too few examples{where} ({shown}): merge or remove classes "
+                f"of fewer than {MIN_CLASS_ROWS}, since every split needs one"
             )
     parts: dict[str, list[Array]] = {split: [] for split in shares}
     bounds = np.cumsum(list(shares.values()))[:-1]
@@ -502,10 +456,7 @@ def _divide_by_group(examples: Examples, pool: Array, shares: Mapping[str, float
     assert examples.groups is not None
     names, group = np.unique(examples.groups[pool], return_inverse=True)
     if len(names) < len(shares):
-        raise DatasetError(
-            f"it cannot be split by group: {len(names)} groups are too few for {len(shares)} splits "
-            f"({', '.join(shares)}); omit group= or group by another column"
-        )
+        raise DatasetError(f"it cannot be split by group: {len(names)} groups are too few for {len(shares)} splits")
     label = examples.y[pool] if examples.y.dtype.kind == "i" else np.zeros(len(pool), dtype=np.int64)
     counts = np.zeros((len(names), int(label.max()) + 1))
     np.add.at(counts, (group, label), 1)
@@ -531,8 +482,7 @@ def _divide_by_time(times: Array, pool: Array, shares: Mapping[str, float]) -> R
     parts = np.split(pool[order], bounds)
     if any(not len(part) for part in parts):
         raise DatasetError(
-            f"it cannot be split by time: {len(np.unique(times))} distinct times are too few, or one "
-            "of them has too many rows; omit time= or use a finer time column"
+            f"it cannot be split by time: {len(np.unique(times))} distinct times are too few, or one has too many rows"
         )
     return dict(zip(shares, parts, strict=True))
 
@@ -550,10 +500,8 @@ def _check_splits(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, .
         classes = np.arange(int(examples.y.max()) + 1)
         lacking = {split: np.setdiff1d(classes, examples.y[index]) for split, index in rows.items()}
         if len(lacking["train"]):
-            raise DatasetError(
-                f"train has no example of class {_class_label(examples, int(lacking['train'][0]))}, so it "
-                "cannot be learned: change the split or remove the class"
-            )
+            label = _class_label(examples, int(lacking["train"][0]))
+            raise DatasetError(f"train has no example of class {label}: change the split or remove the class")
         warnings += [
             f"{split} has no example of class {', '.join(_class_label(examples, int(i)) for i in missing[:3])}"
             for split, missing in lacking.items()
@@ -574,15 +522,11 @@ def _class_label(examples: Examples, i: int) -> str:
 
 
 def _describe_rule(examples: Examples, given: Rows, seed: int) -> str:
-    by = (
-        f"whole groups, seed {seed}"
-        if examples.groups is not None
-        else "in order of time"
-        if examples.times is not None
-        else f"stratified by class, seed {seed}"
-        if examples.y.dtype.kind == "i"
-        else f"at random, seed {seed}"
-    )
+    by = f"stratified by class, seed {seed}" if examples.y.dtype.kind == "i" else f"at random, seed {seed}"
+    if examples.groups is not None:
+        by = f"whole groups, seed {seed}"
+    elif examples.times is not None:
+        by = "in order of time"
     if not given:
         return f"automatic, {by}"
     made = [split for split in SPLIT_SHARES if split not in given and split != "train"]

@@ -62,25 +62,19 @@ class DataSpec(BaseModel):
 
     @model_validator(mode="after")
     def _check_fields(self) -> DataSpec:
+        faults = {
+            f"needs either a path or a hub dataset: {_SPEC_FORM}": (self.path is None) == (not self.hub),
+            "config= and revision= apply only to hub datasets": (self.config or self.revision) and not self.hub,
+            "use either group= or time= (both only with horizon=)": self.group and self.time and not self.horizon,
+            "horizon= needs time=COLUMN and a numeric target, without split= or text=": self.horizon
+            and (not self.time or self.split or self.text or self.task == "classification"),
+            "window= and step= are for time series: add horizon=ROWS": not self.horizon
+            and max(self.window, self.step) > 1,
+        }
         if not _NAME_PATTERN.fullmatch(self.name):
             raise ValueError(f"invalid dataset name {self.name!r}: use a letter, then up to 39 of a-z, A-Z, 0-9, _, -")
-        if (self.path is None) == (not self.hub):
-            raise ValueError(f"data {self.name!r} needs either a path or a hub dataset: {_SPEC_FORM}")
-        if (self.config or self.revision) and not self.hub:
-            raise ValueError(
-                f"data {self.name!r}: config= and revision= apply only to hub datasets (NAME={HUB_PREFIX}OWNER/SET)"
-            )
-        if self.group and self.time and not self.horizon:
-            raise ValueError(
-                f"data {self.name!r}: use either group= or time= (both only with horizon=, for time series)"
-            )
-        if self.horizon and (not self.time or self.split or self.text or self.task == "classification"):
-            raise ValueError(
-                f"data {self.name!r}: horizon= needs time=COLUMN and a numeric target, and cannot be "
-                "combined with split= or text="
-            )
-        if not self.horizon and (self.window > 1 or self.step > 1):
-            raise ValueError(f"data {self.name!r}: window= and step= are for time series: add horizon=ROWS")
+        for fault in (text for text, holds in faults.items() if holds):
+            raise ValueError(f"data {self.name!r}: {fault}")
         named = [name for name in (self.target, self.group, self.time, self.split, self.text) if name]
         if twice := sorted(
             {name for name in named if named.count(name) > 1 or name in self.drop}

@@ -37,7 +37,7 @@ from labwright.sandbox.data.frames import (
     require_complete,
 )
 from labwright.sandbox.data.preparation import DiskTable
-from labwright.sandbox.data.spec import DataSpec
+from labwright.sandbox.data.spec import LIST_FIELDS, DataSpec
 from labwright.sandbox.job import DatasetError
 
 # Read images as one array from a folder with one subfolder per class, or from an image column of a table. Images are
@@ -162,9 +162,7 @@ def examples_from_folder(files: Sequence[ImageFile], root: Path) -> Examples:
     """Return the examples of an image folder. Raises `DatasetError` for invalid images or a single class."""
     names = sorted({file.label for file in files})
     if len(names) < 2:
-        raise DatasetError(
-            f"it has only one class ({names[0]!r}): classification needs at least two folders of images, one per class"
-        )
+        raise DatasetError(f"it has only one class ({names[0]!r}): images need one folder per class")
     x = ImageArray([(str(file.path.relative_to(root)), file.path) for file in files])
     warning = f"{x.resized} of {len(files)} images were resized to the most common size, {x.shape[2]} x {x.shape[1]}"
     return Examples(
@@ -188,40 +186,31 @@ def read_nested_column(table: Any, names: Sequence[str]) -> Any:
         return None
     column = table.column(columns[0])
     if len(names) > 1:
-        other = next(name for name in names if name != columns[0])
-        raise DatasetError(
-            f"column {columns[0]!r} contains {column.type} and must be the only feature: "
-            f"omit the others (drop={other} ...), or use drop={columns[0]}"
-        )
+        raise DatasetError(f"column {columns[0]!r} ({column.type}) must be the only feature: omit others with drop=")
     if not (types.is_struct(column.type) and {"bytes", "path"} <= {field.name for field in column.type}):
         return _read_lists(columns[0], column)
     sources: list[tuple[str, Any]] = []
+    folder = getattr(table, "folder", None)
     for row, image in enumerate(column.to_pylist(), start=1):
+        where = f"image in row {row}"
         if image is None or (image["bytes"] is None and not image["path"]):
-            raise DatasetError(f"image in row {row} is missing")
-        sources.append(
-            (
-                f"image in row {row}",
-                io.BytesIO(image["bytes"])
-                if image["bytes"] is not None
-                else _resolve_image_path(image["path"], getattr(table, "folder", None), row),
-            )
-        )
+            raise DatasetError(f"{where} is missing")
+        content = image["bytes"]
+        source = _resolve_image_path(image["path"], folder, where) if content is None else io.BytesIO(content)
+        sources.append((where, source))
     return ImageArray(sources)
 
 
-def _resolve_image_path(path: str, folder: Path | None, row: int) -> Path:
+def _resolve_image_path(path: str, folder: Path | None, where: str) -> Path:
     """Return the image file that a table names. A Parquet file may come from an untrusted source, so its images
     must be in the table's folder. Raises `DatasetError`.
     """
     if folder is None:  # written by the datasets library
         return Path(path)
-    with raise_read_errors_as(f"image in row {row} has a path that cannot be resolved", DatasetError):
+    with raise_read_errors_as(f"{where} has a path that cannot be resolved", DatasetError):
         resolved = (folder / path).resolve()
     if not resolved.is_relative_to(folder.resolve()):
-        raise DatasetError(
-            f"image in row {row} is outside the table's folder ({path[:100]!r}): store its bytes in the table"
-        )
+        raise DatasetError(f"{where} is outside the table's folder ({path[:100]!r}): store its bytes in the table")
     return resolved
 
 
@@ -230,9 +219,7 @@ def _read_lists(name: str, column: Any) -> Array:
     try:
         array = np.array(column.to_pylist())
     except ValueError:  # numpy raises this for lists of different lengths
-        raise DatasetError(
-            f"column {name!r} contains lists of different lengths: pad them to the same length"
-        ) from None
+        raise DatasetError(f"column {name!r} contains lists of different lengths: pad them") from None
     if array.dtype.kind not in "biuf" or array.ndim < 2:
         raise DatasetError(f"column {name!r} contains lists of {column.type}, which are not all numbers")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -250,27 +237,14 @@ def examples_from_table(frame: LoadedTable, spec: DataSpec, limit: int) -> Examp
     """Convert a table to examples that use at most `limit` bytes of memory. Raises `DatasetError`."""
     names = list(frame.table.column_names)
     target = find_target(names, spec)
-    for role, name in (
-        ("target", target),
-        ("group", spec.group),
-        ("time", spec.time),
-        ("split", spec.split),
-        ("text", spec.text),
-        *(("meta", name) for name in spec.meta),
-        *(("meta_shown", name) for name in spec.meta_shown),
-        *(("drop", name) for name in spec.drop),
-        *(("categorical", name) for name in spec.categorical),
-        *(("literal", name) for name in spec.literal),
-    ):
-        if name and name not in names:
-            near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    roles = {role: (getattr(spec, role),) for role in ("group", "time", "split", "text")} | {"target": (target,)}
+    for role, columns in {**roles, **{role: getattr(spec, role) for role in LIST_FIELDS}}.items():
+        if unknown := [name for name in columns if name and name not in names]:
+            near = difflib.get_close_matches(unknown[0], names, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise DatasetError(f"{role}=: no column {name!r}; {hint}the columns are {format_names(names)}")
-    features = [
-        name
-        for name in names
-        if name not in {target, spec.group, spec.time, spec.split, *spec.drop, *spec.metric_columns}
-    ]
+            raise DatasetError(f"{role}=: no column {unknown[0]!r}; {hint}the columns are {format_names(names)}")
+    others = {target, spec.group, spec.time, spec.split, *spec.drop, *spec.metric_columns}
+    features = [name for name in names if name not in others]
     if not features and not spec.horizon:
         raise DatasetError(f"there is no feature column other than the target {target!r}")
     if spec.horizon:
@@ -312,7 +286,11 @@ def describe_columns(frame: LoadedTable, spec: DataSpec) -> Iterator[ColumnReadi
             yield ColumnReading(name, role, "text", f"{len(column.levels)} different", missing)
         elif column.is_dates and name not in spec.categorical:
             yield ColumnReading(name, role, "dates", f"{column.levels[0]} to {column.levels[-1]}", missing)
-        elif _is_read_as_numbers(column, role, spec) and column.numbers is not None:
+        elif column.numbers is not None and (
+            not _read_target(column, spec, (), MAX_CLASSES)[1]
+            if role == "target"
+            else name not in spec.categorical and role not in ("group", "split", "meta")
+        ):
             known = column.numbers[~np.isnan(column.numbers)]
             span = f"{known.min():.6g} to {known.max():.6g}" if len(known) else ""
             yield ColumnReading(name, role, "numbers", span, missing)
@@ -320,12 +298,6 @@ def describe_columns(frame: LoadedTable, spec: DataSpec) -> Iterator[ColumnReadi
             levels = column.as_categories().levels
             kind = "classes" if role == "target" else "categories"
             yield ColumnReading(name, role, kind, f"{len(levels)}: {format_names(levels)}", missing)
-
-
-def _is_read_as_numbers(column: TableColumn, role: str, spec: DataSpec) -> bool:
-    if role == "target":
-        return not _read_target(column, spec, (), MAX_CLASSES)[1]
-    return column.name not in spec.categorical and role not in ("group", "split", "meta")
 
 
 def _has_one_text_feature(frame: LoadedTable, features: Sequence[str]) -> bool:
@@ -359,25 +331,22 @@ def _read_windows(frame: LoadedTable, names: Sequence[str], spec: DataSpec, limi
     target = names[0]
     rows = _read_features(frame, names, spec, limit)
     if isinstance(rows.x, DiskTable):
-        raise DatasetError(
-            f"its {len(rows.x)} rows exceed the limit for time series (sandbox.data_bytes, {limit}): use "
-            "a part of it or raise the limit"
-        )
-    if rows.missing or rows.names[0] != target:
-        gap = next(iter(rows.missing), target)
-        raise DatasetError(
-            f"column {gap!r} of a time series must be "
-            + (f"complete: fill it in, or omit it with drop={gap}" if rows.missing else "numeric: it is the target")
-        )
+        raise DatasetError(f"its {len(rows.x)} rows exceed the limit for time series (sandbox.data_bytes, {limit})")
+    if rows.missing:
+        gap = next(iter(rows.missing))
+        raise DatasetError(f"column {gap!r} of a time series must be complete: fill it in, or omit it with drop={gap}")
+    if rows.names[0] != target:
+        raise DatasetError(f"column {target!r} of a time series must be numeric: it is the target")
     times = read_times(spec.time, frame.table.column(spec.time))
     group = require_complete(_read_column(frame, spec.group), "group").as_categories() if spec.group else None
     codes = group.codes if group is not None else np.zeros(len(times), dtype=np.int64)
     order = np.lexsort((times, codes))
     same = (np.diff(codes[order]) == 0) & (np.diff(times[order]) == 0)
     if same.any():
+        row = int(order[int(np.argmax(same)) + 1]) + 1
         raise DatasetError(
-            f"the time column {spec.time!r} has equal values in two rows of one series (one is row "
-            f"{int(order[int(np.argmax(same)) + 1]) + 1}): identify the series with group=, or merge the rows"
+            f"the time column {spec.time!r} has equal values in two rows of one series (one is row {row}): "
+            "identify the series with group=, or merge the rows"
         )
     reach = spec.window - 1 + spec.horizon
     starts = [
@@ -387,14 +356,11 @@ def _read_windows(frame: LoadedTable, names: Sequence[str], spec: DataSpec, limi
         if len(series) > reach
     ]
     if not starts:
+        sizes = f"window={spec.window} and horizon={spec.horizon}"
+        raise DatasetError(f"no series has the {reach + 1} rows that {sizes} need")
+    if (size := len(starts) * spec.window * rows.x.shape[1] * 8) > limit:
         raise DatasetError(
-            f"no series has the {reach + 1} rows that window={spec.window} and horizon={spec.horizon} need"
-        )
-    size = len(starts) * spec.window * rows.x.shape[1] * 8
-    if size > limit:
-        raise DatasetError(
-            f"{len(starts)} windows take {size} bytes in memory, more than sandbox.data_bytes "
-            f"({limit}): use a larger step= or raise the limit"
+            f"{len(starts)} windows take {size} bytes, more than sandbox.data_bytes ({limit}): use step="
         )
     last = np.array(starts) + spec.window - 1
     x = rows.x[order][np.array(starts)[:, None] + np.arange(spec.window)]
@@ -462,7 +428,7 @@ def _read_features(frame: LoadedTable, names: Sequence[str], spec: DataSpec, lim
     rows = frame.table.num_rows
     on_disk = isinstance(frame.table, ParquetTable) and rows * len(names) * 8 > limit
     titles: list[str] = []
-    encoded = DiskTable.create_empty(rows) if on_disk else list[Array]()
+    encoded = DiskTable(rows, np.dtype(np.float64)) if on_disk else list[Array]()
     measured: list[bool] = []
     missing: dict[str, int] = {}
     warnings = list(frame.warnings)
@@ -480,16 +446,15 @@ def _read_features(frame: LoadedTable, names: Sequence[str], spec: DataSpec, lim
             warnings.append(f"column {name!r} contains {format_blanks(column)}: if it is a value, add literal={name}")
         if column.is_dates:
             warnings.append(
-                f"column {name!r} contains dates, and each becomes its own category: split by time with "
-                f"time={name}, omit it with drop={name}, or convert it to numbers"
+                f"column {name!r} contains dates, and each becomes its own category: use time={name} or drop={name}"
             )
         if own[0][0] == name and len(own[0][1]) > 2 and np.all(np.diff(own[0][1]) == 1.0):
             warnings.append(f"column {name!r} numbers the rows (an identifier?): omit it with drop={name}")
     size = rows * len(titles) * 8
     if size > limit and not isinstance(encoded, DiskTable):
         raise DatasetError(
-            f"{rows} rows of {len(titles)} features take {size} bytes in memory, more than "
-            f"sandbox.data_bytes ({limit}): use fewer, raise the limit, or convert the file to Parquet"
+            f"{rows} rows of {len(titles)} features take {size} bytes in memory, more than sandbox.data_bytes "
+            f"({limit}): use fewer, raise the limit, or convert the file to Parquet"
         )
     x = encoded if isinstance(encoded, DiskTable) else np.stack(encoded, axis=1)
     return Examples(
@@ -501,10 +466,7 @@ def _encode_column(column: TableColumn, *, categorical: bool) -> Iterator[tuple[
     """Yield the name and values of each column of x made from a table column. Numeric columns keep their name."""
     name = column.name
     if column.other_kind:
-        raise DatasetError(
-            f"column {name!r} is of type {column.other_kind}, which cannot be a feature: convert it to numbers "
-            f"or omit it with drop={name}"
-        )
+        raise DatasetError(f"column {name!r} is of type {column.other_kind}: convert it to numbers, or use drop={name}")
     gaps = column.is_missing
     if gaps.all():
         raise DatasetError(f"column {name!r} is empty: omit it with drop={name}")
@@ -516,16 +478,11 @@ def _encode_column(column: TableColumn, *, categorical: bool) -> Iterator[tuple[
     if not categorical:
         column.check_no_stray()
     words = column.as_categories()
-    if len(words.levels) > MAX_ONE_HOT_LEVELS and column.is_dates:
-        raise DatasetError(
-            f"column {name!r} contains {len(words.levels)} different dates (such as {words.levels[0][:40]!r}): split "
-            f"by time with time={name}, omit it with drop={name}, or convert it to numbers"
-        )
     if len(words.levels) > MAX_ONE_HOT_LEVELS:
+        what = f"dates (such as {words.levels[0][:40]!r})" if column.is_dates else "strings"
         raise DatasetError(
-            f"column {name!r} contains {len(words.levels)} different strings, more than the limit of "
-            f"{MAX_ONE_HOT_LEVELS} for one-hot encoding: omit it with drop={name}, convert it to numbers, or use it "
-            f"as the only feature with text={name}"
+            f"column {name!r} contains {len(words.levels)} different {what}, more than {MAX_ONE_HOT_LEVELS}: convert "
+            f"it to numbers, or use {'time' if column.is_dates else 'text'}={name} or drop={name}"
         )
     for code, level in [*enumerate(words.levels), *([(-1, "(missing)")] if gaps.any() else [])]:
         yield f"{name}={level}", words.codes == code
@@ -544,19 +501,14 @@ def _read_target(
     if spec.task != "classification":
         column.check_no_stray()
     if numbers is None and spec.task == "regression":
-        raise DatasetError(
-            f"the target {column.name!r} contains strings (such as {column.levels[0][:60]!r}): regression needs numbers"
-        )
+        word = column.levels[0][:60]
+        raise DatasetError(f"the target {column.name!r} contains strings (such as {word!r}): regression needs numbers")
     if len(classes.levels) < 2:
-        raise DatasetError(
-            f"the target {column.name!r} has only one class ({''.join(classes.levels)!r} in all "
-            f"{len(classes.codes)} rows): nothing can be learned"
-        )
-    if numbers is not None and (
-        spec.task == "regression"
-        or (spec.task is None and (len(classes.levels) > most or np.any(numbers != np.rint(numbers))))
-    ):
-        return numbers.astype(np.float32), ()
+        raise DatasetError(f"the target {column.name!r} has only one class ({''.join(classes.levels)!r}) in all rows")
+    if numbers is not None and spec.task != "classification":
+        is_continuous = len(classes.levels) > most or np.any(numbers != np.rint(numbers))
+        if spec.task == "regression" or is_continuous:
+            return numbers.astype(np.float32), ()
     if order and set(classes.levels) <= set(order):
         places = np.array([order.index(level) for level in classes.levels])
         return places[classes.codes].astype(np.int64), order

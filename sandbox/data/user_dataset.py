@@ -51,9 +51,8 @@ class UserDataset:
     def build_facts(self, seed: int) -> DatasetFacts:
         """Read the dataset and return its facts for a seed. Raises `DatasetError` if it is unusable."""
         self.check_unchanged()
-        return _build_facts(
-            replace(self, spec=self.spec.model_copy(update={"sha256": ""})), seed, self.compute_origin()
-        )
+        unpinned = replace(self, spec=self.spec.model_copy(update={"sha256": ""}))
+        return _build_facts(unpinned, seed, self.compute_origin())
 
     def compute_origin(self) -> str:
         """Return the sha256 of the file or folder; empty for hub datasets, whose examples are hashed instead."""
@@ -80,11 +79,7 @@ class UserDataset:
             path = _resolve(self.spec.path) if self.spec.path is not None else None
             if path is not None and _detect_kind(self.spec, path) != "table":
                 return 0, ()
-            frame = (
-                frames.load_library_dataset(self.spec, self.limit)
-                if path is None
-                else frames.LoadedTable(frames.read_table(path), literal=self.spec.literal)
-            )
+            frame = _load_table(self.spec, self.limit, path, "table")
             return frame.table.num_rows, tuple(tables.describe_columns(frame, self.spec))
 
     def check_unchanged(self) -> None:
@@ -92,10 +87,7 @@ class UserDataset:
         then = self.spec.sha256 if self.spec.path is not None else ""
         if then and (now := self.compute_origin()) != then:
             with self.name_errors():
-                raise DatasetError(
-                    f"it changed since the run began (sha256 {then[:12]}, now {now[:12]}): restore "
-                    "the original data or start a new run"
-                )
+                raise DatasetError(f"it changed since the run began (sha256 {then[:12]}, now {now[:12]}): restore it")
 
     def pin(self, seed: int) -> DataSpec:
         """Return the spec with the current fingerprint, and with task "none" if the data are used as a path."""
@@ -133,32 +125,37 @@ def _hash_examples(examples: Examples) -> str:
 
 
 def _read_examples(spec: DataSpec, limit: int) -> Examples:
-    if spec.path is None:
-        return tables.examples_from_table(frames.load_library_dataset(spec, limit), spec, limit)
-    path = _resolve(spec.path)
-    kind = _detect_kind(spec, path)
-    if path.is_file() and path.suffix.lower() not in frames.PARQUET_SUFFIXES and path.stat().st_size > limit:
-        raise DatasetError(
-            f"it has {path.stat().st_size} bytes, more than sandbox.data_bytes ({limit}): use a part of it "
-            "or raise the limit"
-        )
-    if kind == "table":
-        return tables.examples_from_table(
-            frames.LoadedTable(frames.read_table(path), literal=spec.literal), spec, limit
-        )
+    path = _resolve(spec.path) if spec.path is not None else None
+    kind = _detect_kind(spec, path) if path is not None else "saved"
+    if path is None or kind in ("table", "saved"):
+        return tables.examples_from_table(_load_table(spec, limit, path, kind), spec, limit)
     if kind == "npz":
+        _check_size(path, limit)
         return npz.examples_from_npz(path, spec, limit)
-    if kind == "saved":
-        return tables.examples_from_table(frames.load_library_dataset(spec, limit, saved=path), spec, limit)
     given = [name for name in ("target", "group", "time", "split", *LIST_FIELDS) if getattr(spec, name)]
     if given or spec.task == "regression":
         raise DatasetError(
-            f"{given[0] if given else 'task'}= is for tables: in an image folder, subfolders are classes, and "
-            "enclosing folders named train, validation and test are splits"
+            f"{given[0] if given else 'task'}= is for tables: in an image folder, subfolders are classes and splits"
         )
     if kind == "images":
         return replace(tables.examples_from_folder(tables.list_images(path), path), dev_from=spec.dev_from)
     return _folder_examples(path)
+
+
+def _check_size(path: Path, limit: int) -> None:
+    if path.is_file() and (size := path.stat().st_size) > limit:
+        raise DatasetError(
+            f"it has {size} bytes, more than sandbox.data_bytes ({limit}): use a part or raise the limit"
+        )
+
+
+def _load_table(spec: DataSpec, limit: int, path: Path | None, kind: str) -> frames.LoadedTable:
+    """Load a table file, or a set of the datasets library (saved, or without a path on the hub)."""
+    if path is None or kind == "saved":
+        return frames.load_library_dataset(spec, limit, saved=path)
+    if path.suffix.lower() not in frames.PARQUET_SUFFIXES:
+        _check_size(path, limit)
+    return frames.LoadedTable(frames.read_table(path), literal=spec.literal)
 
 
 def _detect_kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved", "images", "folder"]:
@@ -175,9 +172,7 @@ def _detect_kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved",
         return "table"
     if suffix == ".npz":
         return "npz"
-    raise DatasetError(
-        f"{suffix or 'a file without an extension'} is not a supported format: use CSV, TSV, Parquet, NPZ or a folder"
-    )
+    raise DatasetError(f"{suffix or 'a file without an extension'} is not CSV, TSV, Parquet, NPZ or a folder")
 
 
 def _resolve(path: Path) -> Path:
@@ -195,11 +190,8 @@ def _folder_examples(path: Path) -> Examples:
         raise DatasetError("it is an empty folder")
     empty: NDArray[Any] = np.empty(0)
     kinds = sorted({file.suffix.lower() or "no extension" for file in files})
-    return replace(
-        Examples(empty, empty, folder=path),
-        columns=tuple(kinds),
-        warnings=(
-            f"a folder of {len(files)} files ({', '.join(kinds[:6])}) without known labels: experiment code reads it "
-            "itself, so metrics not computed by your own scorer are graded `logged`",
-        ),
+    warning = (
+        f"a folder of {len(files)} files ({', '.join(kinds[:6])}) without known labels: experiment code reads it "
+        "itself, so metrics not computed by your own scorer are graded `logged`"
     )
+    return Examples(empty, empty, folder=path, columns=tuple(kinds), warnings=(warning,))

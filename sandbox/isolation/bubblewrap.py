@@ -37,6 +37,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from labwright.sandbox.gpus import GpuDevice
 from labwright.sandbox.isolation.interpreter import TOO_WIDE_FOLDERS, build_thread_variables, inspect_interpreter
@@ -101,42 +102,22 @@ class SandboxSpec:
 
 def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
     """Build the command line that runs a command in the sandbox, in its folder, with the current environment."""
-    user = ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
-    network = [] if sandbox.network else ["--unshare-net"]
     seen = str(sandbox.folder_inside or sandbox.folder or "/")
-    names = ("SYS_ADMIN", "SETPCAP", *(["NET_ADMIN"] if sandbox.has_inner_walls else ()))
-    capable = [word for name in names for word in ("--cap-add", f"CAP_{name}")]
-    guard = [sandbox.guard, "-I", "-S", str(WALLS_SCRIPT)] if sandbox.guard else []
-    guard += ["--with-host"] if guard and sandbox.with_host else []
-    return [
-        BWRAP_PROGRAM,
-        "--die-with-parent",
-        "--new-session",
-        *user,
-        "--unshare-pid",
-        "--unshare-ipc",
-        "--unshare-uts",
-        "--unshare-cgroup-try",
-        *network,
-        "--hostname",
-        "sandbox",
-        "--cap-drop",
-        "ALL",
-        *(["--as-pid-1"] if sandbox.has_inner_walls else ()),
-        *(capable if sandbox.has_inner_walls or guard else ()),
-        *_system_arguments(sandbox),
-        *_tree_arguments(sandbox),
-        *(["--ro-bind", str(WALLS_SCRIPT), str(WALLS_SCRIPT)] if guard else ()),
-        *(["--bind", str(sandbox.folder), seen] if sandbox.folder is not None else ()),
-        *(word for outside, inside in sandbox.mounts for word in ("--ro-bind", str(outside), str(inside))),
-        "--remount-ro",
-        "/",
-        "--chdir",
-        seen,
-        "--",
-        *guard,
-        *command,
-    ]
+    words = [BWRAP_PROGRAM, *"--die-with-parent --new-session --unshare-pid --unshare-ipc --unshare-uts".split()]
+    words += [*"--unshare-cgroup-try --hostname sandbox --cap-drop ALL".split()]
+    words += ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
+    words += [] if sandbox.network else ["--unshare-net"]
+    words += ["--as-pid-1", "--cap-add", "CAP_NET_ADMIN"] if sandbox.has_inner_walls else []
+    if sandbox.has_inner_walls or sandbox.guard:
+        words += ["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"]
+    words += [*_system_arguments(sandbox), *_tree_arguments(sandbox)]
+    guard: list[str] = []
+    if sandbox.guard:
+        words += ["--ro-bind", str(WALLS_SCRIPT), str(WALLS_SCRIPT)]
+        guard = [sandbox.guard, "-I", "-S", str(WALLS_SCRIPT), *(["--with-host"] if sandbox.with_host else [])]
+    words += ["--bind", str(sandbox.folder), seen] if sandbox.folder is not None else []
+    words += [word for outside, inside in sandbox.mounts for word in ("--ro-bind", str(outside), str(inside))]
+    return [*words, "--remount-ro", "/", "--chdir", seen, "--", *guard, *command]
 
 
 def is_visible(path: Path, trees: Iterable[Path]) -> bool:
@@ -150,19 +131,13 @@ def check_readable(paths: Iterable[str]) -> None:
     home = Path.home()
     for name in paths:
         path = Path(name)
-        why = (
-            "is not an absolute path"
-            if not path.is_absolute()
-            else "does not exist"
-            if not path.exists()
-            else "contains your home or system folders, which experiments may not read"
-            if home.is_relative_to(path.resolve()) or str(path.resolve()) in (*TOO_WIDE_FOLDERS, *SYSTEM_FOLDERS)
-            else "is not a folder"
-            if not path.is_dir()
-            else "is not readable by you"
-            if not os.access(path, os.R_OK | os.X_OK)
-            else ""
-        )
+        why = ""
+        if not path.is_absolute():
+            why = "is not an absolute path"
+        elif home.is_relative_to(path.resolve()) or str(path.resolve()) in (*TOO_WIDE_FOLDERS, *SYSTEM_FOLDERS):
+            why = "contains your home or system folders, which experiments may not read"
+        elif not path.is_dir() or not os.access(path, os.R_OK | os.X_OK):
+            why = "is not a folder that you can read" if path.exists() else "does not exist"
         if why:
             raise IsolationError(f"sandbox.readable: {name!r} {why}: give folders of your own, such as your packages")
 
@@ -178,23 +153,11 @@ def _system_arguments(sandbox: SandboxSpec) -> list[str]:
         elif os.path.isdir(path):
             words += ["--ro-bind", path, path]
     memory = ["--perms", "1777", "--size", str(sandbox.shm_bytes), "--tmpfs"]
-    tmp = ["--bind", str(sandbox.tmp)] if sandbox.tmp else memory
-    return [
-        *words,
-        *_repeat_option("--ro-bind", map(Path, (*_SYSTEM_FILES, *(_NETWORK_FILES if sandbox.network else ())))),
-        "--proc",
-        "/proc",
-        *_repeat_option("--ro-bind", map(Path, _READ_ONLY_PROC)),
-        "--dev",
-        "/dev",
-        *_repeat_option("--dev-bind", sandbox.devices),
-        *memory,
-        "/dev/shm",
-        "--remount-ro",
-        "/dev",
-        *tmp,
-        "/tmp",
-    ]
+    files = (*_SYSTEM_FILES, *(_NETWORK_FILES if sandbox.network else ()))
+    words += [*_repeat_option("--ro-bind", map(Path, files)), "--proc", "/proc"]
+    words += [*_repeat_option("--ro-bind", map(Path, _READ_ONLY_PROC)), "--dev", "/dev"]
+    words += [*_repeat_option("--dev-bind", sandbox.devices), *memory, "/dev/shm", "--remount-ro", "/dev"]
+    return [*words, *(["--bind", str(sandbox.tmp)] if sandbox.tmp else memory), "/tmp"]
 
 
 def _tree_arguments(sandbox: SandboxSpec) -> list[str]:
@@ -256,8 +219,7 @@ def suggest_fix(path: str, root: Path = Path("/")) -> str:
             if (root / "proc/sys" / name).read_text().strip() == forbidding:
                 return fix.replace("PATH", path)
     return (
-        "a security module or a mount option forbids it: look for the denial in the system log (dmesg); "
-        "until then, run experiments in a separate container or machine"
+        "a security module or a mount option forbids it (see dmesg): run experiments in a separate container or machine"
     )
 
 
@@ -286,9 +248,8 @@ def determine_isolation(settings: SandboxSettings) -> IsolationStatus:
     isolation = get_probed_isolation()
     if not isolation.is_on and settings.isolation == "required":
         raise IsolationError(
-            f"experiments cannot be isolated: {isolation.reason}. To fix it: {isolation.fix}. Or run "
-            "them without isolation, with access to your files and network: "
-            "--set sandbox.isolation=auto"
+            f"experiments cannot be isolated: {isolation.reason}. To fix it: {isolation.fix}. Or run them without "
+            "isolation, with access to your files and network: --set sandbox.isolation=auto"
         )
     return isolation
 
@@ -301,13 +262,9 @@ def describe_isolation(settings: SandboxSettings) -> str:
     isolation = determine_isolation(settings)
     if not isolation.is_on:
         return f"none: {isolation.reason}"
-    return ", ".join(
-        (
-            BUBBLEWRAP,
-            *(["with network"] if settings.network == "on" else []),
-            *([] if isolation.between_cells else ["without isolation between cells"]),
-        )
-    )
+    limits = ["with network"] if settings.network == "on" else []
+    limits += [] if isolation.between_cells else ["without isolation between cells"]
+    return ", ".join((BUBBLEWRAP, *limits))
 
 
 @functools.cache
@@ -326,9 +283,8 @@ def probe_isolation(root: Path = Path("/")) -> IsolationStatus:
         return IsolationStatus(is_on=True, between_cells=_try_sandbox(inner_walls=True) is None)
     if os.geteuid() == 0 and _try_sandbox(user_namespace=False) is None:
         return IsolationStatus(is_on=True, user_namespace=False)
-    return IsolationStatus(
-        is_on=False, reason=f"bubblewrap cannot create namespaces ({problem})", fix=suggest_fix(path, root)
-    )
+    reason = f"bubblewrap cannot create namespaces ({problem})"
+    return IsolationStatus(is_on=False, reason=reason, fix=suggest_fix(path, root))
 
 
 def _try_sandbox(*, user_namespace: bool = True, inner_walls: bool = False) -> str | None:
@@ -397,11 +353,8 @@ _CACHE_VARIABLES = (
 def list_label_paths(environments: Iterable[Path], variables: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the paths in these trees to hide. `variables` is the host's environment, which may set cache folders."""
     trees = [Path("/usr"), Path("/usr/local"), *environments]
-    libraries = [
-        library
-        for tree in trees
-        for library in (tree, *(folder for pattern in _LIBRARY_GLOBS for folder in tree.glob(pattern)))
-    ]
+    inner = [folder for tree in trees for pattern in _LIBRARY_GLOBS for folder in tree.glob(pattern)]
+    libraries = [*trees, *inner]
     hidden = [library / name for library in libraries for name in _BUNDLED_DATA_PATHS]
     hidden += [tree / name for tree in environments for name in _PREFIX_DATA_PATHS]
     caches = [Path(cache) for name in _CACHE_VARIABLES for cache in variables.get(name, "").split(":") if cache]
@@ -420,9 +373,8 @@ _DATASET_COPY_PATTERN = re.compile(
 @functools.cache
 def find_dataset_copies(packages: Path) -> tuple[Path, ...]:
     """Return files in packages installed for a run whose names suggest a copy of a bundled dataset."""
-    return tuple(
-        sorted(path for path in packages.rglob("*") if _DATASET_COPY_PATTERN.fullmatch(path.name) and path.is_file())
-    )
+    named = (path for path in packages.rglob("*") if _DATASET_COPY_PATTERN.fullmatch(path.name))
+    return tuple(sorted(path for path in named if path.is_file()))
 
 
 SHM_BYTES = 8 * 10**9
@@ -459,31 +411,42 @@ def build_kernel_sandbox(
     config: KernelConfig, start: KernelStartOptions, *, folder: Path, folder_inside: Path, scratch: ScratchFolder
 ) -> SandboxSpec:
     """Build the sandbox of one kernel, whose code sees its folder as `folder_inside`. Raises `ExecutorError`."""
-    packages = start.packages
-    trees = (
-        *inspect_interpreter(config.settings.python).trees,
-        *map(Path, config.settings.readable),
-        *([packages] if packages is not None else []),
-    )
-    visible = (*trees, *map(Path, SYSTEM_FOLDERS))
-    hidden = (
-        *list_label_paths(trees, os.environ),
-        *(find_dataset_copies(packages) if packages is not None else ()),
-        *(path for path in config.secret if is_visible(path, visible)),
-    )
-    return SandboxSpec(
-        folder,
-        folder_inside,
+    packages = () if start.packages is None else (start.packages,)
+    trees = (*inspect_interpreter(config.settings.python).trees, *map(Path, config.settings.readable), *packages)
+    copies = [path for folder in packages for path in find_dataset_copies(folder)]
+    return build_code_sandbox(
+        config,
+        trees,
+        start.gpus,
+        scratch,
+        (*list_label_paths(trees, os.environ), *copies),
+        folder=folder,
+        folder_inside=folder_inside,
         writable=(config.cache, scratch.sockets),
-        environments=trees,
-        hidden=hidden,
         readable=(KERNEL_SIDE, *start.readable, scratch.root),
+        has_inner_walls=config.isolation.between_cells,
+    )
+
+
+def build_code_sandbox(
+    config: KernelConfig,
+    trees: Sequence[Path],
+    gpus: tuple[GpuDevice, ...],
+    scratch: ScratchFolder,
+    hidden: Sequence[Path] = (),
+    **more: Any,
+) -> SandboxSpec:
+    """Build the sandbox of a kernel or command, in which all secrets are hidden; `more` are fields of `SandboxSpec`."""
+    secret = [path for path in config.secret if is_visible(path, (*trees, *map(Path, SYSTEM_FOLDERS)))]
+    return SandboxSpec(
+        environments=tuple(trees),
+        hidden=(*hidden, *secret),
         tmp=scratch.tmp,
-        devices=list_device_files(start.gpus),
+        devices=list_device_files(gpus),
         network=config.settings.network == "on",
         shm_bytes=SHM_BYTES,
-        has_inner_walls=config.isolation.between_cells,
         user_namespace=config.isolation.user_namespace,
+        **more,
     )
 
 

@@ -58,27 +58,14 @@ class InterpreterInfo:
 @functools.cache
 def inspect_interpreter(python: str) -> InterpreterInfo:
     """Query the facts about an interpreter. Raises `ExecutorError` if it does not run."""
-    environment = {name: os.environ[name] for name in _QUERY_VARIABLES if name in os.environ}
     try:
-        ran = subprocess.run(
-            [python, "-c", _QUERY_CODE],
-            capture_output=True,
-            text=True,
-            timeout=QUERY_TIMEOUT_SECONDS,
-            check=False,
-            env=environment,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-        )
-        answer = json.loads(ran.stdout)
+        answer = json.loads(_query(python, _QUERY_CODE))
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        why = (
-            "it is not a Python 3 interpreter" if isinstance(error, ValueError) else " ".join(str(error).split())[:300]
-        )
+        why = " ".join(str(error).split())[:300]
         raise ExecutorError(
-            f"cannot run {python!r} (sandbox.python): {why}; if the run was created "
-            "on another machine, choose an interpreter of this machine: "
-            "--set sandbox.python=PATH"
+            f"cannot run {python!r} (sandbox.python): "
+            f"{'it is not a Python 3 interpreter' if isinstance(error, ValueError) else why}; choose an interpreter of "
+            "this machine: --set sandbox.python=PATH"
         ) from error
     named = [
         *answer["prefixes"],
@@ -101,12 +88,22 @@ def list_distributions(python: str, *added: str) -> dict[str, list[str]]:
     """Map the top-level modules of an interpreter, and of packages installed beside it, to the distributions that have
     them; empty before Python 3.10."""
     code = "import json, sys; from importlib.metadata import packages_distributions as get; sys.path += sys.argv[1:]"
-    words = [python, "-c", f"{code}; print(json.dumps(get()))", *added]
+    return json.loads(_query(python, f"{code}; print(json.dumps(get()))", *added) or "{}")
+
+
+def _query(python: str, code: str, *arguments: str) -> str:
+    """Return what a program prints in an interpreter. Raises `OSError`, `TimeoutExpired`."""
     environment = {name: os.environ[name] for name in _QUERY_VARIABLES if name in os.environ}
-    ran = subprocess.run(
-        words, capture_output=True, timeout=QUERY_TIMEOUT_SECONDS, check=False, env=environment, cwd="/"
-    )
-    return json.loads(ran.stdout) if ran.returncode == 0 else {}
+    return subprocess.run(
+        [python, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=QUERY_TIMEOUT_SECONDS,
+        check=False,
+        env=environment,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+    ).stdout
 
 
 def format_environment(python: str, added: Mapping[str, str] | None = None, lock_sha256: str = "") -> str:
@@ -123,34 +120,28 @@ def format_environment(python: str, added: Mapping[str, str] | None = None, lock
 def select_exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
     """Return the trees that may be mounted whole: none with a home or system folders, and none inside another."""
     home = Path.home()
-    kept = {
-        tree
-        for tree in trees
-        if tree.is_absolute()
-        and tree.is_dir()
-        and str(tree) not in TOO_WIDE_FOLDERS
-        and not tree.is_relative_to("/usr")
-        and not home.is_relative_to(tree)
-    }
+
+    def is_exposable(tree: Path) -> bool:
+        is_wide = str(tree) in TOO_WIDE_FOLDERS or tree.is_relative_to("/usr") or home.is_relative_to(tree)
+        return tree.is_absolute() and tree.is_dir() and not is_wide
+
+    kept = set(filter(is_exposable, trees))
     forms = kept | {tree.resolve() for tree in kept}
-    return tuple(
-        sorted(form for form in forms if not any(form != other and form.is_relative_to(other) for other in forms))
-    )
+    return tuple(sorted(form for form in forms if not any(other in forms for other in form.parents)))
 
 
 def check_interpreter(python: str) -> None:
     """Check that experiments can run in an interpreter. Raises `ExecutorError`."""
     answer = inspect_interpreter(python)
     if tuple(int(part) for part in answer.version.split(".")[:2]) < MIN_PYTHON_VERSION:
+        least = ".".join(map(str, MIN_PYTHON_VERSION))
         raise ExecutorError(
-            f"{python!r} (sandbox.python) is Python {answer.version}: experiments need "
-            f"{'.'.join(map(str, MIN_PYTHON_VERSION))} or newer; --set sandbox.python=PATH"
+            f"{python!r} (sandbox.python) is Python {answer.version}: experiments need {least} or newer"
         )
     lacking = [name for name in REQUIRED_PACKAGES if name not in map(str.lower, answer.packages)]
     if lacking:
         raise ExecutorError(
-            f"{python!r} (sandbox.python) lacks {' and '.join(lacking)}: install what experiments "
-            f"need there ({python} -m pip install {' '.join(lacking)}), or choose another interpreter"
+            f"{python!r} (sandbox.python) lacks {' and '.join(lacking)}: {python} -m pip install {' '.join(lacking)}"
         )
 
 
@@ -234,9 +225,8 @@ def measure_rate(terms: ComputeRate, settings: SandboxSettings, gpus: Sequence[G
     code = (_TORCH_TIMING_CODE, "cuda") if gpus else (_NUMPY_TIMING_CODE, "cpu")
     times = _run_timings(settings.python, code, 1 if gpus else terms.at_once, tuple(sorted(environment.items())))
     product, epoch = times if times is not None else (None, None)
-    return terms.model_copy(
-        update={"library": "torch" if gpus else "numpy", "product_seconds": product, "epoch_seconds": epoch}
-    )
+    library = "torch" if gpus else "numpy"
+    return terms.model_copy(update={"library": library, "product_seconds": product, "epoch_seconds": epoch})
 
 
 @functools.cache

@@ -179,10 +179,8 @@ def kill_orphans(cache: Path) -> list[int]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             variables = process.environ() if process.pid != os.getpid() else {}
-            kernel = variables.get("XDG_CACHE_HOME") == str(cache.absolute()) and "LAB_JOB" in variables
-            if (kernel or variables.get(CACHE_VARIABLE) == str(cache.absolute())) and variables.get(
-                "PYTHONHASHSEED"
-            ) == "0":
+            own = variables.get("XDG_CACHE_HOME" if "LAB_JOB" in variables else CACHE_VARIABLE)
+            if own == str(cache.absolute()) and variables.get("PYTHONHASHSEED") == "0":
                 orphans.append(process)
     for process in orphans:
         with contextlib.suppress(psutil.Error):
@@ -268,11 +266,9 @@ class SandboxedProcess:
             return
         descendants = list_process_tree(process.pid) - {process.pid}
         # The process has not been reaped, so the group id is still valid, even if its leader is dead.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        for descendant in descendants:
+        for kill, pid in ((os.killpg, process.pid), *((os.kill, pid) for pid in descendants)):
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(descendant, signal.SIGKILL)
+                kill(pid, signal.SIGKILL)
 
     def kill_and_reap(self) -> None:
         """Kill every process, wait until they are gone, and reap. Idempotent; blocks for some milliseconds."""
@@ -326,11 +322,10 @@ class ResourceLimits:
 def compute_limits(settings: SandboxSettings, *, slots: int, machine_bytes: int | None = None) -> ResourceLimits:
     """Compute the limits of one experiment if `slots` experiments may run at the same time on a machine with this much
     memory, by default this machine."""
-    memory = (
-        settings.memory_gb * 1e9
-        if settings.memory_gb is not None
-        else DEFAULT_MEMORY_SHARE * (machine_bytes or read_machine_memory()) / slots
-    )
+    if settings.memory_gb is not None:
+        memory = settings.memory_gb * 1e9
+    else:
+        memory = DEFAULT_MEMORY_SHARE * (machine_bytes or read_machine_memory()) / slots
     return ResourceLimits(memory_bytes=int(memory), disk_bytes=int(settings.disk_gb * 1e9), tasks=settings.tasks)
 
 
@@ -344,12 +339,10 @@ def compute_cell_capacity(settings: SandboxSettings, gpus: int, machine_bytes: i
 def read_machine_memory() -> int:
     """Return the memory of this machine, or of this process's control group if smaller, in bytes."""
     sizes = [int(psutil.virtual_memory().total)]
-    for path in (
-        *_find_own_cgroup_paths("memory", "memory.max"),
-        *_find_own_cgroup_paths("memory", "memory.limit_in_bytes"),
-    ):
-        with contextlib.suppress(OSError, ValueError):
-            sizes.append(int(path.read_text()))
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        for path in _find_own_cgroup_paths("memory", name):
+            with contextlib.suppress(OSError, ValueError):
+                sizes.append(int(path.read_text()))
     return min(sizes)
 
 
@@ -358,11 +351,9 @@ def count_oom_kills() -> int:
 
     Counts this process's control group, or the whole machine if the group has no counter; 0 if unknown.
     """
-    for path in (
-        *_find_own_cgroup_paths("memory", "memory.events"),
-        *_find_own_cgroup_paths("memory", "memory.oom_control"),
-        Path("/proc/vmstat"),
-    ):
+    names = ("memory.events", "memory.oom_control")
+    counters = [path for name in names for path in _find_own_cgroup_paths("memory", name)]
+    for path in (*counters, Path("/proc/vmstat")):
         with contextlib.suppress(OSError):
             if match := re.search(r"^oom_kill (\d+)$", path.read_text(), re.M):
                 return int(match[1])
@@ -405,11 +396,6 @@ def enter_task_group(group: Path | None) -> list[str]:
     """Return a command prefix that joins a control group before the command does any work."""
     join = ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh"]
     return [] if group is None else [*join, str(group / "cgroup.procs")]
-
-
-def list_task_groups(prefix: str) -> list[Path]:
-    """Return the control groups whose names start with `prefix`."""
-    return [folder for place in _find_own_cgroup_paths("pids", "") for folder in place.glob(f"{prefix}*")]
 
 
 def _find_own_cgroup_paths(controller: str, name: str) -> list[Path]:
@@ -474,10 +460,8 @@ class Watchdog:
             try:
                 failure = check()
             except Exception as error:  # noqa: BLE001  without this, no limit would be enforced
-                failure = Failure(
-                    kind="other",
-                    message=(f"checking its limits failed ({type(error).__name__}: {error}), so it was killed"),
-                )
+                message = f"checking its limits failed ({type(error).__name__}: {error}), so it was killed"
+                failure = Failure(kind="other", message=message)
             if failure is not None and not self._ended.is_set():
                 self._ended.set()
                 self.failure = failure
@@ -488,33 +472,24 @@ class Watchdog:
         processes = list_process_tree(self.root, self.limits.tasks)
         now = measure_use(processes)
         if now.tasks > self.limits.tasks:
-            return Failure(
-                kind="other",
-                message=(
-                    f"more than {self.limits.tasks} processes and threads ran at the same time (sandbox.tasks) and "
-                    f"were "
-                    "all killed: start fewer"
-                ),
+            message = (
+                f"more than {self.limits.tasks} processes and threads (sandbox.tasks) ran and were killed: start fewer"
             )
+            return Failure(kind="other", message=message)
         return self._check_memory(now, count_shm_bytes(processes))
 
     def _check_memory(self, most: ResourceUse, files: int) -> Failure | None:
         if most.private + max(most.shared, files) <= self.limits.memory_bytes:
             return None
-        readings = [
-            measure_unique_use(list_process_tree(self.root, self.limits.tasks)) for _ in range(_CONFIRMING_READINGS)
-        ]
-        peak = min(reading.private + max(reading.shared, files) for reading in readings)
+        peak = most.private + most.shared + files
+        for _ in range(_CONFIRMING_READINGS):
+            reading = measure_unique_use(list_process_tree(self.root, self.limits.tasks))
+            peak = min(peak, reading.private + max(reading.shared, files))
         if peak <= self.limits.memory_bytes:
             return None
-        return Failure(
-            kind="memory",
-            message=(
-                f"the experiment used {_format_gb(peak)} of memory, more than its limit of "
-                f"{_format_gb(self.limits.memory_bytes)} "
-                "(sandbox.memory_gb), and was killed: use smaller batches or models, or fewer workers"
-            ),
-        )
+        sizes = f"{_format_gb(peak)} of memory, more than its limit of {_format_gb(self.limits.memory_bytes)}"
+        message = f"the experiment used {sizes} (sandbox.memory_gb), and was killed: use smaller batches or models"
+        return Failure(kind="memory", message=message)
 
     def check_disk(self) -> Failure | None:
         """Return a failure if the limit of files is currently exceeded; does nothing if the last check was recent, and
@@ -532,14 +507,9 @@ class Watchdog:
         self._next_disk_check = time.monotonic() + max(_DISK_INTERVAL_SECONDS, 10 * (time.monotonic() - began))
         if written <= self.limits.disk_bytes:
             return None
-        return Failure(
-            kind="other",
-            message=(
-                f"the experiment wrote {_format_gb(written)} of files, more than its limit of "
-                f"{_format_gb(self.limits.disk_bytes)} "
-                "(sandbox.disk_gb), and was killed: keep less on disk"
-            ),
-        )
+        sizes = f"{_format_gb(written)} of files, more than its limit of {_format_gb(self.limits.disk_bytes)}"
+        message = f"the experiment wrote {sizes} (sandbox.disk_gb), and was killed: keep less on disk"
+        return Failure(kind="other", message=message)
 
 
 def _read_free_bytes(folder: Path) -> int:
@@ -604,11 +574,8 @@ def remove_stale(place: Path | None = None) -> None:
     for path in place.glob(f"{NAME_PREFIX}*"):
         with contextlib.suppress(OSError):  # for example, if its lock is held
             status = path.lstat()
-            if (
-                status.st_uid != os.geteuid()
-                or time.time() - status.st_mtime <= _MIN_STALE_SECONDS
-                or not path.is_dir()
-            ):
+            is_new = time.time() - status.st_mtime <= _MIN_STALE_SECONDS
+            if is_new or status.st_uid != os.geteuid() or not path.is_dir():
                 continue
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
@@ -616,7 +583,7 @@ def remove_stale(place: Path | None = None) -> None:
                 remove_tree(path, ignore_errors=True)
             finally:
                 os.close(lock)
-    for group in list_task_groups(NAME_PREFIX):
+    for group in (group for place in _find_own_cgroup_paths("pids", "") for group in place.glob(f"{NAME_PREFIX}*")):
         if not (get_runtime_folder() / group.name).exists():
             with contextlib.suppress(OSError):
                 group.rmdir()
@@ -631,9 +598,7 @@ def ensure_private_folder(path: Path) -> Path:
         path.mkdir(mode=0o700, exist_ok=True)
         seen = path.lstat()
     except OSError as error:
-        raise ExecutorError(
-            f"cannot create the folder {path}: {error.strerror}; fix its permissions or remove it"
-        ) from error
+        raise ExecutorError(f"cannot create the folder {path}: {error.strerror}") from error
     if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
         raise ExecutorError(f"{path} must be a folder that only you can access (mode 700): remove it")
     return path

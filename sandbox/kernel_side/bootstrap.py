@@ -27,6 +27,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 ZYGOTE = "--zygote"
@@ -173,22 +174,16 @@ class ZygoteProcess:
         """End the kernel with the zygote's exit status and kill its children."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         code, until = self._process.wait(), time.monotonic() + _OUTPUT_WAIT_SECONDS
-        while time.monotonic() < until and (left := _list_children()):
-            for pid in left:
-                try:
+        children = Path(f"/proc/self/task/{os.getpid()}/children")
+        while time.monotonic() < until and (left := children.read_text().split()):
+            for pid in map(int, left):
+                with suppress(OSError):  # it is gone
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, os.WNOHANG)
-                except OSError:  # it is gone
-                    pass
         if code < 0 and os.getpid() != 1:  # the first process of a namespace cannot be killed by its own signals
             signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
             os.kill(os.getpid(), -code)
         os._exit(128 - code if code < 0 else code or 1)
-
-
-def _list_children() -> list[int]:
-    with open(f"/proc/self/task/{os.getpid()}/children") as file:
-        return [int(pid) for pid in file.read().split()]
 
 
 class OutputSender:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import contextlib
 import os
 import re
 import subprocess
@@ -30,26 +29,18 @@ from labwright.record.schema.repository import split_folder
 from labwright.record.untrusted_files import BadFile, make_folder, open_regular, read_status, write_file
 from labwright.sandbox.gpus import GpuLease
 from labwright.sandbox.isolation.bubblewrap import (
-    SHM_BYTES,
     SYSTEM_FOLDERS,
     KernelConfig,
     SandboxSpec,
     build_base_environment,
+    build_code_sandbox,
     build_command,
     is_visible,
-    list_device_files,
 )
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.processes import (
-    CACHE_VARIABLE,
-    ResourceLimits,
-    SandboxedProcess,
-    ScratchFolder,
-    Watchdog,
-    create_task_group,
-    enter_task_group,
-)
-from labwright.sandbox.job import ExecutorError, RepositoryError, SubmissionRefused
+from labwright.sandbox.isolation.processes import CACHE_VARIABLE, ResourceLimits
+from labwright.sandbox.job import RepositoryError, SubmissionRefused
+from labwright.sandbox.kernels import CodeProcess
 from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.monitor import MemoryMeter, PeakUsage
 from labwright.sandbox.output import (
@@ -137,15 +128,13 @@ def check_command_environment(environment: CommandEnvironment, config: KernelCon
     needed = tuple(map(Path, (*SYSTEM_FOLDERS, "/etc", "/proc", "/dev", "/tmp")))
     for name, path in environment.mounts.items():
         inside = _resolve_mount_target(name)
-        why = (
-            "needs a sandbox, which is not available (sandbox.isolation)"
-            if not config.isolation.is_on
-            else f"names {path}, which does not exist"
-            if not path.exists()
-            else "would hide files that every command needs: choose another name"
-            if inside in (Path("/"), CHECKOUT_INSIDE) or is_visible(inside, needed)
-            else ""
-        )
+        why = ""
+        if not config.isolation.is_on:
+            why = "needs a sandbox, which is not available (sandbox.isolation)"
+        elif not path.exists():
+            why = f"names {path}, which does not exist"
+        elif inside in (Path("/"), CHECKOUT_INSIDE) or is_visible(inside, needed):
+            why = "would hide files that every command needs: choose another name"
         if why:
             raise RepositoryError(f"--mount {name}={path} {why}")
 
@@ -160,117 +149,68 @@ async def run_command(
     usage: PeakUsage,
 ) -> CommandOutcome:
     """Run a command to its end or limit; if interrupted, continue once with `resume`. Raises `ExecutorError`."""
-    outcome = await _run_once(job, job.argv, config, limits, meter, lease, usage)
-    if job.resume and outcome.failure is not None and outcome.failure.kind in ("timeout", "died"):
-        again = await _run_once(job, job.resume, config, limits, meter, lease, usage)
-        peak = max(outcome.peak_host_bytes or 0, again.peak_host_bytes or 0) or None
-        return CommandOutcome(
-            outcome.seconds + again.seconds,
-            again.failure,
-            outcome.stdout + again.stdout,
-            outcome.output + again.output,
-            again.tail,
-            peak,
-            resumed=True,
+    outcome: CommandOutcome | None = None
+    for argv in filter(None, (job.argv, job.resume)):
+        command, began = CommandProcess(job, config, lease), time.monotonic()
+        try:
+            await command.start(argv)
+            async with meter.measure_peaks(command.pid, lease, usage):
+                failure = await command.wait_until_done(limits, job.timeout)
+        finally:
+            await asyncio.to_thread(command.kill)
+        outcome = CommandOutcome(
+            time.monotonic() - began + (outcome.seconds if outcome else 0.0),
+            failure,
+            (outcome.stdout if outcome else "") + command.stdout.to_text(),
+            (outcome.output if outcome else "") + command.transcript.to_text(),
+            command.transcript.read_tail(4000),
+            usage.peak_host_bytes or None,
+            resumed=outcome is not None,
         )
+        if failure is None or failure.kind not in ("timeout", "died"):
+            break
+    assert outcome is not None
     return outcome
 
 
-async def _run_once(
-    job: CommandJob,
-    argv: Sequence[str],
-    config: KernelConfig,
-    limits: ResourceLimits,
-    meter: MemoryMeter,
-    lease: GpuLease,
-    usage: PeakUsage,
-) -> CommandOutcome:
-    command = CommandProcess(job, config, lease)
-    began = time.monotonic()
-    try:
-        await command.start(argv)
-        async with meter.measure_peaks(command.pid, lease, usage):
-            failure = await command.wait_until_done(limits, job.timeout)
-    finally:
-        await asyncio.to_thread(command.end)
-    transcript, stdout = command.transcript, command.stdout
-    return CommandOutcome(
-        time.monotonic() - began,
-        failure,
-        stdout.to_text(),
-        transcript.to_text(),
-        transcript.read_tail(4000),
-        usage.peak_host_bytes or None,
-    )
-
-
-class CommandProcess:
+class CommandProcess(CodeProcess):
     """One process tree: its start, output, limits and end."""
 
     def __init__(self, job: CommandJob, config: KernelConfig, lease: GpuLease) -> None:
-        self._job, self._config, self._lease = job, config, lease
-        self._scratch = ScratchFolder()
-        self._group: Path | None = None
-        self._process: SandboxedProcess | None = None
+        super().__init__(job.folder, config)
+        self._job, self._lease = job, lease
         self.transcript, self.stdout = Transcript(MAX_KEPT_CHARS), Transcript(MAX_KEPT_CHARS)
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.process.pid
 
     async def start(self, argv: Sequence[str]) -> None:
         """Start the process. Raises `ExecutorError` if that fails."""
         command = await asyncio.to_thread(self._build_command_line, argv)
-        try:
-            self._process = SandboxedProcess.start(
-                command,
-                wrapped=self._config.isolation.is_on,
-                cwd=self._job.folder,
-                env=self._build_variables(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-        except OSError as error:
-            raise ExecutorError(f"cannot start {self._job.name}: {error}") from error
-        await asyncio.to_thread(self._process.read_first_pid)
+        streams = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        await self.launch(self._job.name, command, self._build_variables(), **streams)
 
     def _build_command_line(self, argv: Sequence[str]) -> list[str]:
-        """Build the command line: entering a control group, the sandbox, file limits and the command.
+        """Build the command line: the sandbox, file limits and the command.
 
         Raises `RepositoryError` if a mount point cannot be created in the checkout.
         """
         for name, path in self._job.environment.mounts.items():
             if (inside := _resolve_mount_target(name)).is_relative_to(CHECKOUT_INSIDE):
                 _make_mount_point(self._job.folder, inside.relative_to(CHECKOUT_INSIDE), path, name)
-        settings = self._config.settings
-        self._group = create_task_group(self._scratch.root.name, settings.tasks)
-        limits = f'ulimit -f {int(settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@" </dev/null'
+        limits = f'ulimit -f {int(self.config.settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@" </dev/null'
         words = ["/bin/sh", "-c", limits, "sh", *_resolve_words(argv, self._job.environment)]
-        return [
-            *enter_task_group(self._group),
-            *(build_command(words, self._build_sandbox()) if self._config.isolation.is_on else words),
-        ]
+        return build_command(words, self._build_sandbox()) if self.config.isolation.is_on else words
 
     async def wait_until_done(self, limits: ResourceLimits, timeout: float) -> Failure | None:
         """Wait for the end; return the reason why the command failed, or None."""
-        process = self._process
-        assert process is not None
-        watchdog = Watchdog(
-            self.pid,
-            limits,
-            folders=(self._job.folder, self._scratch.root),
-            shared=self._config.cache,
-            kill_all=process.kill_all,
-        )
-        watchdog.start()
-        reading = asyncio.create_task(self._read_outputs())
+        process, watchdog = self.process, self.start_watchdog(limits)
+        assert process.process.stdout is not None and process.process.stderr is not None
+        pipes = {"stdout": process.process.stdout, "stderr": process.process.stderr}
+        reading = asyncio.gather(*(self._drain(name, pipe) for name, pipe in pipes.items()))
         late = False
         try:
             code = await self._wait_for_exit(timeout)
             if late := code is None:
                 process.interrupt()
-                code = await self._wait_for_exit(self._config.settings.grace)
+                code = await self._wait_for_exit(self.config.settings.grace)
             await asyncio.to_thread(process.kill_all)  # remaining processes keep the pipes open
             await asyncio.wait({reading}, timeout=2.0)
         finally:
@@ -282,41 +222,20 @@ class CommandProcess:
         if self.transcript.char_count > MAX_PRINTED_CHARS:
             return failure_from_flood(MAX_PRINTED_CHARS)
         if late:
-            return Failure(
-                kind="timeout",
-                message=f"the wall-clock limit of {timeout:g} s was reached",
-                traceback=self.transcript.read_tail(2000),
-            )
+            message, tail = f"the wall-clock limit of {timeout:g} s was reached", self.transcript.read_tail(2000)
+            return Failure(kind="timeout", message=message, traceback=tail)
         return None if code == 0 else _find_failure(code or 0, self.transcript)
-
-    def end(self) -> None:
-        """Kill remaining processes and release resources. Idempotent."""
-        if self._process is not None:
-            self._process.kill_and_reap()
-            if self._process.process.stdin is not None:
-                self._process.process.stdin.close()
-        if self._group is not None:
-            with contextlib.suppress(OSError):
-                self._group.rmdir()
-        self._scratch.remove()
 
     async def _wait_for_exit(self, within: float) -> int | None:
         """Return the exit code, or None if the process is still running after `within` seconds."""
-        assert self._process is not None
         until = time.monotonic() + within
-        while (code := self._process.get_exit_code()) is None:
+        while (code := self.process.get_exit_code()) is None:
             if time.monotonic() >= until:
                 return None
             if self.transcript.char_count > MAX_PRINTED_CHARS:
-                self._process.kill_all()
+                self.process.kill_all()
             await asyncio.sleep(_POLL_SECONDS)
         return code
-
-    async def _read_outputs(self) -> None:
-        assert self._process is not None
-        process = self._process.process
-        assert process.stdout is not None and process.stderr is not None
-        await asyncio.gather(self._drain("stdout", process.stdout), self._drain("stderr", process.stderr))
 
     async def _drain(self, name: str, pipe: IO[bytes]) -> None:
         reader, decoder = asyncio.StreamReader(), codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -333,55 +252,45 @@ class CommandProcess:
             transport.close()
 
     def _build_sandbox(self) -> SandboxSpec:
-        job, config = self._job, self._config
+        job, config = self._job, self.config
         environment = job.environment
-        trees = (
-            *inspect_interpreter(environment.python).trees,
-            *map(Path, config.settings.readable),
-            *([environment.packages] if environment.packages is not None else []),
-        )
-        hidden = tuple(path for path in config.secret if is_visible(path, (*trees, *map(Path, SYSTEM_FOLDERS))))
-        return SandboxSpec(
-            job.folder.absolute(),
-            CHECKOUT_INSIDE,
-            environments=trees,
-            hidden=hidden,
+        trees = [*inspect_interpreter(environment.python).trees, *map(Path, config.settings.readable)]
+        trees += [environment.packages] if environment.packages is not None else []
+        return build_code_sandbox(
+            config,
+            trees,
+            self._lease.devices,
+            self._scratch,
+            folder=job.folder.absolute(),
+            folder_inside=CHECKOUT_INSIDE,
             readable=job.readable,
             mounts=tuple((path.absolute(), _resolve_mount_target(name)) for name, path in environment.mounts.items()),
-            tmp=self._scratch.tmp,
-            devices=list_device_files(self._lease.devices),
-            network=config.settings.network == "on",
-            shm_bytes=SHM_BYTES,
             guard=environment.python if config.isolation.between_cells else "",
             with_host=True,
-            user_namespace=config.isolation.user_namespace,
         )
 
     def _build_variables(self) -> dict[str, str]:
-        job, on = self._job, self._config.isolation.is_on
+        job, on = self._job, self.config.isolation.is_on
         base = CHECKOUT_INSIDE if on else job.folder.absolute()
         tmp = "/tmp" if on else str(self._scratch.tmp)
         program = Path(job.environment.python)
-        common = build_base_environment(self._config.settings, self._lease.devices)
+        common = build_base_environment(self.config.settings, self._lease.devices)
         path = common.get("PATH", "/usr/bin:/bin")
-        imports = [str(base / folder) for folder in job.environment.import_folders] + (
-            [str(job.environment.packages)] if job.environment.packages is not None else []
-        )
-        imports = [*filter(None, job.env.get("PYTHONPATH", "").split(":")), *imports]
-        return (
-            common
-            | _OFFLINE_VARIABLES
-            | {
-                CACHE_VARIABLE: str(self._config.cache),
-                "HOME": tmp,
-                "TMPDIR": tmp,
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "PYTHONNOUSERSITE": "1",
-                "PATH": f"{program.parent}:{path}" if program.is_absolute() else path,
-                **job.env,
-                **({"PYTHONPATH": ":".join(imports)} if imports else {}),
-            }
-        )
+        imports = [*filter(None, job.env.get("PYTHONPATH", "").split(":"))]
+        imports += [str(base / folder) for folder in job.environment.import_folders]
+        imports += [str(job.environment.packages)] if job.environment.packages is not None else []
+        return {
+            **common,
+            **_OFFLINE_VARIABLES,
+            CACHE_VARIABLE: str(self.config.cache),
+            "HOME": tmp,
+            "TMPDIR": tmp,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONNOUSERSITE": "1",
+            "PATH": f"{program.parent}:{path}" if program.is_absolute() else path,
+            **job.env,
+            **({"PYTHONPATH": ":".join(imports)} if imports else {}),
+        }
 
 
 def _resolve_words(argv: Sequence[str], environment: CommandEnvironment) -> list[str]:
@@ -412,29 +321,23 @@ def _make_mount_point(checkout: Path, place: Path, path: Path, name: str) -> Non
         else:
             open_regular(checkout, str(place), 2**62).close()
     except (BadFile, OSError) as error:
-        raise RepositoryError(
-            f"--mount {name}={path} cannot be mounted in the repository ({error}): choose another name"
-        ) from None
+        raise RepositoryError(f"--mount {name}={path} cannot be mounted in the repository ({error})") from None
 
 
-_ERROR_PATTERN = re.compile(
-    r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Warning|Exit))\b(?::\s*(.*))?$", re.MULTILINE
-)
+_ERROR_PATTERN = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Exit))\b(?::\s*(.*))?$", re.MULTILINE)
 
 
 def _find_failure(code: int, transcript: Transcript) -> Failure:
     """Return the failure for an exit code, with the last exception named in the output."""
     tail = transcript.read_tail(6000)
-    errors = [match for match in _ERROR_PATTERN.finditer(tail) if not match[1].endswith("Warning")]
+    errors = list(_ERROR_PATTERN.finditer(tail))
     if code > 0 and "Traceback (most recent call last)" in tail and errors:
-        last = errors[-1]
-        return failure_from_exception(last[1], last[2] or "", traceback=[tail], folder=CHECKOUT_INSIDE)
+        name, message = errors[-1].groups("")
+        return failure_from_exception(name, message, traceback=[tail], folder=CHECKOUT_INSIDE)
     if code < 0:
         return failure_from_death(code, tail, folder=CHECKOUT_INSIDE)
-    words = next((line.strip() for line in reversed(tail.splitlines()) if line.strip()), "")
-    return Failure(
-        kind="other", message=f"it ended with exit code {code}: {words[:300] or 'no output'}", traceback=tail
-    )
+    words = next((line.strip() for line in reversed(tail.splitlines()) if line.strip()), "no output")
+    return Failure(kind="other", message=f"it ended with exit code {code}: {words[:300]}", traceback=tail)
 
 
 # Redact lines of a command's output that reveal test results while selection could still use them. The redacted lines
@@ -502,10 +405,7 @@ class OutputRedactor:
         digits = re.sub(r"[eE].*|\D", "", printed).lstrip("0")
         if len(digits) < 3:
             return False
-        places = len(re.sub(r"[eE].*", "", printed).partition(".")[2])
-        return any(
-            abs(abs(float(printed)) - scale * abs(value))
-            <= 0.51 * 10.0**-places * (float("1e" + printed.lower().partition("e")[2]) if "e" in printed.lower() else 1)
-            for value in self.values
-            for scale in (1, 100)
-        )
+        number, _, exponent = printed.lower().partition("e")
+        rounding = 0.51 * 10.0 ** (int(exponent or 0) - len(number.partition(".")[2]))
+        scales = [scale * abs(value) for value in self.values for scale in (1, 100)]
+        return any(abs(abs(float(printed)) - value) <= rounding for value in scales)

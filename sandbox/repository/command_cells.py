@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AllowInfNan, Strict, TypeAdapter
 
@@ -83,11 +83,9 @@ class FinishedCommand:
 
     def read_curve_lines(self, cell: Cell, hidden: OutputRedactor) -> bytes:
         """Return the curves as lines of `measurements.jsonl`; files older than the run are ignored."""
-        points: list[Measurement] = []
+        points, arguments = list[Measurement](), (self.checkout, cell, hidden, self.start_time)
         with suppress(SubmissionRefused):  # curves are not used for selection
-            points = call_limited(
-                read_command_curves, self.checkout, cell, hidden, self.start_time, subject="the curves"
-            )
+            points = call_limited(read_command_curves, *arguments, subject="the curves")
         return "".join(f"{point.model_dump_json()}\n" for point in points).encode()
 
 
@@ -132,34 +130,30 @@ class CommandWorker:
         checkout.parent.mkdir(parents=True, exist_ok=True)
         large_files = await asyncio.to_thread(mirror.checkout, tree, checkout)
         predictions = f"{PREDICTIONS_KIND}:{code.predictions}@" if code.predictions else ""
-        metrics = [
-            parse_metric(text, OUTPUT_FOLDER) for text in (predictions or code.command.metric, code.test_metric) if text
-        ]
+        places = predictions or code.command.metric, code.test_metric
+        metrics = [parse_metric(text, OUTPUT_FOLDER) for text in places if text]
         stale = await asyncio.to_thread(prepare_checkout, checkout, metrics, OUTPUT_FOLDER)
-        argv = build_command_line(
-            code.command, cell.seed, code.build_words(arm, cell, order.task.setting), device=self.repository.device
-        )
+        words = code.build_words(arm, cell, order.task.setting)
+        argv = build_command_line(code.command, cell.seed, words, device=self.repository.device)
         resume, env = self.repository.resume, code.command.env
         if code.traced:
             remove_path(checkout, TRACE_FOLDER)
             make_folder(checkout, TRACE_FOLDER)
             env |= build_trace_variables()
         began = await asyncio.to_thread(wait_for_next_time, checkout)
-        ran = await self.runner.run_repository_command(
-            CommandJob(
-                name=f"{self.job.name} {cell.name}",
-                folder=checkout,
-                argv=tuple(argv),
-                env=add_hook(env),
-                timeout=order.limit / 2 if resume else order.limit,  # shared by both runs
-                environment=self.repository.environment.command_environment,
-                readable=(large_files, HOOK_FOLDER),
-                resume=resume,
-                needs=order.task.needs,
-                alone=order.alone,
-            ),
-            running,
+        job = CommandJob(
+            name=f"{self.job.name} {cell.name}",
+            folder=checkout,
+            argv=tuple(argv),
+            env=add_hook(env),
+            timeout=order.limit / 2 if resume else order.limit,  # shared by both runs
+            environment=self.repository.environment.command_environment,
+            readable=(large_files, HOOK_FOLDER),
+            resume=resume,
+            needs=order.task.needs,
+            alone=order.alone,
         )
+        ran = await self.runner.run_repository_command(job, running)
         if code.traced:
             copy_trace(checkout, folder)
         finished = FinishedCommand(ran, checkout, folder, began)
@@ -167,18 +161,11 @@ class CommandWorker:
             return await asyncio.to_thread(self._record_script_results, cell, code.results, finished)
         if predictions:
             return await asyncio.to_thread(self._score_predictions, cell, metrics[0].place, finished)
-        readings = [
-            await asyncio.to_thread(
-                read_metric,
-                metric,
-                checkout,
-                ran.output if metric.kind == "output" else ran.stdout,
-                scale=code.command.scale,
-                stale=old,
-                since=began,
-            )
-            for metric, old in zip(metrics, stale, strict=True)
-        ]
+        readings: list[MetricReading] = []
+        for metric, old in zip(metrics, stale, strict=True):
+            printed = ran.output if metric.kind == "output" else ran.stdout
+            options: dict[str, Any] = {"scale": code.command.scale, "stale": old, "since": began}
+            readings.append(await asyncio.to_thread(read_metric, metric, checkout, printed, **options))
         return await asyncio.to_thread(self._record_readings, cell, code.name, finished, readings, code.command.scale)
 
     def _score_predictions(self, cell: Cell, predictions: str, finished: FinishedCommand) -> CellResult:
@@ -189,25 +176,16 @@ class CommandWorker:
         collector, failure, hidden = self.runner.collector, None, self.repository.redactor
         measured = AttemptMeasurements((), {}, None)
         try:
-            submit_predictions(
-                folder,
-                predictions,
-                finished.checkout,
-                labels=collector.labels,
-                dataset=cell.dataset,
-                condition=cell.condition,
-                since=finished.start_time,
-            )
+            place: dict[str, Any] = {"labels": collector.labels, "dataset": cell.dataset, "condition": cell.condition}
+            submit_predictions(folder, predictions, finished.checkout, since=finished.start_time, **place)
             tests = score_submissions(folder, collector.labels, split="test", seed=cell.seed)
             hidden = hidden.with_values(*(test.value for test in tests))
             write_file(folder, MEASUREMENTS, finished.read_curve_lines(cell, hidden))
             measured = measure_attempt(folder, collector.labels, seed=cell.seed, grade=collector.grade)
         except SubmissionRefused as error:
             failure = Failure(kind="diverged" if "not finite" in str(error) else "other", message=str(error))
-        outcome = self._build_outcome(cell, ran, failure, hidden, folder)
-        return outcome.model_copy(
-            update={"measurements": measured.final, "sealed": measured.sealed, "curves_sha256": measured.curves_sha256}
-        )
+        found = {"measurements": measured.final, "sealed": measured.sealed, "curves_sha256": measured.curves_sha256}
+        return self._build_outcome(cell, ran, failure, hidden, folder).model_copy(update=found)
 
     def _record_script_results(self, cell: Cell, wanted: ScriptResults, finished: FinishedCommand) -> CellResult:
         """Return the outcome of a script that measures several arms, and keep its file of results as an artifact."""
@@ -224,10 +202,9 @@ class CommandWorker:
         lines = "".join(f"{one.model_dump_json()}\n" for one in found).encode()
         write_file(folder, MEASUREMENTS, lines)
         outcome = self._build_outcome(cell, ran, failure, self.repository.redactor, folder)
-        digest = hashlib.sha256(lines).hexdigest()
-        return outcome.model_copy(
-            update={"measurements": tuple(found), "artifacts": artifacts, "curves_sha256": digest if found else None}
-        )
+        digest = hashlib.sha256(lines).hexdigest() if found else None
+        values = {"measurements": tuple(found), "artifacts": artifacts, "curves_sha256": digest}
+        return outcome.model_copy(update=values)
 
     def _record_readings(
         self, cell: Cell, name: str, finished: FinishedCommand, readings: list[MetricReading], scale: float
@@ -240,24 +217,13 @@ class CommandWorker:
         outcome = self._build_outcome(cell, ran, failure, hidden, folder)
         if failure is not None or value.value is None:
             return outcome
-        found = Measurement(
-            name=name,
-            value=value.value,
-            condition=cell.condition,
-            dataset=cell.dataset,
-            split="validation",
-            seed=cell.seed,
-            grade="logged",
-        )
+        about: dict[str, Any] = {"condition": cell.condition, "dataset": cell.dataset, "seed": cell.seed}
+        found = Measurement(name=name, value=value.value, split="validation", grade="logged", **about)
         lines = (found.model_dump_json() + "\n").encode() + finished.read_curve_lines(cell, hidden)
         write_file(folder, MEASUREMENTS, lines)
-        return outcome.model_copy(
-            update={
-                "measurements": (found,),
-                "curves_sha256": hashlib.sha256(lines).hexdigest(),
-                "sealed": {} if test.value is None else _seal_test_value(folder, found, test.value),
-            }
-        )
+        sealed = {} if test.value is None else _seal_test_value(folder, found, test.value)
+        values = {"measurements": (found,), "curves_sha256": hashlib.sha256(lines).hexdigest(), "sealed": sealed}
+        return outcome.model_copy(update=values)
 
     def _build_outcome(
         self, cell: Cell, ran: CommandOutcome, failure: Failure | None, hidden: OutputRedactor, folder: Path
@@ -284,13 +250,11 @@ def read_script_results(checkout: Path, wanted: ScriptResults, dataset: str) -> 
     try:
         with open_regular(checkout, wanted.file, MAX_RESULT_BYTES) as file:
             results = _RESULTS.validate_json(content := file.read())
-        values = {
-            (metric, arm): results.get(metric, {}).get(arm, ()) for metric in wanted.metrics for arm in wanted.arms
-        }
+        pairs = [(metric, arm) for metric in wanted.metrics for arm in wanted.arms]
+        values = {(metric, arm): results.get(metric, {}).get(arm, ()) for metric, arm in pairs}
+        about: dict[str, Any] = {"dataset": dataset, "split": "validation", "grade": "logged"}
         found = [
-            Measurement(
-                name=metric, value=value, condition=arm, dataset=dataset, split="validation", seed=seed, grade="logged"
-            )
+            Measurement(name=metric, value=value, condition=arm, seed=seed, **about)
             for (metric, arm), numbers in values.items()
             for seed, value in enumerate(numbers, wanted.first_seed)
         ]
@@ -333,8 +297,6 @@ def read_sealed_test_values(folder: Path, sealed: Mapping[str, str] | None) -> t
             with open_regular(folder, f"sealed/{name}", 10_000) as file:
                 content = file.read()
             if sealed is not None and hashlib.sha256(content).hexdigest() != sealed[name]:
-                raise RepositoryError(
-                    f"sealed/{name} was changed after it was sealed: its sha256 is not {sealed[name][:12]}..."
-                )
+                raise RepositoryError(f"sealed/{name} was changed after it was sealed")
             found.append(Measurement.model_validate(json.loads(content)))
     return tuple(found)

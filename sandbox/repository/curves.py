@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, MAX_STEPS, Measurement, Split
 from labwright.record.schema.nodes import Cell
@@ -29,27 +30,23 @@ MAX_CURVES, MAX_POINTS = 16, 250
 _MAX_FILES, _MAX_ROWS, _MAX_NAME_CHARS = 20, 100_000, 100
 _STEP_COLUMNS = ("step", "global_step", "_step", "iteration", "iter", "epoch")
 _SPLIT_BY_WORD: Mapping[str, Split] = {
-    "train": "train",
-    "training": "train",
-    "val": "validation",
-    "valid": "validation",
-    "validation": "validation",
-    "dev": "dev",
-    "eval": "dev",
-    "evaluation": "dev",
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation"), "validation"),
+    **dict.fromkeys(("dev", "eval", "evaluation"), "dev"),
 }
 _SPLIT_PREFIX_PATTERN = re.compile(rf"(?i)^(?:{'|'.join(_SPLIT_BY_WORD)})[/_. -]+(?=.)")
 """Prefix of a name that merely repeats the split."""
+
+
+CurveKey = tuple[Split | None, str]
 
 
 @dataclass
 class CollectedCurves:
     """Points by split and name. If several files contain a curve, the newest is kept."""
 
-    curves: dict[tuple[Split | None, str], dict[int, float]] = field(
-        default_factory=dict[tuple[Split | None, str], dict[int, float]]
-    )
-    places: dict[tuple[Split | None, str], str] = field(default_factory=dict[tuple[Split | None, str], str])
+    curves: dict[CurveKey, dict[int, float]] = field(default_factory=dict[CurveKey, dict[int, float]])
+    places: dict[CurveKey, str] = field(default_factory=dict[CurveKey, str])
 
     def add_point(self, source: str, name: str, step: int, value: float, hint: str = "") -> None:
         """Add a point of a curve; `hint` is further text that describes it."""
@@ -81,51 +78,34 @@ def read_command_curves(folder: Path, cell: Cell, hidden: OutputRedactor, since:
             with suppress(BadFile), raise_read_errors_as(name):
                 _add_rows(name, islice(read_rows(folder, name), _MAX_ROWS), found)
     shown = (curve for curve in found.curves.items() if not _reveals_result(*curve, hidden))
+    about: dict[str, Any] = {"condition": cell.condition, "dataset": cell.dataset, "seed": cell.seed, "grade": "logged"}
     return [
-        Measurement(
-            name=name,
-            value=points[step],
-            condition=cell.condition,
-            dataset=cell.dataset,
-            split=split or "train",
-            seed=cell.seed,
-            step=step,
-            grade="logged",
-        )
+        Measurement(name=name, value=points[step], split=split or "train", step=step, **about)
         for (split, name), points in islice(shown, MAX_CURVES)
         for step in sorted({*sorted(points)[:: math.ceil(len(points) / MAX_POINTS)], max(points)})
     ]
 
 
-def _reveals_result(key: tuple[Split | None, str], points: Mapping[int, float], hidden: OutputRedactor) -> bool:
+def _reveals_result(key: CurveKey, points: Mapping[int, float], hidden: OutputRedactor) -> bool:
     split, name = key
     lines = "\n".join(f"{name} {value:.6g}" for value in points.values())
-    return WITHHELD_LINE in (OutputRedactor(hidden.patterns) if split in ("train", "validation") else hidden).redact(
-        lines
-    )
+    redactor = OutputRedactor(hidden.patterns) if split in ("train", "validation") else hidden
+    return WITHHELD_LINE in redactor.redact(lines)
 
 
 def _add_rows(place: str, rows: Iterable[Mapping[str, object]], found: CollectedCurves) -> None:
     """Add the numbers of rows with a step; the words in a row are hints to what its numbers mean."""
     for row in rows:
         cells = {str(name).strip(): _to_float(value) for name, value in row.items()}
-        at = next(
-            (
-                value
-                for text in _STEP_COLUMNS
-                for name, value in cells.items()
-                if name.lower() == text and value == value
-            ),
-            math.nan,
-        )
-        if not at.is_integer():
+        by_name = {name.lower(): value for name, value in cells.items()}
+        steps = [by_name[name] for name in _STEP_COLUMNS if not math.isnan(by_name.get(name, math.nan))]
+        if not steps or not steps[0].is_integer():
             continue
-        hint = " ".join(text for text in row.values() if isinstance(text, str) and math.isnan(_to_float(text)))[
-            :_MAX_NAME_CHARS
-        ]
+        words = [text for text in row.values() if isinstance(text, str) and math.isnan(_to_float(text))]
+        hint = " ".join(words)[:_MAX_NAME_CHARS]
         for name, value in cells.items():
             if name.lower() not in _STEP_COLUMNS and not name.startswith("_"):
-                found.add_point(place, name, int(at), value, hint)
+                found.add_point(place, name, int(steps[0]), value, hint)
 
 
 def _to_float(value: object) -> float:

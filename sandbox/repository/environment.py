@@ -40,9 +40,7 @@ from labwright.sandbox.settings import SandboxSettings
 _REQUIREMENT_FILES = (
     "requirements.txt requirements/base.txt requirements/requirements.txt pyproject.toml setup.cfg".split()
 )
-_NOT_FROM_INDEX = (
-    "not installed: it comes from an address, not from an index (use an interpreter that has it: --python)"
-)
+_NOT_FROM_INDEX = "not installed: it comes from an address, not from an index (use --python)"
 _PIN_PATTERN = re.compile(r"(?<![<>~!=])={2,3}\s*([^\s,;+*]+?)(?:\.\*)?(?:\+[\w.]+)?(?=[,;\s]|$)")
 """A pin with its version, without the build label."""
 
@@ -68,22 +66,15 @@ class RepositoryEnvironment:
     def digest(self) -> str:
         """Hash of everything on which a run depends besides its files, command line and seed."""
         runs = inspect_interpreter(self.command_environment.python)
-        content = (
-            runs.version,
-            sorted(runs.packages.items()),
-            sorted(self.packages.items()),
-            self.command_environment.import_folders,
-            sorted(self.mounts.items()),
-        )
+        packages = sorted(runs.packages.items()), sorted(self.packages.items())
+        content = (runs.version, *packages, self.command_environment.import_folders, sorted(self.mounts.items()))
         return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
 def find_requirements(texts: Mapping[str, str]) -> list[Requirement]:
     """Return the packages required by a repository's own files, without development extras."""
-    for name in _REQUIREMENT_FILES:
-        if name in texts and (found := _parse_requirements(name, texts[name])):
-            return found
-    return []
+    found = (_parse_requirements(name, texts[name]) for name in _REQUIREMENT_FILES if name in texts)
+    return next(filter(None, found), list[Requirement]())
 
 
 def build_environment(
@@ -111,19 +102,12 @@ def build_environment(
         if found is None:
             missing.append(requirement)
             if python or requirement.url:
-                deviations.append(
-                    EnvironmentDeviation(wanted=str(requirement), found="" if python else _NOT_FROM_INDEX)
-                )
+                why = "" if python else _NOT_FROM_INDEX
+                deviations.append(EnvironmentDeviation(wanted=str(requirement), found=why))
         elif not requirement.specifier.contains(found, prereleases=True):
             deviations.append(EnvironmentDeviation(wanted=str(requirement), found=found))
-    environment = RepositoryEnvironment(
-        CommandEnvironment(program, mounts=mounted),
-        "given" if python else "interpreter",
-        runs.version,
-        {},
-        tuple(deviations),
-        fingerprints,
-    )
+    how, command = "given" if python else "interpreter", CommandEnvironment(program, mounts=mounted)
+    environment = RepositoryEnvironment(command, how, runs.version, {}, tuple(deviations), fingerprints)
     if python or not missing:
         return environment
     words = [f"{name}=={version}" for name, version in (installed_before or {}).items()] or _merge_requirements(missing)
@@ -152,30 +136,31 @@ def add_packages(
     requirements = list(requirements)
     known = [f"{name}=={version}" for name, version in environment.packages.items()]
     accepted, why = {word: word for word in requirements}, dict[str, str]()
+
+    def install() -> PackageOverlay | None:
+        words = [*known, *accepted.values()]
+        return provide_packages(resolve_packages(words, settings), settings) if accepted else None
+
+    overlay = None
     try:
-        overlay = _install_packages([*known, *requirements], settings)
+        overlay = install()
     except PackageError as error:
-        overlay = None
         accepted, why = _resolve_one_by_one(known, requirements, settings, error)
         try:
-            overlay = _install_packages([*known, *accepted.values()], settings) if accepted else None
+            overlay = install()
         except PackageError as second_error:
             why |= dict.fromkeys(accepted, _format_cause(second_error))
     deviations = [EnvironmentDeviation(wanted=word, found=f"not installed: {line}") for word, line in why.items()]
     if overlay is None:
         return replace(environment, deviations=(*environment.deviations, *deviations))
     versions = overlay.lock.packages
-    relaxed = [
-        EnvironmentDeviation(wanted=word, found=versions.get(canonicalize_name(Requirement(word).name), ""))
-        for word, other in accepted.items()
-        if word != other
-    ]
+    for word in (word for word, other in accepted.items() if word != other):
+        version = versions.get(canonicalize_name(Requirement(word).name), "")
+        deviations.append(EnvironmentDeviation(wanted=word, found=version))
+    command_environment = replace(environment.command_environment, packages=overlay.folder)
+    deviations = (*environment.deviations, *deviations)
     return replace(
-        environment,
-        how="beside",
-        packages=versions,
-        command_environment=replace(environment.command_environment, packages=overlay.folder),
-        deviations=(*environment.deviations, *relaxed, *deviations),
+        environment, how="beside", packages=versions, command_environment=command_environment, deviations=deviations
     )
 
 
@@ -209,18 +194,10 @@ def _format_cause(error: PackageError) -> str:
     return text[:400]
 
 
-def _install_packages(words: Sequence[str], settings: SandboxSettings) -> PackageOverlay:
-    """Return the packages from the store, installing them if necessary. Raises `PackageError`."""
-    return provide_packages(resolve_packages(words, settings), settings)
-
-
 def add_import_folder(environment: RepositoryEnvironment, folder: str) -> RepositoryEnvironment:
     """Add a folder of the repository to the import path."""
-    command_environment = environment.command_environment
-    return replace(
-        environment,
-        command_environment=replace(command_environment, import_folders=(*command_environment.import_folders, folder)),
-    )
+    command, folders = environment.command_environment, environment.command_environment.import_folders
+    return replace(environment, command_environment=replace(command, import_folders=(*folders, folder)))
 
 
 def find_interpreter(python: str) -> str:
@@ -231,7 +208,7 @@ def find_interpreter(python: str) -> str:
     found = str(path.absolute()) if path.exists() else shutil.which(python)
     if found is None or not os.access(found, os.X_OK):
         raise RepositoryError(
-            f"{python!r} is neither an interpreter nor an environment prefix: use, for example, /opt/conda/envs/NAME"
+            f"{python!r} is neither an interpreter nor an environment prefix, as /opt/conda/envs/NAME"
         )
     return found
 

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,7 +74,8 @@ def run_git(
 
     Memory and output are limited, since a few objects can describe a tree of any number of files.
     """
-    inherited = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+    environment = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+    environment |= {"HOME": os.devnull, **_QUIET_VARIABLES, **(variables or {})}
     limited = ["/bin/sh", "-c", f'ulimit -d {_MAX_MEMORY_BYTES >> 10}; exec "$@"', "sh", "git"]
     with TemporaryFile() as given, TemporaryFile() as errors:
         given.write(stdin)
@@ -85,7 +86,7 @@ def run_git(
             stdout=subprocess.PIPE,
             stderr=errors,
             cwd=folder,
-            env={**inherited, "HOME": os.devnull, **_QUIET_VARIABLES, **(variables or {})},
+            env=environment,
         ) as git:
             timer = Timer(GIT_TIMEOUT_SECONDS, git.kill)
             timer.start()
@@ -93,9 +94,7 @@ def run_git(
                 assert git.stdout is not None
                 output = git.stdout.read(MAX_OUTPUT_BYTES + 1)
                 if len(output) > MAX_OUTPUT_BYTES:
-                    raise RepositoryError(
-                        f"git {arguments[0]} printed more than {MAX_OUTPUT_BYTES} bytes: the repository is too large"
-                    )
+                    raise RepositoryError(f"git {arguments[0]} printed more than {MAX_OUTPUT_BYTES} bytes")
                 git.wait()
             finally:
                 late = timer.finished.is_set()
@@ -140,55 +139,37 @@ class UserGitRepository:
     def run_git(self, *arguments: str, stdin: str = "", **variables: str) -> str:
         """Run git on the repository and its working folder and return the output. Raises `RepositoryError`."""
         own = {"GIT_DIR": str(self.git_folder), "GIT_WORK_TREE": str(self.root), **variables}
-        return run_git(self.root, arguments, stdin.encode(errors="surrogateescape"), own).decode(
-            errors="surrogateescape"
-        )
+        output = run_git(self.root, arguments, stdin.encode(errors="surrogateescape"), own)
+        return output.decode(errors="surrogateescape")
 
     def list_changed(self) -> list[str]:
         """Return the files with uncommitted changes, including new files that are not ignored."""
         output = self.run_git("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all")
         found = [(line[:2], line[3:]) for line in output.split("\0") if re.match(r"[ MTADRCU?!]{2} ", line)]
-        same = self._find_unchanged_in_lfs([path for how, path in found if how == " M"])
-        return [path for _, path in found if path not in same]
-
-    def select_filtered(self, paths: Iterable[str]) -> list[str]:
-        """Return the paths that have a filter in git's attributes (filters are not run here)."""
-        fields = self.run_git(
-            "check-attr", "-z", "--stdin", "filter", stdin="".join(f"{path}\0" for path in paths)
-        ).split("\0")
-        return [
-            path
-            for path, value in zip(fields[::3], fields[2::3], strict=False)
-            if value not in ("unspecified", "unset")
-        ]
+        asked = "".join(f"{path}\0" for how, path in found if how == " M")
+        fields = self.run_git("check-attr", "-z", "--stdin", "filter", stdin=asked).split("\0")
+        filtered = {path for path, value in zip(fields[::3], fields[2::3], strict=False) if value == "lfs"}
+        return [path for _, path in found if not (path in filtered and self._is_pointed_to(path))]
 
     def list_files(self) -> list[str]:
         """Return the paths of the working folder except ignored ones."""
-        return list(
-            filter(None, self.run_git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"))
-        )
+        output = self.run_git("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        return list(filter(None, output.split("\0")))
 
     def write_snapshot(self, objects: Path, index: Path) -> str:
         """Write the working folder as a tree into an object folder that contains HEAD, and return its id."""
         variables = {"GIT_OBJECT_DIRECTORY": str(objects), "GIT_INDEX_FILE": str(index)}
         self.run_git("read-tree", self.commit, **variables)
-        linked = [
-            line.partition("\t")[2]
-            for line in self.run_git("ls-files", "-z", "--stage", **variables).split("\0")
-            if line.startswith("160000")
-        ]
+        listed = self.run_git("ls-files", "-z", "--stage", **variables).split("\0")
+        linked = [line.partition("\t")[2] for line in listed if line.startswith("160000")]
         # otherwise git would read the submodule's configuration to find changes in it
         paths = [".", *(f":(top,exclude,literal){path}" for path in linked)]
-        self.run_git(
-            "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", stdin="\0".join(paths), **variables
-        )
+        options = "--all", "--pathspec-from-file=-", "--pathspec-file-nul"
+        self.run_git("add", *options, stdin="\0".join(paths), **variables)
         return self.run_git("write-tree", **variables).strip()
 
-    def _find_unchanged_in_lfs(self, paths: list[str]) -> set[str]:
-        """Return the files whose content matches their LFS pointer in HEAD."""
-        return {path for path in (self.select_filtered(paths) if paths else ()) if self._is_pointed_to(path)}
-
     def _is_pointed_to(self, path: str) -> bool:
+        """Return whether the content of a file matches its LFS pointer in HEAD."""
         pointer = self.run_git("cat-file", "blob", f"HEAD:{path}").encode(errors="surrogateescape")[:1000]
         match = _LFS_PATTERN.search(pointer) if pointer.startswith(LFS_POINTER_PREFIX) else None
         if match is None:
@@ -214,32 +195,25 @@ def open_repository(repository: Path, commit: str = "", *, bare: bool = False) -
         (reader / "config").write_text(
             "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[uploadpack]\n\tallowAnySHA1InWant = true\n"
         )
-        for folder, name in (
-            (own, "index"),
-            (common, "shallow"),
-            (common, "info/exclude"),
-            *((own, name) for name in os.listdir(own) if name.startswith("sharedindex.")),
-        ):
-            _copy_with_time(folder, name, reader)
+        shared = [name for name in os.listdir(own) if name.startswith("sharedindex.")]
+        for folder, names in ((own, ("index", *shared)), (common, ("shallow", "info/exclude"))):
+            for name in names:
+                _copy_with_time(folder, name, reader)
         source = UserGitRepository(root, "", reader)
         _copy_settings(source, common)
         try:
             found = source.run_git("rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
         except RepositoryError:
-            raise RepositoryError(
-                f"{repository} has no commit {commit}" if commit else f"{repository} has no commit: commit your code"
-            ) from None
+            raise RepositoryError(f"{repository} has no commit {commit or '(commit your code)'}") from None
         if not (reader / "index").exists():
             source.run_git("read-tree", "HEAD")
         try:
             yield UserGitRepository(root, found, reader)
         except RepositoryError as error:
-            partial = str(error).startswith("git ") and any((common / "objects" / "pack").glob("*.promisor"))
-            raise (
-                RepositoryError(f"{repository} is a partial clone with missing objects: make a full clone ({error})")
-                if partial
-                else error
-            ) from None
+            if str(error).startswith("git ") and any((common / "objects" / "pack").glob("*.promisor")):
+                why = "is a partial clone with missing objects: make a full clone"
+                raise RepositoryError(f"{repository} {why} ({error})") from None
+            raise
 
 
 def find_root(repository: Path) -> Path:
@@ -276,22 +250,14 @@ def _read_linked_worktree(root: Path, dot: Path) -> tuple[Path, Path]:
     text = _read_text(root, ".git")
     own = Path(os.path.realpath(root / text.removeprefix("gitdir:").strip()))
     common = own.parent.parent
-    if (
-        own.parent.name == "worktrees"
-        and own.is_dir()
-        and Path(os.path.realpath(own / _read_text(own, "gitdir").strip())) == dot
-    ):
-        return own, common
-    place = (
-        read_config_values(_read_text(own, "config"), r"^core\.worktree$").get("core.worktree", "")
-        if own.is_dir()
-        else ""
-    )
-    if place and Path(os.path.realpath(own / place)) == root:  # a submodule
-        return own, own
-    raise RepositoryError(
-        f"{dot} names a repository that does not refer back to this folder: clone it and use the clone"
-    )
+    if own.is_dir() and own.parent.name == "worktrees":
+        if Path(os.path.realpath(own / _read_text(own, "gitdir").strip())) == dot:
+            return own, common
+    elif own.is_dir():  # a submodule
+        values = read_config_values(_read_text(own, "config"), r"^core\.worktree$")
+        if values and Path(os.path.realpath(own / values["core.worktree"])) == root:
+            return own, own
+    raise RepositoryError(f"{dot} names a repository that does not refer back to this folder: use a clone of it")
 
 
 def _find_objects(repository: Path, common: Path) -> Path:
@@ -300,15 +266,14 @@ def _find_objects(repository: Path, common: Path) -> Path:
         raise RepositoryError(f"{repository} has no objects of its own ({objects}): clone it and use the clone")
     if linked := find_link(objects):
         raise RepositoryError(
-            f"{repository} has objects stored elsewhere ({linked} is a symbolic link): clone it and use the clone"
+            f"{repository} has objects stored elsewhere ({linked} is a link): clone it, use the clone"
         )
     alternates = objects / "info" / "alternates"
-    if alternates.exists() and (
-        alternates.stat().st_size > _MAX_TEXT_BYTES or _read_text(common, "objects/info/alternates").strip()
-    ):
+    is_large = alternates.exists() and alternates.stat().st_size > _MAX_TEXT_BYTES
+    if is_large or _read_text(common, "objects/info/alternates").strip():
         raise RepositoryError(
-            f"{repository} borrows objects from another repository ({objects}/info/alternates): run "
-            "`git repack -a -d` there and remove that file, or clone it with --dissociate"
+            f"{repository} borrows objects from another repository ({alternates}): run `git repack -a -d` there and "
+            "remove that file, or clone it with --dissociate"
         )
     return objects
 
@@ -327,11 +292,8 @@ def _read_head(repository: Path, own: Path, common: Path) -> str:
             break
         name = value.removeprefix("ref:").strip()
         loose = (_read_text(folder, name).strip() for folder in (own, common))
-        packed = (
-            line.partition(" ")[0]
-            for line in _read_text(common, "packed-refs").splitlines()
-            if line.partition(" ")[2] == name
-        )
+        lines = (line.partition(" ") for line in _read_text(common, "packed-refs").splitlines())
+        packed = (commit for commit, _, other in lines if other == name)
         value = next(filter(None, (*loose, *packed)), "")
     if re.fullmatch(r"[0-9a-f]{64}", value):
         raise RepositoryError(f"{repository} uses SHA-256 objects, which are not supported: use a SHA-1 repository")
@@ -358,22 +320,13 @@ def _copy_with_time(folder: Path, name: str, reader: Path) -> None:
 
 def _copy_settings(source: UserGitRepository, common: Path) -> None:
     """Copy the settings that determine what counts as changed, and the user's ignore rules."""
-    home, folder = os.environ.get("HOME", ""), os.environ.get("XDG_CONFIG_HOME", "")
-    folder = folder or (f"{home}/.config" if home else "")
-    user_variables = {
-        name: value
-        for name, value in (
-            ("HOME", home),
-            ("XDG_CONFIG_HOME", folder),
-            ("GIT_CONFIG_GLOBAL", os.environ.get("GIT_CONFIG_GLOBAL") or (f"{home}/.gitconfig" if home else "")),
-        )
-        if value
-    }
-    ignored = {"core.excludesfile": f"{folder}/git/ignore"} if folder else {}
-    plain = {}
-    if user_variables:
-        ignored |= read_config_values(None, r"^core\.excludesfile$", "--type=path", **user_variables)
-        plain = read_config_values(None, _PLAIN_KEYS_PATTERN, **user_variables)
+    home = os.environ.get("HOME") or os.devnull
+    folder = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    user_variables = {"HOME": home, "XDG_CONFIG_HOME": folder}
+    user_variables["GIT_CONFIG_GLOBAL"] = os.environ.get("GIT_CONFIG_GLOBAL") or f"{home}/.gitconfig"
+    ignored = {"core.excludesfile": f"{folder}/git/ignore"}
+    ignored |= read_config_values(None, r"^core\.excludesfile$", "--type=path", **user_variables)
+    plain = read_config_values(None, _PLAIN_KEYS_PATTERN, **user_variables)
     plain |= read_config_values(_read_text(common, "config"), _PLAIN_KEYS_PATTERN)
     for key, value in (*ignored.items(), *((key, value) for key, value in plain.items() if value.isalpha())):
         source.run_git("config", key, value)
@@ -384,12 +337,10 @@ def read_config_values(config: str | None, pattern: str, *options: str, **variab
     value wins."""
     where = ("--global", "--includes") if config is None else ("--file", "-", "--no-includes")
     with tempfile.TemporaryDirectory() as temporary, suppress(RepositoryError):  # also raised if nothing matches
-        output = run_git(
-            Path(temporary),
-            ("config", *where, *options, "-z", "--get-regexp", pattern),
-            (config or "").encode(errors="surrogateescape"),
-            {"GIT_DIR": os.devnull, **variables},
-        ).decode(errors="surrogateescape")
+        arguments = ("config", *where, *options, "-z", "--get-regexp", pattern)
+        given = (config or "").encode(errors="surrogateescape")
+        found = run_git(Path(temporary), arguments, given, {"GIT_DIR": os.devnull, **variables})
+        output = found.decode(errors="surrogateescape")
         pairs = (line.partition("\n") for line in output.split("\0") if line)
         return {key: value if equals else "true" for key, equals, value in pairs}
     return {}
@@ -494,12 +445,6 @@ class GitMirror:
             raise RepositoryError(f"{source} has no commit {wanted} ({error})") from None
 
     @staticmethod
-    def check_importable(repository: Path, *, dirty: bool = False) -> None:
-        """Raise `RepositoryError` if `import_head` would; this writes nothing."""
-        with open_repository(repository) as source:
-            _has_uncommitted_work(source, repository, dirty=dirty)
-
-    @staticmethod
     def read_working_texts(repository: Path, *, dirty: bool = False) -> dict[str, str]:
         """Read the text files that `import_head` would copy from the working folder. Raises the same
         `RepositoryError`."""
@@ -538,26 +483,21 @@ class GitMirror:
 
     def read_texts(self, tree: str) -> dict[str, str]:
         """Return the UTF-8 text files of a tree by path, except large ones."""
-        if tree not in self._texts:
-            self._texts[tree] = self._load_texts(tree)
-        return self._texts[tree]
-
-    def _load_texts(self, tree: str) -> dict[str, str]:
-        wanted = {
-            path: file.id
-            for path, file in self.list_files(tree).items()
-            if file.size <= MAX_TEXT_BYTES and file.mode != "120000"
-        }
+        if tree in self._texts:
+            return self._texts[tree]
+        listed = self.list_files(tree).items()
+        wanted = {path: one.id for path, one in listed if one.size <= MAX_TEXT_BYTES and one.mode != "120000"}
         answer = self._run(["cat-file", "--batch"], "".join(f"{blob}\n" for blob in wanted.values()).encode())
         found: dict[str, str] = {}
         at = 0
         for path in wanted:
             head, _, _ = answer[at : at + 200].partition(b"\n")
-            size = int(head.split()[2])
             begins = at + len(head) + 1
-            content, at = answer[begins : begins + size], begins + size + 1
+            at = begins + int(head.split()[2]) + 1
+            content = answer[begins : at - 1]
             if (text := decode_text(content)) is not None:
                 found[path] = text
+        self._texts[tree] = found
         return found
 
     def apply_edits(self, tree: str, edits: Sequence[RepositoryEdit]) -> str:
@@ -568,8 +508,7 @@ class GitMirror:
             return tree
         texts, changed = self.read_texts(tree), dict[str, str]()
         for edit in edits:
-            before = changed.get(edit.path, texts.get(edit.path))
-            changed[edit.path] = apply_edit(before, edit)
+            changed[edit.path] = apply_edit(changed.get(edit.path, texts.get(edit.path)), edit)
         return self.replace_files(tree, changed)
 
     def apply_patch(self, tree: str, patch: str) -> str:
@@ -591,13 +530,15 @@ class GitMirror:
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
             self._git("read-tree", tree, **index)
-            lines = "".join(
-                f"0 {'0' * 40}\t{path}\0"
-                if text is None
-                else f"{modes.get(path, '100644')} {self._write_blob(text)}\t{path}\0"
-                for path, text in files.items()
-            )
-            self._run(["update-index", "-z", "--add", "--index-info"], lines.encode(errors="surrogateescape"), index)
+            lines = list[str]()
+            for path, text in files.items():
+                entry = f"0 {'0' * 40}"
+                if text is not None:
+                    blob = self._run(["hash-object", "-w", "--stdin", "--no-filters"], text.encode()).decode().strip()
+                    entry = f"{modes.get(path, '100644')} {blob}"
+                lines.append(f"{entry}\t{path}\0")
+            given = "".join(lines).encode(errors="surrogateescape")
+            self._run(["update-index", "-z", "--add", "--index-info"], given, index)
             return self._git("write-tree", **index).strip()
 
     def commit(self, tree: str, parent: str, message: str) -> str:
@@ -608,10 +549,8 @@ class GitMirror:
 
     def build_diff(self, before: str, after: str) -> str:
         """Return the unified diff of two trees."""
-        options = (
-            "--no-color --no-ext-diff --no-textconv --text --full-index --no-renames --src-prefix=a/ --dst-prefix=b/"
-        )
-        return self._git("diff", *options.split(), before, after)
+        options = "--no-color --no-ext-diff --no-textconv --text --full-index --no-renames"
+        return self._git("diff", *options.split(), "--src-prefix=a/", "--dst-prefix=b/", before, after)
 
     def checkout(self, tree: str, folder: Path) -> Path:
         """Write the files of a tree to a new folder, with a `.git` of one commit; large files become links.
@@ -632,11 +571,8 @@ class GitMirror:
         source = self._checkouts / tree
         if not source.exists():
             self._checkouts.mkdir(parents=True, exist_ok=True)
-            size, free = (
-                sum(file.size for file in self.list_files(tree).values()),
-                shutil.disk_usage(self._checkouts).free,
-            )
-            if size > free / 2:
+            size = sum(file.size for file in self.list_files(tree).values())
+            if size > (free := shutil.disk_usage(self._checkouts).free) / 2:
                 raise RepositoryError(
                     f"its files take {size / 1e9:.1f} GB, more than half of the {free / 1e9:.1f} GB that are free"
                 )
@@ -674,16 +610,13 @@ class GitMirror:
         """Raise `RepositoryError` if the mirror was not made by this program, since the mirror of a copied run may name
         programs to execute.
         """
-        config = self.folder / "config"
-        keys = (
-            set(read_config_values(config.read_text(errors="surrogateescape"), ".")) if config.is_file() else set[str]()
-        )
-        if odd := sorted({*keys} - {f"core.{key}" for key in _GIT_CONFIG_KEYS}):
+        config, objects = self.folder / "config", self.folder / "objects"
+        text = config.read_text(errors="surrogateescape") if config.is_file() else ""
+        if odd := sorted(read_config_values(text, ".").keys() - {f"core.{key}" for key in _GIT_CONFIG_KEYS}):
             raise RepositoryError(f"{config} sets {odd[0]}, which scientist never sets: remove this setting")
-        objects = self.folder / "objects"
         if objects.is_symlink() or find_link(objects) or (objects / "info" / "alternates").exists():
             raise RepositoryError(
-                f"{self.folder} borrows objects from elsewhere, which scientist never does: restore the run's copy"
+                f"{self.folder} borrows objects from elsewhere, which scientist never does: restore it"
             )
         self._known = True
 
@@ -704,22 +637,13 @@ class GitMirror:
 
     def _find_faults(self, tree: str) -> tuple[str, ...]:
         faults: list[str] = []
-        modules = [
-            line.partition("\t")[2]
-            for line in self._git("ls-tree", "-r", tree).splitlines()
-            if line.startswith("160000")
-        ]
-        if modules:
+        entries = self._git("ls-tree", "-r", tree).splitlines()
+        if modules := [line.partition("\t")[2] for line in entries if line.startswith("160000")]:
             faults.append(f"submodules are not included: {_format_names(modules)}")
-        pointers = [
-            path for path, text in self.read_texts(tree).items() if text.startswith(LFS_POINTER_PREFIX.decode())
-        ]
-        if pointers:
+        mark = LFS_POINTER_PREFIX.decode()
+        if pointers := [path for path, text in self.read_texts(tree).items() if text.startswith(mark)]:
             faults.append(f"LFS files are not included: {_format_names(pointers)}; provide them with --mount")
         return tuple(faults)
-
-    def _write_blob(self, text: str) -> str:
-        return self._run(["hash-object", "-w", "--stdin", "--no-filters"], text.encode()).decode().strip()
 
     def _git(self, *words: str, **variables: str) -> str:
         return self._run(words, b"", variables).decode("utf-8", errors="surrogateescape")
@@ -765,13 +689,9 @@ def _has_uncommitted_work(source: UserGitRepository, repository: Path, *, dirty:
     """Return whether there are uncommitted changes. Raises `RepositoryError` if there are and `dirty` is not set."""
     found = source.list_changed()
     if found and not dirty:
-        filtered = source.select_filtered(found)
-        hint = (
-            f"; git filters are not run, so {_format_names(filtered)} may wrongly count as changed" if filtered else ""
-        )
+        names = _format_names(found)
         raise RepositoryError(
-            f"{repository} has uncommitted changes ({_format_names(found)}): commit them, or include "
-            f"them with --dirty{hint}"
+            f"{repository} has uncommitted changes ({names}): commit them, or include them with --dirty"
         )
     return bool(found)
 

@@ -21,7 +21,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import islice
@@ -112,12 +112,10 @@ def parse_metric(text: str, out: str = "out") -> ResultMetric:
     place = _check_inside(kind.replace("{out}", out), text)
     if place.endswith(TABLE_SUFFIXES):
         return _parse_row_metric(place, rest, text)
-    if not rest:
+    if not rest or not PurePosixPath(place).suffix:
         raise MetricError(f"cannot read the metric {text!r}: write {_METRIC_FORMS}")
     if place.endswith(".json"):
         return ResultMetric(text, "json", place, rest)
-    if not PurePosixPath(place).suffix:
-        raise MetricError(f"cannot read the metric {text!r}: write {_METRIC_FORMS}")
     return _parse_expression(text, "text", place, rest)
 
 
@@ -143,10 +141,7 @@ def _check_inside(place: str, text: str) -> str:
 def _parse_row_metric(place: str, rest: str, text: str) -> ResultMetric:
     found = _ROW_PATTERN.fullmatch(rest)
     if found is None or "@" in found["column"]:
-        raise MetricError(
-            f"cannot tell which row {text!r} selects: write column@last, column@min(other), "
-            "column@max(other) or column@epoch=3"
-        )
+        raise MetricError(f"cannot tell which row {text!r} selects: write column@last, @min(other) or @epoch=3")
     by, wanted = found["by"] or found["at"] or "", found["is"] or ""
     return ResultMetric(text, "table", place, found["column"].strip(), found["end"] or "", by.strip(), wanted.strip())
 
@@ -222,17 +217,29 @@ def read_metric(
 
 def _read_value(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
     with raise_read_errors_as(f"{metric} cannot be read"):
-        value, note = _READERS[metric.kind](metric, folder, stdout, since)
-        return _to_finite(value, metric), note
+        value: Any
+        name, note, more = "", "", ""
+        if metric.kind not in PRINTED_KINDS:
+            name, note = find_file(metric.place, folder, since)
+        if metric.kind == "json":
+            value, keys = json.loads(_read_bytes(folder, name)), metric.name.split(".")
+            while keys:
+                value, keys = _descend(value, keys, metric)
+        elif metric.kind == "table":
+            value = _choose_row(read_rows(folder, name), metric)
+        else:
+            text = _read_bytes(folder, name).decode(errors="replace") if metric.kind == "text" else stdout
+            value, more = _reduce_matches(metric, text)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise MetricNotFound(f"{metric} is not a number: {str(value)[:80]!r}")
+        if not math.isfinite(value):
+            raise MetricNotFound(f"{metric} is not finite: {value}")
+        return float(value), "; ".join(filter(None, (note, more)))
 
 
-def _to_finite(value: object, metric: ResultMetric) -> float:
-    """Return a finite number; strings and booleans are rejected."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise MetricNotFound(f"{metric} is not a number: {str(value)[:80]!r}")
-    if not math.isfinite(value):
-        raise MetricNotFound(f"{metric} is not finite: {value}")
-    return float(value)
+def _read_bytes(folder: Path, name: str) -> bytes:
+    with open_regular(folder, name, MAX_METRIC_BYTES) as file:
+        return file.read()
 
 
 def _parse_number(text: object, metric: ResultMetric) -> float:
@@ -240,17 +247,6 @@ def _parse_number(text: object, metric: ResultMetric) -> float:
         return float(text) if isinstance(text, str | int | float) else math.nan
     except ValueError:
         raise MetricNotFound(f"{metric} is not a number: {str(text)[:80]!r}") from None
-
-
-def _read_stdout(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    return _reduce_matches(metric, stdout)
-
-
-def _read_text(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    name, note = find_file(metric.place, folder, since)
-    with open_regular(folder, name, MAX_METRIC_BYTES) as file:
-        value, more = _reduce_matches(metric, file.read().decode(errors="replace"))
-    return value, "; ".join(filter(None, (note, more)))
 
 
 def _reduce_matches(metric: ResultMetric, text: str) -> tuple[float, str]:
@@ -265,16 +261,6 @@ def _reduce_matches(metric: ResultMetric, text: str) -> tuple[float, str]:
     return _parse_number(found[-1], metric), f"{len(found)} matches, the last was taken" if len(found) > 1 else ""
 
 
-def _read_json(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[Any, str]:
-    name, note = find_file(metric.place, folder, since)
-    with open_regular(folder, name, MAX_METRIC_BYTES) as file:
-        value: Any = json.loads(file.read())
-    keys = metric.name.split(".")
-    while keys:
-        value, keys = _descend(value, keys, metric)
-    return value, note
-
-
 def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[object, list[str]]:
     """Return the value of the next key and the remaining keys. A key may contain dots."""
     key = keys[0]
@@ -287,11 +273,6 @@ def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[obje
         return listed[int(key)], keys[1:]
     known_keys = ", ".join(map(str, islice(cast(dict[str, object], value), 12))) if isinstance(value, dict) else ""
     raise MetricNotFound(f"{metric}: no such key: {key!r}" + (f"; the keys are {known_keys}" if known_keys else ""))
-
-
-def _read_table(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    name, note = find_file(metric.place, folder, since)
-    return _choose_row(read_rows(folder, name), metric), note
 
 
 def _choose_row(rows: Iterable[Mapping[str, object]], metric: ResultMetric) -> float:
@@ -331,15 +312,6 @@ def _is_equal(found: object, wanted: str) -> bool:
         return str(found).strip() == wanted
 
 
-_READERS: dict[MetricKind, Callable[[ResultMetric, Path, str, float | None], tuple[Any, str]]] = {
-    "json": _read_json,
-    "table": _read_table,
-    "text": _read_text,
-    "stdout": _read_stdout,
-    "output": _read_stdout,
-}
-
-
 def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) -> list[bool]:
     """Remove the metric files before the run and ensure that `out` is a folder inside the checkout.
 
@@ -350,17 +322,15 @@ def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) 
     if status is None or not S_ISDIR(status.st_mode):
         remove_path(checkout, out)
         make_folder(checkout, out)
+    existed: list[bool] = []
     try:
-        return [_clear_metric_file(checkout, metric) for metric in metrics]
+        for metric in metrics:
+            files = list_oldest_first(checkout, metric.place.partition(":")[0]) if metric.place else []
+            for _, name in files:
+                remove_path(checkout, name)
+            existed.append(bool(files))
     except BadFile as error:
         raise RepositoryError(
-            f"the metric file is behind a link in the repository ({error}): give the file's "
-            "real path in the repository, or replace the link by a folder"
+            f"the metric file is behind a link in the repository ({error}): replace the link by a folder"
         ) from None
-
-
-def _clear_metric_file(checkout: Path, metric: ResultMetric) -> bool:
-    existing = list_oldest_first(checkout, metric.place.partition(":")[0]) if metric.place else []
-    for _, name in existing:
-        remove_path(checkout, name)
-    return bool(existing)
+    return existed

@@ -80,45 +80,38 @@ def check_truth(path: Path, repository: Path, mounted: Iterable[str] = ()) -> No
     """Raise `RepositoryError` if the command could read the labels, or if they are invalid."""
     places = [find_root(repository).resolve(), *(Path(mount).resolve() for mount in mounted)]
     if any(path.resolve().is_relative_to(place) for place in places):
-        raise RepositoryError(
-            f"--truth {path} is readable by the command: move it outside the repository and the mounts"
-        )
+        raise RepositoryError(f"--truth {path} is readable by the command: move it elsewhere")
     read_truth(path)
 
 
 def read_truth(path: Path) -> TruthLabels:
     """Read the labels from a table (.csv, .tsv). Raises `RepositoryError`."""
+
+    def check(is_valid: bool | np.bool_, fault: str) -> None:
+        if not is_valid:
+            raise RepositoryError(f"--truth {path}: {fault}")
+
     try:
-        if path.stat().st_size > MAX_LABEL_BYTES:
-            raise RepositoryError(f"--truth {path}: {path.stat().st_size} bytes exceed the limit of {MAX_LABEL_BYTES}")
+        size = path.stat().st_size
+        check(size <= MAX_LABEL_BYTES, f"{size} bytes exceed the limit of {MAX_LABEL_BYTES}")
         columns = _parse_columns(path.read_text(encoding="utf-8-sig"), path.suffix)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RepositoryError(f"--truth {path} cannot be read: {error}") from None
-    if not columns.get(LABEL_COLUMN):
-        raise RepositoryError(
-            f"--truth {path}: it needs a column {LABEL_COLUMN!r} and at least one row; it has "
-            f"{', '.join(columns) or 'nothing'}"
-        )
-    labels, ids = columns[LABEL_COLUMN], tuple(columns.get(ID_COLUMN, ()))
+    labels, ids = columns.get(LABEL_COLUMN, []), tuple(columns.get(ID_COLUMN, ()))
+    has = ", ".join(columns) or "nothing"
+    check(bool(labels), f"it needs a column {LABEL_COLUMN!r} and at least one row; it has {has}")
     split = tuple(columns.get(SPLIT_COLUMN) or ["validation"] * len(labels))
-    if odd := sorted(set(split) - set(SPLITS)):
-        raise RepositoryError(f"--truth {path}: split {odd[0]!r} is neither validation nor test")
-    if "validation" not in split:
-        raise RepositoryError(f"--truth {path}: there are no validation rows, which the search needs for selection")
-    if len(set(ids)) != len(ids):
-        raise RepositoryError(f"--truth {path}: an id occurs in two rows")
-    if "" in labels:
-        raise RepositoryError(f"--truth {path}: row {labels.index('') + 1} has no label")
+    odd = sorted(set(split) - set(SPLITS))
+    check(not odd, f"split {''.join(odd[:1])!r} is neither validation nor test")
+    check("validation" in split, "there are no validation rows, which the search needs for selection")
+    check(len(set(ids)) == len(ids), "an id occurs in two rows")
+    check("" not in labels, f"row {[*labels, ''].index('') + 1} has no label")
     values = _parse_numbers(labels)
-    if values is not None and not np.isfinite(values).all():
-        raise RepositoryError(f"--truth {path}: a label is not finite")
+    check(values is None or np.isfinite(values).all(), "a label is not finite")
     if values is not None and any(set(label) & set(".eE") for label in labels):
         return TruthLabels(values, split, ids, ())
     names = tuple(sorted(set(labels), key=lambda name: (float(name) if values is not None else 0.0, name)))
-    if len(names) < 2:
-        raise RepositoryError(
-            f"--truth {path}: all labels are {labels[0]!r} (write numbers with a decimal point for regression)"
-        )
+    check(len(names) > 1, f"all labels are {labels[0]!r} (write numbers with a decimal point for regression)")
     return TruthLabels(np.array([names.index(label) for label in labels]), split, ids, names)
 
 
@@ -171,39 +164,29 @@ def _read_predictions(
     """Return the kind of the predictions and their values in the order of the labels. Raises `SubmissionRefused`."""
     path, _, column = place.partition(":")
     suffix = PurePosixPath(path).suffix
-    limit = (
-        MAX_FILE_BYTES
-        if suffix not in (".npy", ".json")
-        else min(
-            MAX_FILE_BYTES,
-            2**16 + total * max(1, len(names)) * (_MAX_VALUE_BYTES + 4 * max(map(len, names), default=0)),
-        )
-    )
+    limit = MAX_FILE_BYTES
+    if suffix in (".npy", ".json"):
+        width = _MAX_VALUE_BYTES + 4 * max(map(len, names), default=0)
+        limit = min(limit, 2**16 + total * max(1, len(names)) * width)
     with raise_read_errors_as(f"{path} contains no valid predictions", SubmissionRefused):
         with open_regular(checkout, find_file(path, checkout, since)[0], limit) as file:
             content = file.read()
+        given = list[str]()
         if suffix == ".npy":
-            values, given = np.load(io.BytesIO(content), allow_pickle=False), list[str]()
+            values = np.load(io.BytesIO(content), allow_pickle=False)
         elif suffix == ".json":
-            values, given = np.array(json.loads(content)), list[str]()
+            values = np.array(json.loads(content))
         else:
-            values, given = _read_table_columns(
-                _parse_columns(content.decode("utf-8-sig"), suffix), column, names, path
-            )
-        return _order_values(values, given, names, ids, total, path)
-
-
-def _order_values(
-    values: Array, given: Sequence[str], names: Sequence[str], ids: Sequence[str], total: int, path: str
-) -> tuple[str, Array]:
-    if ids and given:
-        places = {name: at for at, name in enumerate(given)}
-        if missing := next((name for name in ids if name not in places), None):
-            raise SubmissionRefused(f"{path} has no prediction for id {missing!r}")
-        values = values[[places[name] for name in ids]]
-    if len(values) != total:
-        raise SubmissionRefused(f"{path} has {len(values)} predictions for {total} labels")
-    return _detect_kind(values, names, path)
+            columns = _parse_columns(content.decode("utf-8-sig"), suffix)
+            values, given = _read_table_columns(columns, column, names, path)
+        if ids and given:
+            places = {name: at for at, name in enumerate(given)}
+            if missing := next((name for name in ids if name not in places), None):
+                raise SubmissionRefused(f"{path} has no prediction for id {missing!r}")
+            values = values[[places[name] for name in ids]]
+        if len(values) != total:
+            raise SubmissionRefused(f"{path} has {len(values)} predictions for {total} labels")
+        return _detect_kind(values, names, path)
 
 
 def _read_table_columns(
@@ -213,11 +196,8 @@ def _read_table_columns(
     by_class = [columns[name] for name in names if name in columns]
     if not column and names and len(by_class) == len(names):
         return np.array(by_class, dtype=np.float64).T, given
-    found = columns.get(column or PREDICTION_COLUMN)
-    if found is None:
-        raise SubmissionRefused(
-            f"{path} has no column {column or PREDICTION_COLUMN!r}, only {', '.join(columns)[:200]}"
-        )
+    if (found := columns.get(wanted := column or PREDICTION_COLUMN)) is None:
+        raise SubmissionRefused(f"{path} has no column {wanted!r}, only {', '.join(columns)[:200]}")
     return np.array(found), given
 
 
@@ -236,15 +216,12 @@ def _detect_kind(values: Array, names: Sequence[str], path: str) -> tuple[str, A
     numbers = _parse_numbers(names)
     by_number = {} if numbers is None else {number: at for at, number in enumerate(numbers.tolist())}
     if len(by_number) == len(names):  # if all classes are numbers, 1.0 means class 1 (but v1.0 does not mean v1)
-        known |= {
-            text: by_number[number[0]]
-            for text in set(texts) - known.keys()
-            if (number := _parse_numbers([text])) is not None and number[0] in by_number
-        }
+        for text in set(texts) - known.keys():
+            number = _parse_numbers([text])
+            if number is not None and number[0] in by_number:
+                known[text] = by_number[number[0]]
     if odd := next((text for text in texts if text not in known), None):
-        raise SubmissionRefused(
-            f"{path} predicts {odd!r}, which is not a class: the classes are {', '.join(names[:10])}"
-        )
+        raise SubmissionRefused(f"{path} predicts {odd!r}, which is not a class: {', '.join(names[:10])}")
     return "predictions", np.array([known[text] for text in texts])
 
 
@@ -262,14 +239,12 @@ def _detect_class_kind(values: Array, names: Sequence[str], path: str) -> tuple[
     if is_one and no_negative:
         return "probabilities", values if abs(sums[row] - 1) < SUM_TOLERANCE else values / sums[:, None]
     if is_one or no_negative:
-        what = (
-            f"no value is below 0, and row {row + 1} sums to {sums[row]:.4g}"
-            if no_negative
-            else f"every row sums to 1, but there are values below 0 ({values.min():.4g})"
-        )
+        what = f"every row sums to 1, but there are values below 0 ({values.min():.4g})"
+        if no_negative:
+            what = f"no value is below 0, and row {row + 1} sums to {sums[row]:.4g}"
         raise SubmissionRefused(
-            f"{path} contains neither probabilities nor unambiguous logits: {what}; write probabilities "
-            "that sum to 1, or logits with the mean of each row subtracted (the same softmax)"
+            f"{path} contains neither probabilities nor unambiguous logits: {what}; write probabilities that sum to 1, "
+            "or logits with the mean of each row subtracted"
         )
     return "logits", values
 

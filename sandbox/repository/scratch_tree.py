@@ -20,14 +20,13 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import partial
 from itertools import accumulate, islice, takewhile
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -171,18 +170,7 @@ class RunTool:
     function: Callable[[str, Any], Awaitable[str]]
 
 
-@dataclass(frozen=True)
-class _Shell:
-    """How shell commands run."""
-
-    environment: CommandEnvironment
-    run_command: RunCommand
-    env: Mapping[str, str]
-    max_seconds: float
-
-
-@asynccontextmanager
-async def open_scratch_tree(
+def open_scratch_tree(
     mirror: GitMirror,
     tree: str,
     environment: CommandEnvironment,
@@ -193,92 +181,78 @@ async def open_scratch_tree(
     env: Mapping[str, str] | None = None,
     redact: Callable[[str], str] = str,
     max_seconds: float = MAX_COMMAND_SECONDS,
-) -> AsyncGenerator[ScratchTree]:
-    """Check out a tree of the mirror in a folder of its own, which is removed at the end.
+) -> ScratchTree:
+    """Return a checkout of a tree of the mirror in a folder of its own; its context creates and removes the folder.
 
     `name` names that folder: no two scratch trees of a study that are open at the same time may have the same name.
     `frozen` are patterns of files that may not change, `env` variables of commands. `redact` removes test results from
-    text that the author sees, as `OutputRedactor.redact` does. `max_seconds` bounds one command. Raises
-    `RepositoryError`, `OSError`.
+    text that the author sees, as `OutputRedactor.redact` does. `max_seconds` bounds one command.
     """
-    shell = _Shell(environment, run_command, env or {}, max_seconds)
-    async with _open(ScratchTree(mirror, tree, shell, _place(mirror, name), frozen, redact)) as opened:
-        yield opened
+    made = ScratchTree(mirror, tree, name, frozen, redact)
+    description = (
+        f"Run a shell command for at most {max_seconds:g} seconds and return what it prints. There is "
+        "no network. Text files of the repository that the command changes or deletes become part of your "
+        "change; files that it creates there do not, but stay for later commands; those in /tmp do not stay."
+    )
+    made.tools["run"] = (
+        _RunArguments,
+        description,
+        lambda given: made.run_shell_command(given, environment, run_command, env or {}, max_seconds),
+    )
+    return made
 
 
-@asynccontextmanager
-async def open_program_tree(mirror: GitMirror, tree: str, run: RunTool, *, name: str) -> AsyncGenerator[ScratchTree]:
-    """The same for the program of an experiment, in which no shell commands run.
-
-    Raises `RepositoryError`, `OSError`.
-    """
-    async with _open(ScratchTree(mirror, tree, run, _place(mirror, name), (), str)) as opened:
-        yield opened
-
-
-def _place(mirror: GitMirror, name: str) -> Path:
-    return mirror.folder.parent / "scratch" / name
-
-
-@asynccontextmanager
-async def _open(opened: ScratchTree) -> AsyncGenerator[ScratchTree]:
-    try:
-        await asyncio.to_thread(opened.restore, opened.tree)
-        yield opened
-    finally:
-        await asyncio.to_thread(opened.close)
+def open_program_tree(mirror: GitMirror, tree: str, run: RunTool, *, name: str) -> ScratchTree:
+    """The same for the program of an experiment, in which no shell commands run."""
+    made = ScratchTree(mirror, tree, name)
+    made.tools["run"] = (run.arguments, run.description, lambda given: run.function(made.tree, given))
+    return made
 
 
 class ScratchTree:
     """Tools over one checkout. Calls are carried out one after the other.
 
-    Made by `open_scratch_tree` or `open_program_tree`.
+    Made by `open_scratch_tree` or `open_program_tree`; entering its context raises `RepositoryError`, `OSError`.
     """
 
     def __init__(
-        self,
-        mirror: GitMirror,
-        start: str,
-        runner: _Shell | RunTool,
-        folder: Path,
-        frozen: Sequence[str],
-        redact: Callable[[str], str],
+        self, mirror: GitMirror, start: str, name: str, frozen: Sequence[str] = (), redact: Callable[[str], str] = str
     ) -> None:
         self.tree = start
-        """Git tree ids: the current tree, and the one that the checkout started from."""
-        self._mirror, self._folder, self._frozen, self._redact = mirror, folder, tuple(frozen), redact
-        self._large_files = folder
+        """Git tree id."""
+        self._mirror, self._frozen, self._redact = mirror, tuple(frozen), redact
+        self._folder = self._large_files = mirror.folder.parent / "scratch" / name
         self._files: dict[str, TreeFile] = {}
         self._signatures: dict[str, tuple[int, ...]] = {}
         """Path -> times, size and number of the file, as of the current tree."""
         self._lock = asyncio.Lock()
         self._searcher = LimitedProcess(_SEARCH_MEMORY_BYTES, _SEARCH_SECONDS)
-        self._tools: dict[str, tuple[type[ToolArguments], str, Callable[[Any], Awaitable[str]]]] = {
+        self.tools: dict[str, tuple[type[ToolArguments], str, Callable[[Any], str | Awaitable[str]]]] = {
             "list": (_ListArguments, "List the files of a folder with their sizes in bytes.", self._list),
             "read": (_ReadArguments, "Read a text file, or some of its lines.", self._read),
             "search": (_SearchArguments, "Find the lines of text files that match an expression.", self._search),
             "edit": (_EditArguments, "Replace a piece of text in a file.", self._edit),
             "write": (_WriteArguments, "Create a text file, or replace its content.", self._write),
         }
-        if isinstance(runner, RunTool):
-            function = runner.function
-            self._tools["run"] = (runner.arguments, runner.description, lambda given: function(self.tree, given))
-        else:
-            self._tools["run"] = (
-                _RunArguments,
-                f"Run a shell command for at most {runner.max_seconds:g} seconds and return what it prints. There is "
-                "no network. Text files of the repository that the command changes or deletes become part of your "
-                "change; files that it creates there do not, but stay for later commands; those in /tmp do not stay.",
-                partial(self._run, runner),
-            )
+        """Name -> type of the arguments, description for models, function (called in a thread)."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await asyncio.to_thread(self.restore, self.tree)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._searcher.close()
+        await asyncio.to_thread(remove_tree, self._folder, ignore_errors=True)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools."""
-        return tuple(
-            ToolSpec(name, description, _build_parameters(arguments))
-            for name, (arguments, description, _) in self._tools.items()
-        )
+        tools = self.tools.items()
+        return tuple(ToolSpec(name, text, _build_parameters(arguments)) for name, (arguments, text, _) in tools)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Call a tool. What the call got wrong is a failed result in one line. Raises `ExecutorError`, `OSError` if the
@@ -287,10 +261,11 @@ class ScratchTree:
         began = time.monotonic()
         async with self._lock:
             try:
-                if name not in self._tools:
-                    raise RefusedCall(f"there is no tool {name!r}: use {', '.join(self._tools)}")
-                kind, _, function = self._tools[name]
-                text, failed = await function(kind.model_validate(dict(arguments))), False
+                if name not in self.tools:
+                    raise RefusedCall(f"there is no tool {name!r}: use {', '.join(self.tools)}")
+                kind, _, function = self.tools[name]
+                made, failed = await asyncio.to_thread(function, kind.model_validate(dict(arguments))), False
+                text = made if isinstance(made, str) else await made
             except CommandFailed as error:
                 text, failed = str(error), True
             except ValidationError as error:
@@ -313,24 +288,14 @@ class ScratchTree:
         self.tree, self._files = tree, self._mirror.list_files(tree)
         self._signatures = {path: self._read_signature(path) for path in self._files}
 
-    def close(self) -> None:
-        """Remove the checkout. Idempotent."""
-        self._searcher.close()
-        remove_tree(self._folder, ignore_errors=True)
-
     # --- tools --------------------------------------------------------------------------------------------------------
 
-    async def _list(self, given: _ListArguments) -> str:
-        return await asyncio.to_thread(self._format_listing, _check_path(given.path, "."), given.recursive)
-
-    def _format_listing(self, folder: str, recursive: bool) -> str:
+    def _list(self, given: _ListArguments) -> str:
+        folder = _check_path(given.path, ".")
         relative = "" if folder == "." else folder
-        if recursive:
-            entries = (
-                (name, status)
-                for name, status in islice(iterate_entries(self._folder, relative), MAX_WALKED)
-                if not stat.S_ISDIR(status.st_mode)
-            )
+        if given.recursive:
+            walked = islice(iterate_entries(self._folder, relative), MAX_WALKED)
+            entries = ((name, status) for name, status in walked if not stat.S_ISDIR(status.st_mode))
         else:
             with open_subfolder(self._folder, relative) as place:
                 listed = sorted(os.listdir(place))[:MAX_WALKED]
@@ -345,79 +310,60 @@ class ScratchTree:
         more = [f"... more than {MAX_LISTED}: list a subfolder"] if len(lines) > MAX_LISTED else []
         return "\n".join([*lines[:MAX_LISTED], *more]) or "the folder is empty"
 
-    async def _read(self, given: _ReadArguments) -> str:
+    def _read(self, given: _ReadArguments) -> str:
         path = _check_path(given.path)
+        lines = self._read_text(path, MAX_READ_BYTES).splitlines(keepends=True)
+        last = min(given.last or len(lines), len(lines))
+        shown = _take_lines(lines[given.first - 1 : last])
+        end = given.first - 1 + len(shown) if shown else last
+        head = f"{path}, lines {given.first} to {end} of {len(lines)}:\n"
+        left = f"[lines {end + 1} to {last} are left out: read on with first={end + 1}]" if end < last else ""
+        return head + "".join(shown) + left
 
-        def read() -> str:
-            with self._open(path, MAX_READ_BYTES) as file:
-                text = decode_text(file.read())
-            if text is None:
-                raise RefusedCall(f"{path} is not a text file")
-            lines = text.splitlines(keepends=True)
-            last = min(given.last or len(lines), len(lines))
-            shown = _take_lines(lines[given.first - 1 : last])
-            end = given.first - 1 + len(shown) if shown else last
-            head = f"{path}, lines {given.first} to {end} of {len(lines)}:\n"
-            left = f"[lines {end + 1} to {last} are left out: read on with first={end + 1}]" if end < last else ""
-            return head + "".join(shown) + left
-
-        return await asyncio.to_thread(read)
-
-    async def _search(self, given: _SearchArguments) -> str:
+    def _search(self, given: _SearchArguments) -> str:
         try:
             re.compile(given.pattern)
         except (re.error, RecursionError, OverflowError) as error:
             raise RefusedCall(f"pattern: {error}; write a regular expression of Python") from None
-        return await asyncio.to_thread(
-            self._searcher.call,
-            _search_files,
-            self._folder,
-            _check_path(given.path, "."),
-            given.pattern,
-            given.files,
-            subject="search",
-        )
+        arguments = self._folder, _check_path(given.path, "."), given.pattern, given.files
+        return self._searcher.call(_search_files, *arguments, subject="search")
 
-    async def _edit(self, given: _EditArguments) -> str:
+    def _edit(self, given: _EditArguments) -> str:
         path = self._check_changeable(given.path)
+        before = self._read_text(path, MAX_TEXT_BYTES)
+        self._put(path, apply_edit(before, RepositoryEdit(path=path, old=given.old, new=given.new)))
+        return f"{path}: text at line {before[: before.index(given.old)].count(chr(10)) + 1} replaced"
 
-        def edit() -> str:
-            with self._open(path, MAX_TEXT_BYTES) as file:
-                before = decode_text(file.read())
-            if before is None:
-                raise RefusedCall(f"{path} is not a text file")
-            self._put(path, apply_edit(before, RepositoryEdit(path=path, old=given.old, new=given.new)))
-            line = before[: before.index(given.old)].count("\n") + 1
-            return f"{path}: text at line {line} replaced"
-
-        return await asyncio.to_thread(edit)
-
-    async def _write(self, given: _WriteArguments) -> str:
+    def _write(self, given: _WriteArguments) -> str:
         path = self._check_changeable(given.path)
+        status = read_status(self._folder, path)
+        if status is not None and not stat.S_ISREG(status.st_mode):
+            raise RefusedCall(f"{path} is a folder, a link or no plain file: choose another path")
+        self._put(path, given.text)
+        return f"{path}: {len(given.text.splitlines())} lines written"
 
-        def write() -> str:
-            status = read_status(self._folder, path)
-            if status is not None and not stat.S_ISREG(status.st_mode):
-                raise RefusedCall(f"{path} is a folder, a link or no plain file: choose another path")
-            self._put(path, given.text)
-            return f"{path}: {len(given.text.splitlines())} lines written"
-
-        return await asyncio.to_thread(write)
-
-    async def _run(self, shell: _Shell, given: _RunArguments) -> str:
+    async def run_shell_command(
+        self,
+        given: _RunArguments,
+        environment: CommandEnvironment,
+        run_command: RunCommand,
+        env: Mapping[str, str],
+        max_seconds: float,
+    ) -> str:
+        """Run a command in the checkout, take its changes and return its output. Raises `CommandFailed`."""
         if "\0" in given.command:
             raise RefusedCall("command: it contains a character that no command line can contain")
         job = CommandJob(
             "a command of the author",
             self._folder,
             ("bash" if shutil.which("bash") else "sh", "-c", given.command),
-            shell.environment,
-            min(given.seconds, shell.max_seconds),
-            env=shell.env,
+            environment,
+            min(given.seconds, max_seconds),
+            env=env,
             readable=(self._large_files,),
         )
         try:
-            outcome = await shell.run_command(job)
+            outcome = await run_command(job)
         finally:
             notes = await asyncio.to_thread(self._take_changes)
         failure = outcome.failure
@@ -431,9 +377,12 @@ class ScratchTree:
 
     def _check_changeable(self, raw: str) -> str:
         path = _check_path(raw)
-        if pattern := next((pattern for pattern in self._frozen if fnmatch(path, pattern)), ""):
+        if pattern := self._find_frozen_pattern(path):
             raise RefusedCall(f"{path} is frozen ({pattern}) and may not change")
         return path
+
+    def _find_frozen_pattern(self, path: str) -> str:
+        return next((pattern for pattern in self._frozen if fnmatch(path, pattern)), "")
 
     def _resolve_large_file(self, path: str, status: os.stat_result) -> os.stat_result:
         """Return the status of a large file if this is our link to it, otherwise the given one."""
@@ -442,11 +391,15 @@ class ScratchTree:
             return source.lstat()
         return status
 
-    def _open(self, path: str, limit: int) -> IO[bytes]:
-        """Open a file of the checkout, or the large file that the checkout links to. Raises `BadFile`."""
+    def _read_text(self, path: str, limit: int) -> str:
+        """Read a text file of the checkout, or the large file that it links to. Raises `BadFile`, `RefusedCall`."""
         status = read_status(self._folder, path)
         is_large = status is not None and self._resolve_large_file(path, status) is not status
-        return open_regular(self._large_files if is_large else self._folder, path, limit)
+        with open_regular(self._large_files if is_large else self._folder, path, limit) as file:
+            text = decode_text(file.read())
+        if text is None:
+            raise RefusedCall(f"{path} is not a text file")
+        return text
 
     def _put(self, path: str, text: str) -> None:
         """Write a file of the author to the checkout and to the tree."""
@@ -487,7 +440,7 @@ class ScratchTree:
             if (signature := self._read_signature(path)) == self._signatures[path]:
                 continue
             self._signatures[path] = signature
-            if pattern := next((pattern for pattern in self._frozen if fnmatch(path, pattern)), ""):
+            if pattern := self._find_frozen_pattern(path):
                 self._put_back(path)
                 notes.append(f"[{path} is frozen ({pattern}): put back]")
                 continue
@@ -507,10 +460,10 @@ class ScratchTree:
         before = self._files
         self._set_tree(self._mirror.replace_files(self.tree, changed) if changed else self.tree)
         taken = [path for path in changed if before.get(path) != self._files.get(path)]
-        notes += [f"[changed in the tree: {_format_paths(taken)}]"] if taken else []
-        notes += [f"[changed, but not kept in the tree (no text, or too large): {_format_paths(others)}]"] * bool(
-            others
-        )
+        if taken:
+            notes.append(f"[changed in the tree: {_format_paths(taken)}]")
+        if others:
+            notes.append(f"[changed, but not kept in the tree (no text, or too large): {_format_paths(others)}]")
         self._signatures = {path: self._signatures.get(path, ()) for path in self._files}
         return notes
 
@@ -554,8 +507,6 @@ def _search_files(folder: Path, path: str, pattern: str, files: str) -> str:
             if expression.search(line):
                 place = f"{_format_path(name)}:{number}"
                 matches.append((place, f"{place}: {line[:_MAX_LINE_CHARS]}\n"))
-            if len(matches) > MAX_MATCHES:
-                break
         if len(matches) > MAX_MATCHES:
             break
     shown = _take_lines([line for _, line in matches[:MAX_MATCHES]])
@@ -581,17 +532,12 @@ def _check_path(raw: str, top: str = "") -> str:
     Raises `RefusedCall` for a path that leads outside, into `.git`, or has characters that are not printable.
     """
     parts = PurePosixPath(raw).parts
-    why = (
-        "is not a path in the repository: give one relative to its top, such as src/train.py"
-        if raw.startswith("/") or ".." in parts
-        else "is in .git, which is not part of the tree"
-        if _is_in_git_folder(raw)
-        else "contains characters that are not allowed in paths"
-        if not raw.isprintable()
-        else "is the top folder: give a file"
-        if not parts and not top
-        else ""
-    )
+    if raw.startswith("/") or ".." in parts:
+        why = "is not a path in the repository: give one relative to its top, such as src/train.py"
+    elif _is_in_git_folder(raw):
+        why = "is in .git, which is not part of the tree"
+    else:
+        why = "" if raw.isprintable() and (parts or top) else "is not the path of a file"
     if why:
         raise RefusedCall(f"{raw[:200]!r} {why}")
     return "/".join(parts) or top

@@ -34,8 +34,6 @@ class RecordedCall:
     return_kind: Any
     digests: dict[str, str] = field(default_factory=dict[str, str])
     """Digests of the array arguments, by name."""
-    whole_numbers: frozenset[str] = frozenset()
-    """Arguments that are integers, and `return` if the return value is one."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +98,9 @@ class CallTrace:
 
         A scoring function is recognised by its signature: it maps two or more arrays of one shape to a number.
         """
-        known = self._hash_scored_arrays(), other._hash_scored_arrays()
-        return bool(known[0].keys() & known[1].keys()) and not any(
-            known[0][name] & known[1][name] for name in known[0].keys() & known[1].keys()
-        )
+        own, others = self._hash_scored_arrays(), other._hash_scored_arrays()
+        common = own.keys() & others.keys()
+        return bool(common) and not any(own[name] & others[name] for name in common)
 
     def _hash_scored_arrays(self) -> dict[str, frozenset[str]]:
         """Return hashes of the arrays that functions score in their first calls, by path and name."""
@@ -181,7 +178,6 @@ class _CallLine(BaseModel):
     inputs: dict[str, _Kind] = Field(alias="in")
     out: _Kind
     digests: dict[str, str] = Field(default_factory=dict[str, str])
-    whole: frozenset[str] = frozenset()
 
 
 class _FunctionLine(BaseModel):
@@ -205,7 +201,7 @@ def _parse_files(folder: Path) -> CallTrace:
         with suppress(BadFile), raise_read_errors_as(name):
             trace = _TraceFile.model_validate_json(content)
             for one in trace.functions:
-                calls = tuple(RecordedCall(call.inputs, call.out, call.digests, call.whole) for call in one.seen)
+                calls = tuple(RecordedCall(call.inputs, call.out, call.digests) for call in one.seen)
                 called = CalledFunction(one.path, one.name, one.line, one.calls, tuple(one.callers), calls)
                 functions.setdefault(called.key, called)
             for file_name, numbers in trace.lines.items():

@@ -38,7 +38,7 @@ def check_fit(estimate: ResourceEstimate, means: AvailableResources) -> Feasibil
     """Return whether an estimate fits the available resources, with one sentence per obstacle."""
     hours, longest, memory = estimate.hours, estimate.node_hours, estimate.gpu_memory_gb
     have = {_normalise_package(one.split()[0]) for one in means.packages if one.strip()}
-    have |= {_normalise_package(one.name) for one in parse_requirements(means.installable)} | _STANDARD_MODULES
+    have |= {*map(_normalise_package, parse_requirements(means.installable)), *_STANDARD_MODULES}
     models = {one.split("@")[0] for one in means.pretrained}
     obstacles = [
         (hours > means.hours, f"it is estimated to take {hours:g} h, but the run may take {means.hours:g} h"),

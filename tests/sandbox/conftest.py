@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -56,6 +59,23 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> DatasetStore:
     return DatasetStore(base / "views", base / "labels", base / "cache")
 
 
+async def run_alone(
+    store: DatasetStore,
+    job: Job,
+    *,
+    slots: int = 1,
+    settings: SandboxSettings = SETTINGS,
+    cache: Path | None = None,
+    **options: Any,
+) -> JobOutcome:
+    """Run a job in an executor of its own; `options` are those of `run_job`."""
+    executor = LocalExecutor(slots, store.views, labels=store.labels, settings=settings, cache=cache or store.cache)
+    try:
+        return await run_job(executor, job, **options)
+    finally:
+        await executor.close()
+
+
 @dataclass
 class KernelBench:
     """Run scripts in real kernels; `folder` is that of the last run."""
@@ -98,6 +118,16 @@ async def bench(store: DatasetStore, tmp_path: Path) -> AsyncIterator[KernelBenc
     executor = LocalExecutor(2, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
     yield KernelBench(executor, tmp_path / "job")
     await executor.close()
+
+
+def write_job_file(folder: Path, monkeypatch: pytest.MonkeyPatch, **fields: object) -> Path:
+    """Make `lab` work in this process and folder, as in a kernel, with a job of seed 7; return the folder."""
+    common = {"seed": 7, "deadline": time.monotonic() + 100.0, "device": "cpu", "mode": "experiment"}
+    common |= {"folder": str(folder), "entry": "experiment.py"}
+    (folder / "job.json").write_text(json.dumps(common | fields))
+    monkeypatch.setenv("LAB_JOB", str(folder / "job.json"))
+    importlib.import_module("lab._job").read_job.cache_clear()
+    return folder
 
 
 OTHER = 1234

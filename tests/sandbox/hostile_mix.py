@@ -20,12 +20,11 @@ import psutil
 
 from labwright.record.schema.nodes import Cell
 from labwright.sandbox.datasets import materialise
-from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.processes import kill_orphans
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.settings import SandboxSettings
-from tests.jobs import cell_tasks, run_job
-from tests.sandbox.conftest import holds_eventually
+from tests.jobs import cell_tasks
+from tests.sandbox.conftest import DatasetStore, holds_eventually, run_alone
 
 CELLS = 8
 """Number of hostile cells, and of honest ones."""
@@ -239,25 +238,17 @@ def _measure(folder: Path, place: Path, program: str, arms: Sequence[str], isola
     settings = SandboxSettings.model_validate({"isolation": isolation, "grace": 0.5})
     cells = tuple(Cell(dataset="digits", arm=arm) for arm in arms)
 
-    async def work() -> JobOutcome:
-        executor = LocalExecutor(1, place / "views", labels=place / "labels", settings=settings, cache=place / "cache")
-        try:
-            return await run_job(
-                executor,
-                Job(
-                    name="mixed",
-                    folder=folder,
-                    source={"experiment.py": program},
-                    cells=cell_tasks(cells, expected={cell: float(len(cells) - at) for at, cell in enumerate(cells)}),
-                    datasets=("digits",),
-                    timeout=900.0,
-                    may_skip_cells=False,
-                ),
-            )
-        finally:
-            await executor.close()
-
-    return asyncio.run(work())
+    job = Job(
+        name="mixed",
+        folder=folder,
+        source={"experiment.py": program},
+        cells=cell_tasks(cells, expected={cell: float(len(cells) - at) for at, cell in enumerate(cells)}),
+        datasets=("digits",),
+        timeout=900.0,
+        may_skip_cells=False,
+    )
+    store = DatasetStore(place / "views", place / "labels", place / "cache")
+    return asyncio.run(run_alone(store, job, settings=settings))
 
 
 def _read_digits(outcome: JobOutcome) -> dict[str, list[str]]:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from labwright.record.schema.nodes import Cell
 from labwright.sandbox.datasets import materialise
-from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import CellResult, Job
 from labwright.sandbox.settings import SandboxSettings
-from tests.jobs import cell_tasks, run_job
+from tests.jobs import cell_tasks
+from tests.sandbox.conftest import DatasetStore, run_alone
 
 LEFT_RUNNING = "71.23"
 """Seconds that a process left behind by a cell sleeps."""
@@ -195,26 +195,17 @@ def run_hostile_cells(place: Path, isolation: str) -> dict[str, list[str]]:
         said[cell.arm] = [line[5:] for line in text.splitlines() if line.startswith("SAYS ")]
         return folder
 
-    async def work() -> dict[str, list[str]]:
-        executor = LocalExecutor(1, place / "views", labels=place / "labels", settings=settings, cache=place / "cache")
-        try:
-            outcome = await run_job(
-                executor,
-                Job(
-                    name="hostile",
-                    folder=place / "job",
-                    source={"experiment.py": PROGRAM},
-                    cells=cell_tasks(cells, expected={cell: 9.0 - at for at, cell in enumerate(cells)}),
-                    timeout=300.0,
-                    may_skip_cells=False,
-                ),
-                commit=took,
-            )
-        finally:
-            await executor.close()
-        return {line.cell.arm: [line.outcome, line.why, *said.get(line.cell.arm, ())] for line in outcome.cells}
-
-    return asyncio.run(work())
+    job = Job(
+        name="hostile",
+        folder=place / "job",
+        source={"experiment.py": PROGRAM},
+        cells=cell_tasks(cells, expected={cell: 9.0 - at for at, cell in enumerate(cells)}),
+        timeout=300.0,
+        may_skip_cells=False,
+    )
+    store = DatasetStore(place / "views", place / "labels", place / "cache")
+    outcome = asyncio.run(run_alone(store, job, settings=settings, commit=took))
+    return {line.cell.arm: [line.outcome, line.why, *said.get(line.cell.arm, ())] for line in outcome.cells}
 
 
 if __name__ == "__main__":

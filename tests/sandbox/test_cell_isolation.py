@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from labwright.record.schema.nodes import Cell
-from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation import bubblewrap
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
-from tests.jobs import cell_tasks, run_job
-from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, running_module
+from tests.jobs import cell_tasks
+from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, run_alone, running_module
 from tests.sandbox.hostile_study import ARMS, LEFT_RUNNING
 
 pytestmark = [
@@ -44,17 +43,7 @@ def facts(lines: list[str], *names: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("process", ["first", "zygote"])
 def test_neither_kernel_nor_zygote_can_be_looked_into(said: dict[str, list[str]], process: str) -> None:
-    closed = (
-        "mem",
-        "environ",
-        "fd/*",
-        "root/experiment",
-        "cwd/cells",
-        "maps",
-        "map_files/*",
-        "task/*/mem",
-        "pidfd_getfd",
-    )
+    closed = "mem environ fd/* root/experiment cwd/cells maps map_files/* task/*/mem pidfd_getfd".split()
     found = facts(said["hostile"], *(f"{process} {name}" for name in closed))
     assert found == {f"{process} {name}": "0" for name in closed}
     refused = facts(said["hostile"], *(f"{process} {name}" for name in ("ptrace", "process_vm_readv", "setns")))
@@ -149,21 +138,9 @@ async def test_a_link_in_place_of_inputs_shows_nothing_of_the_kernel(
 ) -> None:
     monkeypatch.setattr("labwright.sandbox.workspace.MAX_COPIED_BYTES", 0)  # so a cell gets no copy of its inputs
     settings = SETTINGS.model_copy(update={"isolation": "required"})
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
-    try:
-        outcome = await run_job(
-            executor,
-            Job(
-                name="links",
-                folder=tmp_path / "job",
-                source={"experiment.py": LINKS},
-                cells=cell_tasks((Cell(dataset="digits", arm="x"),)),
-                datasets=("digits",),
-                timeout=60.0,
-            ),
-        )
-    finally:
-        await executor.close()
+    cells = cell_tasks((Cell(dataset="digits", arm="x"),))
+    job = Job("links", tmp_path / "job", {"experiment.py": LINKS}, cells=cells, datasets=("digits",), timeout=60.0)
+    outcome = await run_alone(store, job, settings=settings, cache=tmp_path / "cache")
     assert [one.value for one in outcome.measurements] == [0.0], outcome.cells
 
 
@@ -195,22 +172,9 @@ async def tell(
     store: DatasetStore, place: Path, settings: SandboxSettings, *arms: str, value: str = "kernel"
 ) -> dict[str, tuple[str, Any]]:
     """Return outcome, reason and a value (by default the parent) of cells of these arms, two levels each, in turn."""
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=place / "cache")
-    cells = tuple(Cell(dataset="digits", arm=arm, level=level) for level in "ab" for arm in arms)
-    try:
-        outcome = await run_job(
-            executor,
-            Job(
-                name="tells",
-                folder=place / "job",
-                source={"experiment.py": TELLS},
-                cells=cell_tasks(cells),
-                datasets=("digits",),
-                timeout=200.0,
-            ),
-        )
-    finally:
-        await executor.close()
+    cells = cell_tasks(Cell(dataset="digits", arm=arm, level=level) for level in "ab" for arm in arms)
+    job = Job("tells", place / "job", {"experiment.py": TELLS}, cells=cells, datasets=("digits",), timeout=200.0)
+    outcome = await run_alone(store, job, settings=settings, cache=place / "cache")
     kernels = {one.condition: one.value for one in outcome.measurements if one.name == value}
     return {
         str(line.cell.condition): (line.outcome + line.why[:7], kernels.get(line.cell.condition))
@@ -222,14 +186,6 @@ async def test_without_walls_cells_of_different_arms_share_no_kernel(store: Data
     found = await tell(store, tmp_path, SETTINGS, "x", "y")
     kernels = {name: kernel for name, (_, kernel) in found.items()}
     assert kernels["x@a"] == kernels["x@b"] != kernels["y@a"] == kernels["y@b"]
-
-
-async def test_a_setting_of_the_zygote_does_not_reach_later_cells(store: DatasetStore, tmp_path: Path) -> None:
-    """Any process of the same user can change it, and cells inherit it."""
-    settings = SandboxSettings(grace=0.5, isolation="required")
-    found = await tell(store, tmp_path, settings, "coredump_filter", "x", value="coredump_filter")
-    assert {became for became, _ in found.values()} == {"measured"}
-    assert len({seen for _, seen in found.values()}) == 1, found
 
 
 @pytest.mark.bench
@@ -246,47 +202,9 @@ async def test_what_a_cell_keeps_in_memory_and_on_disk_counts(store: DatasetStor
     }
 
 
-DRAWS = """
-import logging
-logging.basicConfig(level=logging.INFO)
-import matplotlib.pyplot as plt
-import lab
-
-def run(cell):
-    plt.plot([1, 2])
-    plt.savefig("drawn.png")
-    lab.result("kernel", 1)
-
-lab.measure(run)
-"""
-
-
-@pytest.mark.parametrize("as_cells", [True, False])
-async def test_fonts_are_listed_once_for_all_cells_and_kernels(
-    store: DatasetStore, tmp_path: Path, as_cells: bool
-) -> None:
+async def test_a_setting_of_the_zygote_does_not_reach_later_cells(store: DatasetStore, tmp_path: Path) -> None:
+    """Any process of the same user can change it, and cells inherit it."""
     settings = SandboxSettings(grace=0.5, isolation="required")
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
-    executor.runner.preload_fault = "nothing is imported ahead"
-    cells = tuple(Cell(dataset="digits", arm=arm) for arm in "ab") if as_cells else ()
-    code = DRAWS if as_cells else DRAWS.partition("def run")[0] + "plt.plot([1, 2])\nplt.savefig('drawn.png')\n"
-    said = ""
-    try:
-        for number in range(2):
-            outcome = await run_job(
-                executor,
-                Job(
-                    name="draws",
-                    folder=tmp_path / str(number),
-                    source={"experiment.py": code},
-                    cells=cell_tasks(cells),
-                    datasets=("digits",),
-                    timeout=60.0,
-                ),
-            )
-            assert outcome.failure is None or outcome.failure.kind == "no measurement", outcome.failure
-            said += outcome.stdout_tail
-    finally:
-        await executor.close()
-    assert "generated new fontManager" not in said
-    assert len(list((tmp_path / "cache" / "matplotlib").glob("fontlist*.json"))) == 1
+    found = await tell(store, tmp_path, settings, "coredump_filter", "x", value="coredump_filter")
+    assert {became for became, _ in found.values()} == {"measured"}
+    assert len({seen for _, seen in found.values()}) == 1, found

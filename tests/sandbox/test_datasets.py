@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.sandbox.data.preparation import SPLIT_SHARES
-from labwright.sandbox.datasets import BundledDataset, build_registry, list_choices, materialise
-from labwright.sandbox.job import DatasetError
+from labwright.sandbox.datasets import materialise
 
 
 def make(name: str, base: Path, seed: int = 3) -> DatasetFacts:
     return materialise(name, views=base / "views", labels=base / "labels", seed=seed)
-
-
-@pytest.mark.parametrize("entry", list_choices(), ids=[one.name for one in list_choices()])
-def test_the_catalogue_tells_the_truth(entry: BundledDataset, tmp_path: Path) -> None:
-    facts = make(entry.name, tmp_path)
-    assert (facts.features, facts.classes, facts.title) == (entry.features, entry.classes, entry.title)
-    assert sum(facts.sizes.values()) == entry.example_count
-    for split, share in SPLIT_SHARES.items():
-        assert abs(facts.sizes[split] - share * entry.example_count) <= max(entry.classes, 1)
-
-
-@pytest.mark.slow
-def test_listing_loads_nothing() -> None:
-    code = (
-        "import sys; from labwright.sandbox.datasets import list_choices; import labwright.sandbox.executor; "
-        "import labwright.sandbox.scoring, labwright.sandbox.exec_file; assert len(list_choices()) >= 5; "
-        "print([m for m in ('sklearn', 'jupyter_client', 'nbformat', 'labwright.models') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_a_view_holds_no_withheld_label(tmp_path: Path) -> None:
@@ -72,22 +47,3 @@ def test_what_is_there_is_kept_and_what_is_damaged_is_mended(tmp_path: Path) -> 
     assert make("wine", tmp_path) == facts
     assert view.read_bytes() == whole
     assert not list(tmp_path.rglob("*.part"))
-
-
-def test_another_seed_does_not_overwrite_what_may_be_in_use(tmp_path: Path) -> None:
-    make("wine", tmp_path, seed=3)
-    with pytest.raises(DatasetError, match="split with seed 3, not 4"):
-        make("wine", tmp_path, seed=4)
-
-
-def test_duplicates_are_counted(tmp_path: Path) -> None:
-    """Iris contains one flower twice; for some seeds its rows are in different splits."""
-    x = build_registry()["iris"].load().x
-    assert len(np.unique(x, axis=0)) == len(x) - 1
-    assert {make("iris", tmp_path / str(seed), seed).duplicates for seed in range(12)} == {0, 1}
-
-
-def test_an_unknown_name_lists_what_there_is(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"^unknown dataset 'mnist'; available: digits, breast_cancer, wine, iris"):
-        make("mnist", tmp_path)
-    assert not list(tmp_path.iterdir())

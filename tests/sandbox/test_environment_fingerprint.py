@@ -18,13 +18,11 @@ from labwright.sandbox.isolation.bubblewrap import (
     IsolationStatus,
     KernelConfig,
     KernelStartOptions,
-    build_kernel_environment,
     build_kernel_sandbox,
 )
 from labwright.sandbox.isolation.interpreter import InterpreterInfo, inspect_interpreter
 from labwright.sandbox.isolation.processes import ScratchFolder
-from labwright.sandbox.packages import FINGERPRINTED_VARIABLES, compute_environment_fingerprint, hash_path
-from labwright.sandbox.repository.environment import build_environment
+from labwright.sandbox.packages import compute_environment_fingerprint
 from labwright.sandbox.settings import SandboxSettings
 
 IN_GROUND: dict[str, Any] = {
@@ -46,24 +44,12 @@ ELSEWHERE = {
     "gpus": "by the GPUs of the ground",
 }
 LIMITS = (
-    "timeout",
-    "grace",
-    "start_timeout",
-    "memory_gb",
-    "disk_gb",
-    "tasks",
-    "checkpoint_bytes",
-    "artifact_bytes",
-    "scorer_timeout",
-    "data_bytes",
-    "gpu_wait",
-    "gpu_free_gb",
-)
+    "timeout grace start_timeout memory_gb disk_gb tasks checkpoint_bytes artifact_bytes scorer_timeout "
+    "data_bytes gpu_wait gpu_free_gb"
+).split()
 """Settings that can stop or reject an experiment, but do not change the values of a successful one."""
 WHERE = ("executor", "ray", "store", "slots_per_gpu")
 """Settings that decide where and when a cell runs."""
-UNKEYED = {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
-"""Host variables that reach a cell but are not in its key (docs/search.md)."""
 GPU = (GpuDevice("GPU-1", "H100", 0, 0, 80 * 10**9),)
 
 
@@ -136,35 +122,6 @@ def test_what_lies_in_a_readable_folder_is_in_the_key(tmp_path: Path) -> None:
     assert not changed(), "Python itself writes it, without isolation"
 
 
-def test_what_cannot_be_read_does_not_end_a_run(tmp_path: Path) -> None:
-    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "circle").symlink_to(tmp_path)
-    os.mkfifo(tmp_path / "pipe")
-    assert hash_path(str(tmp_path)) == hash_path(str(tmp_path)) != hash_path(str(tmp_path / "gone"))
-
-
-def test_variables_of_the_host_that_choose_libraries_are_in_the_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = SandboxSettings()
-    for name in (*FINGERPRINTED_VARIABLES, *UNKEYED):
-        monkeypatch.delenv(name, raising=False)
-    config = KernelConfig(settings, IsolationStatus(is_on=True), tmp_path)
-    scratch = ScratchFolder()
-    try:
-        bare = build_kernel_environment(config, KernelStartOptions(), folder=tmp_path, scratch=scratch)
-        for name in (*FINGERPRINTED_VARIABLES, *UNKEYED, "SOME_OTHER"):
-            monkeypatch.setenv(name, "elsewhere")
-        reached = build_kernel_environment(config, KernelStartOptions(), folder=tmp_path, scratch=scratch)
-    finally:
-        scratch.remove()
-    assert {name for name in reached if reached[name] != bare.get(name)} == {*FINGERPRINTED_VARIABLES, *UNKEYED}
-    for name in FINGERPRINTED_VARIABLES:
-        before = compute_environment_fingerprint(settings, ())
-        monkeypatch.setenv(name, "another place")
-        assert compute_environment_fingerprint(settings, ()) != before
-
-
 def test_no_folder_is_mounted_that_is_in_no_key(tmp_path: Path) -> None:
     settings = SandboxSettings(readable=(str(tmp_path / "own"),))
     config = KernelConfig(settings, IsolationStatus(is_on=True), tmp_path / "cache")
@@ -185,10 +142,3 @@ def test_no_folder_is_mounted_that_is_in_no_key(tmp_path: Path) -> None:
     assert others == {KERNEL_SIDE, tmp_path / "view", tmp_path / "cache"}, (
         "a mount whose content is in no key: of data, models and packages the fingerprints are"
     )
-
-
-def test_runs_of_a_repository_depend_on_readable_folders_too(tmp_path: Path) -> None:
-    settings = SandboxSettings(readable=(str(tmp_path),))
-    before = build_environment({}, settings).digest
-    (tmp_path / "module.py").write_text("LR = 0.1\n")
-    assert build_environment({}, settings).digest != before != build_environment({}, SandboxSettings()).digest

@@ -12,17 +12,9 @@ from labwright.record.schema.data_plan import Measurement
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.bubblewrap import determine_isolation
 from labwright.sandbox.job import DatasetError, Job, JobOutcome, SubmissionRefused
-from labwright.sandbox.scorers import (
-    copy_frozen_scorers,
-    describe_scorer,
-    freeze_scorer,
-    parse_scorers,
-    read_frozen_scorers,
-    read_scorer,
-)
-from labwright.sandbox.settings import SandboxSettings, resolve_scorers
+from labwright.sandbox.scorers import describe_scorer, freeze_scorer, parse_scorers, read_frozen_scorers, read_scorer
+from labwright.sandbox.settings import SandboxSettings
 from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS
 
@@ -105,29 +97,20 @@ class Place:
         for name, place in parse_scorers(self.sources, given).items():
             freeze_scorer(name, place, root / "scorers")
 
+    def open_executor(self) -> LocalExecutor:
+        labels, cache, scorers = (self.root / name for name in ("labels", "cache", "scorers"))
+        return LocalExecutor(
+            1, self.root / "views", labels=labels, settings=self.settings, cache=cache, scorers=scorers
+        )
+
     async def run(self, code: str, seed: int = 3) -> tuple[JobOutcome, tuple[Measurement, ...] | str]:
         """The outcome of the code, and of its sealed part after the search."""
-        executor = LocalExecutor(
-            1,
-            self.root / "views",
-            labels=self.root / "labels",
-            settings=self.settings,
-            cache=self.root / "cache",
-            scorers=self.root / "scorers",
-        )
+        executor = self.open_executor()
         folder = self.root / "job"
         try:
-            outcome = await run_job(
-                executor,
-                Job(
-                    name="n1/1",
-                    folder=folder,
-                    source={"experiment.py": code},
-                    seed=seed,
-                    timeout=60.0,
-                    datasets=("grid", "digits"),
-                ),
-            )
+            source = {"experiment.py": code}
+            job = Job("n1/1", folder, source, seed=seed, timeout=60.0, datasets=("grid", "digits"))
+            outcome = await run_job(executor, job)
             try:
                 return outcome, await executor.evaluate(folder, seed=seed, sealed=outcome.sealed)
             except SubmissionRefused as error:
@@ -166,29 +149,12 @@ async def test_a_scorer_of_predictions_gives_its_metric_beside_ours(tmp_path: Pa
     assert values(tests) == {("baseline", "top_two"): pytest.approx((labels["test_y"] < 2).mean())}
 
 
-@pytest.mark.slow
-async def test_behind_walls_the_grade_is_evaluated(tmp_path: Path) -> None:
-    settings = SandboxSettings(isolation="auto")
-    if not determine_isolation(settings).is_on:
-        pytest.skip("no isolation on this machine")
-    outcome, tests = await Place(tmp_path, settings, grid=WALK, digits=TOP_TWO).run(POLICIES + GUESS)
-    assert outcome.failure is None
-    grades = {one.name: one.grade for one in outcome.measurements}
-    assert (grades["episode_return"], grades["top_two"], grades["accuracy"]) == ("evaluated", "scored", "scored")
-    assert not isinstance(tests, str) and {one.grade for one in tests} == {"evaluated", "scored"}
-
-
 @pytest.mark.parametrize(
     ("code", "words"),
     [
         (
             "import lab, numpy as np\nlab.submit_artifact('grid', 'validation', 'a', np.zeros(3))",
             "the scorer of 'grid' on submission of 'a' for grid/validation: ValueError: five chances, not shape (3,)",
-        ),
-        pytest.param(
-            "import lab, numpy as np\nlab.submit_artifact('digits', 'validation', 'a', np.zeros(3))",
-            "this run has no scorer for artifacts of 'digits'; datasets with one: grid",
-            marks=pytest.mark.bench,
         ),
         pytest.param(
             "import lab\nlab.submit_artifact('grid', 'validation', 'a', 'net.pt')",
@@ -233,29 +199,10 @@ async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> No
         read_frozen_scorers(tmp_path / "scorers")
     (tmp_path / "scorers" / "grid.py").write_text(WALK)
     (tmp_path / "job" / "sealed" / next(name for name in outcome.sealed if name.endswith("bin"))).write_bytes(b"x")
-    executor = LocalExecutor(
-        1,
-        tmp_path / "views",
-        labels=tmp_path / "labels",
-        settings=SETTINGS,
-        cache=tmp_path / "cache",
-        scorers=tmp_path / "scorers",
-    )
+    executor = place.open_executor()
     with pytest.raises(SubmissionRefused, match="was changed after sealing"):
         await executor.evaluate(tmp_path / "job", seed=3, sealed=outcome.sealed)
     await executor.close()
-
-
-def test_scorers_are_handed_on_as_the_record_has_them(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(WALK)
-    scorer = freeze_scorer("grid", f"{tmp_path / 'own.py'}:walk", tmp_path / "a")
-    (tmp_path / "a" / "grid.json").unlink()
-    for here in ("b", "a"):
-        copy_frozen_scorers([scorer], tmp_path / "a", tmp_path / here)
-        assert read_frozen_scorers(tmp_path / here) == {"grid": (scorer, WALK)}
-    (tmp_path / "a" / "grid.py").write_text(WALK.replace("40", "41"))
-    with pytest.raises(DatasetError, match=r"is not the recorded one: restore the file .*grid\.py"):
-        copy_frozen_scorers([scorer], tmp_path / "a", tmp_path / "b")
 
 
 # --- reading a scorer -------------------------------------------------------------------------------------------------
@@ -278,29 +225,13 @@ def test_a_scorer_is_read_and_not_run(tmp_path: Path) -> None:
     ("text", "place", "words"),
     [
         (TOP_TWO, "own.py", "no function is given: write FILE.py:FUNCTION"),
-        (TOP_TWO, "own.py:other", "defines no top-level function 'other'"),
         (TOP_TWO, "gone.py:top_two", "cannot use .*gone.py"),
-        ("def (", "own.py:top_two", "cannot use"),
         (TOP_TWO.replace("(submission, truth)", "(values)"), "own.py:top_two", "must take two arguments"),
-        (TOP_TWO.replace("METRICS", "NUMBERS"), "own.py:top_two", "it needs a literal METRICS"),
         (TOP_TWO.replace('"higher"', '"up"'), "own.py:top_two", "must be 'higher' or 'lower', not 'up'"),
-        (TOP_TWO.replace('{"top_two": "higher"}', "dict(a='higher')"), "own.py:top_two", "must be a literal"),
         (TOP_TWO.replace('"top_two"', '"accuracy"'), "own.py:top_two", "a built-in metric"),
-        ("TAKES = 'samples'\n" + TOP_TWO, "own.py:top_two", "takes"),
     ],
 )
 def test_a_scorer_that_cannot_be_used_is_refused_in_words(tmp_path: Path, text: str, place: str, words: str) -> None:
     (tmp_path / "own.py").write_text(text)
     with pytest.raises(DatasetError, match=words):
         read_scorer("digits", str(tmp_path / place))
-
-
-def test_where_scorers_are_named(tmp_path: Path) -> None:
-    spec = parse_spec("grid=world,task=none", tmp_path)
-    sources = build_registry([spec])
-    named = resolve_scorers("grid=grid.py:walk,digits=two.py:top_two", tmp_path)
-    assert parse_scorers(sources, named) == {"grid": f"{tmp_path}/grid.py:walk", "digits": f"{tmp_path}/two.py:top_two"}
-    with pytest.raises(DatasetError, match="two scorers"):
-        parse_scorers(sources, (*named, "grid=other.py:walk"))
-    with pytest.raises(DatasetError, match=r"write DATASET=FILE.py:FUNCTION"):
-        parse_scorers(sources, ("nowhere=other.py:walk",))

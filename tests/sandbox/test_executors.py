@@ -13,7 +13,7 @@ from labwright.sandbox.job import Executor, ExecutorError, Job
 from tests.fake_executor import FakeExecutor
 from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore
-from tests.sandbox.executor_contract import TINY, WATCH_SECONDS, ExecutorContract, make_job
+from tests.sandbox.executor_contract import WATCH_SECONDS, ExecutorContract, make_job
 from tests.sandbox.fake_outcomes import fake_outcome
 
 pytestmark = pytest.mark.slow
@@ -33,12 +33,6 @@ class TestScripted(ExecutorContract):
     def make_executor(self, slots: int, store: DatasetStore) -> Executor:
         return FakeExecutor(fake_outcome, slots=slots, watch_seconds=WATCH_SECONDS)
 
-    async def test_it_tells_who_ran_and_how_many_at_once(self, tmp_path: Path) -> None:
-        executor = FakeExecutor(fake_outcome, slots=2)
-        await asyncio.gather(*(run_job(executor, make_job(tmp_path / name, TINY)) for name in "abcd"))
-        assert executor.started == ["a", "b", "c", "d"]
-        assert executor.max_at_once == 2
-
 
 BROKEN: list[Callable[[Path], Job]] = [
     lambda folder: Job(name="j", folder=folder, source={}, entry="missing.py"),
@@ -56,14 +50,6 @@ class TestLocal(ExecutorContract):
         executor = self.make_executor(2, store)
         outcomes = await asyncio.gather(*(run_job(executor, make_job(tmp_path / name, RENDEZVOUS)) for name in "ab"))
         assert [outcome.stdout_tail for outcome in outcomes] == ["2\n", "2\n"]
-        await executor.close()
-
-    async def test_a_job_may_ask_for_more_time_than_is_usual(self, store: DatasetStore, tmp_path: Path) -> None:
-        usual = SETTINGS.model_copy(update={"timeout": 0.1})
-        executor = LocalExecutor(1, store.views, labels=store.labels, settings=usual, cache=store.cache)
-        assert (
-            await run_job(executor, make_job(tmp_path / "a", f"import time\ntime.sleep(0.4)\n{TINY}"))
-        ).failure is None
         await executor.close()
 
     @pytest.mark.parametrize("broken", BROKEN)

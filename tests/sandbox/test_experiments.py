@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,91 +123,6 @@ async def check_the_figures(bench: KernelBench, arrays: dict[str, str]) -> None:
     again = await plotting.plot(PLOTS.replace("figures/bad", "figures/second"), inputs)
     assert [figure.name for figure in again.figures] == ["loss.pdf", "loss.png", "second.png"]
     assert again.figures[:2] == drawn.figures[1:]
-
-
-async def test_the_same_seed_measures_the_same(bench: KernelBench) -> None:
-    first, again, other = [await bench.run(SOFTMAX, seed=seed) for seed in (1, 1, 2)]
-    assert first.measurements == again.measurements
-    assert (first.curves_sha256, first.arrays, first.sealed) == (again.curves_sha256, again.arrays, again.sealed)
-    assert first.curves_sha256 != other.curves_sha256
-
-
-async def test_a_forged_grade_counts_as_logged(bench: KernelBench) -> None:
-    outcome = await bench.run(
-        """
-import json
-import lab
-import numpy as np
-for grade, split, value in (("scored", "validation", 1.0), ("computed", "validation", 0.999), ("scored", "test", 1.0)):
-    with open("measurements.jsonl", "a") as file:
-        file.write(json.dumps({"name": "accuracy", "value": value, "condition": "method", "dataset": "digits",
-                               "split": split, "step": None, "seed": 99, "grade": grade}) + "\\n")
-lab.result("accuracy", 1.0, condition="baseline", dataset="digits")
-lab.submit("digits", "validation", "baseline", predictions=np.zeros(len(lab.data("digits").validation.x), int))
-""",
-        seed=3,
-    )
-    assert outcome.failure is None
-    assert finals(outcome.measurements)["method", "accuracy"] == (0.999, "logged")
-    ours, grade = finals(outcome.measurements)["baseline", "accuracy"]
-    assert grade == "computed" and ours < 0.2
-    kept = [json.loads(line) for line in (bench.folder / "measurements.jsonl").read_text().splitlines()]
-    assert {(one["grade"], one["seed"], one["split"]) for one in kept if one["condition"] == "method"} == {
-        ("logged", 3, "validation")
-    }
-
-
-async def test_our_files_are_not_written_through_links(bench: KernelBench, tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("mine")
-    await bench.run(
-        f"import os\nfor name in ('stdout.txt', 'node.ipynb', 'plots.py'):\n    os.symlink({str(victim)!r}, name)\n"
-    )
-    await bench.plot("print('drawn')")
-    assert victim.read_text() == "mine"
-    assert (bench.folder / "stdout.txt").read_text() == ""
-    assert (bench.folder / "plots.stdout.txt").read_text() == "drawn\n"
-
-
-async def test_leavings_that_cannot_be_read_fail_the_attempt(bench: KernelBench) -> None:
-    outcome = await bench.run("import os\nos.symlink('/etc/passwd', 'measurements.jsonl')\n")
-    assert outcome.failure is not None and outcome.failure.kind == "other"
-    assert "measurements.jsonl is a symbolic link" in outcome.failure.message
-    assert outcome.measurements == ()
-
-
-async def test_plots_that_drew_nothing(bench: KernelBench) -> None:
-    outcome = await bench.plot("print('nothing')")
-    assert outcome.failure is not None and outcome.failure.kind == "figure"
-    assert "no figure was drawn" in outcome.failure.message
-    assert outcome.stdout_tail == "nothing\n"
-
-
-async def test_an_aggregate_reads_its_inputs(bench: KernelBench, tmp_path: Path) -> None:
-    for seed in (1, 2):
-        (tmp_path / f"r{seed}").mkdir()
-        (tmp_path / f"r{seed}" / "a.txt").write_text(f"seed {seed}")
-    (tmp_path / "statistics.json").write_text("[]")
-    names = {"n1": "r1", "n2": "r2", "statistics.json": "statistics.json"}
-    inputs = {f"inputs/{name}": (tmp_path / path,) for name, path in names.items()}
-    outcome = await bench.plot(
-        "import pathlib\nfor path in sorted(pathlib.Path('inputs').rglob('*.*')):\n    print(path, path.read_text())\n",
-        inputs,
-    )
-    assert outcome.stdout_tail == "inputs/n1/a.txt seed 1\ninputs/n2/a.txt seed 2\ninputs/statistics.json []\n"
-
-
-@pytest.mark.bench
-@pytest.mark.slow
-async def test_torch_is_seeded_and_held_to_its_threads(bench: KernelBench) -> None:
-    code = (
-        "import lab\nlab.seed_everything()\nimport torch\nfirst = torch.rand(1).item()\nlab.seed_everything()\n"
-        "print(torch.get_num_threads(), first == torch.rand(1).item(), "
-        "torch.are_deterministic_algorithms_enabled(), first)\n"
-    )
-    tails = [(await bench.run(code, seed=seed)).stdout_tail for seed in (1, 2)]
-    assert all(tail.startswith("1 True False ") for tail in tails)
-    assert len(set(tails)) == 2
 
 
 @pytest.mark.slow

@@ -9,11 +9,6 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.schema.nodes import Cell
-from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import Job
-from tests.jobs import cell_tasks, run_job
-from tests.sandbox.conftest import SETTINGS, DatasetStore, KernelBench
 
 pytestmark = pytest.mark.slow
 
@@ -25,51 +20,6 @@ async def answer():
 print("the answer is", asyncio.run(answer()), asyncio.run(answer()))
 print("one", "\\ud83d", "more")
 print("no newline at the end", end="")
-"""
-KEPT = {
-    "exit in a thread": (
-        "t = threading.Thread(target=lambda: (print('in'), sys.exit(3))); t.start(); t.join(); print('after')",
-        ["first", "in", "after"],
-        None,
-    ),
-    "process exit in a thread": (
-        "t = threading.Thread(target=lambda: (print('in', end=''), os._exit(4))); t.start(); t.join()",
-        ["first", "in"],
-        "the process ended with exit code 4",
-    ),
-    "killed": ("print('x', end=''); os.kill(os.getpid(), 9)", ["first", "x"], "SIGKILL"),
-    "closed stdout": ("print('x'); sys.stdout.close()", ["first", "x"], None),
-    "a pipe that nobody reads": (
-        "a, b = os.pipe(); os.close(a); kept = open(b, 'w'); kept.write('z'); print('x')",
-        ["first", "x"],
-        None,
-    ),
-    "surrogates everywhere": (
-        "sys.stderr.write('e\\ud83de\\n'); logging.warning('w\\ud83dw'); raise ValueError('v\\ud83dv')",
-        ["first", "e\\ud83de", "WARNING:root:w\\ud83dw"],
-        "ValueError: v?v",
-    ),
-    "bytes": ("sys.stdout.buffer.write(b'raw\\xff'); print('!')", ["first", "raw\ufffd!"], None),
-    "loops": (
-        "async def f(): return 3\nloop = asyncio.new_event_loop()\n"
-        "print(loop.run_until_complete(f()), asyncio.run(f()))",
-        ["first", "3 3"],
-        None,
-    ),
-    "a child of a loop": (
-        "async def f(): return await (await asyncio.create_subprocess_exec('echo', 'sub')).wait()\nasyncio.run(f())",
-        ["first", "sub"],
-        None,
-    ),
-}
-HEAD = "import asyncio, logging, os, sys, threading\nprint('first')\n"
-CELL = """
-import lab
-async def run(cell):
-    await asyncio.sleep(0)
-    lab.submit(split="validation", predictions=[0] * len(lab.data(cell.dataset).validation.x))
-    print("submitted")
-lab.measure(run)
 """
 ENDS = {"abort": ("os.abort()", "SIGABRT"), "segfault": ("ctypes.string_at(0)", "SIGSEGV")}
 SAID = "the answer is 42 42\none \\ud83d more\nno newline at the end"
@@ -115,36 +65,3 @@ def test_what_was_printed_before_a_crash_is_kept_to_the_last_character(
     assert failure["kind"] == "died" and signal in failure["message"]
     assert f'File "crashes.py", line {code.splitlines().index(f"    {crash}") + 1} in crash' in failure["traceback"]
     assert "kernel_side" not in failure["traceback"]
-
-
-async def test_each_way_to_end_keeps_the_output_and_costs_no_more_than_it_must(
-    store: DatasetStore, tmp_path: Path
-) -> None:
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
-    found: dict[str, tuple[list[str], str | None]] = {}
-    try:
-        for number, (name, (code, _, _)) in enumerate(KEPT.items()):
-            outcome = await KernelBench(executor, tmp_path / str(number)).run(HEAD + code)
-            failure = outcome.failure
-            assert failure is not None
-            found[name] = (
-                outcome.stdout_tail.splitlines(),
-                None if failure.kind == "no measurement" else failure.message,
-            )
-        job = Job(
-            name="cell",
-            folder=tmp_path / "cell",
-            source={"experiment.py": "import asyncio" + CELL},
-            datasets=("digits",),
-            timeout=60.0,
-            cells=cell_tasks([Cell(dataset="digits", arm="m")]),
-        )
-        measured = await run_job(executor, job)
-    finally:
-        await executor.close()
-    assert {name: lines for name, (lines, _) in found.items()} == {name: lines for name, (_, lines, _) in KEPT.items()}
-    for name, (_, _, words) in KEPT.items():
-        message = found[name][1]
-        assert message is None if words is None else words in (message or ""), name
-    (kept,) = measured.folders.values()
-    assert measured.failure is None and "submitted" in kept.result.stdout_tail

@@ -102,25 +102,6 @@ def test_what_the_hub_tells_is_fetched_once_and_is_there_without_a_network(hub: 
     ], again
 
 
-def test_where_nothing_is_allowed_the_hub_is_not_looked_for() -> None:
-    code = (
-        "import sys; from labwright.sandbox.hub import look_up; "
-        "print(look_up((), ()), 'huggingface_hub' in sys.modules)"
-    )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True).stdout
-        == "() False\n"
-    )
-
-
-def test_a_name_that_the_hub_does_not_know_is_one_line(hub: Hub, tmp_path: Path) -> None:
-    config = tmp_path / "c.yaml"
-    config.write_text("sandbox: {pretrained: [tiny/gone@v1]}\n")
-    ran = program(hub, tmp_path / "hf", "-m", "labwright", "prefetch", str(config))
-    assert ran.returncode == 2 and ran.stderr.count("\n") == 1
-    assert "pretrained model tiny/gone@v1 cannot be fetched" in ran.stderr
-
-
 def test_a_plan_takes_of_the_hub_what_is_offered(hub: Hub, tmp_path: Path) -> None:
     config, out = tmp_path / "c.yaml", tmp_path / "plan.yaml"
     idea = Path(__file__).parents[2] / "examples" / "ideas" / "label_noise_calibration.json"

@@ -4,12 +4,10 @@ it is harmless even if it works. Requires bubblewrap and user namespaces or root
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import textwrap
 import venv
 from collections.abc import Callable, Generator
@@ -24,15 +22,11 @@ from benchmarks.studied_llm_server import StudiedLlmServer
 from labwright.agent.cli import main
 from labwright.review.evidence import tex_runner
 from labwright.sandbox import cell_runner
-from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation import bubblewrap
-from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command
 from labwright.sandbox.isolation.interpreter import inspect_interpreter
-from labwright.sandbox.isolation.processes import NAME_PREFIX, ScratchFolder, remove_stale
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
-from tests.jobs import run_job
-from tests.sandbox.conftest import DatasetStore, holds_eventually
+from tests.sandbox.conftest import DatasetStore, holds_eventually, run_alone
 from tests.sandbox.data.sample_files import make_rows, write_table
 
 pytestmark = [
@@ -317,11 +311,11 @@ def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
         ("['0' * 32 + '-0'] + ids[1:]", "row 0 cites '00000000000000000000000000000000-0', which is not an answer"),
         pytest.param(
             "[ids[0].rpartition('-')[0] + '-1'] + ids[1:]",
-            "which is not an answer that a studied model gave to this cell",
+            "which is not an answer that a model gave to this cell",
             marks=pytest.mark.bench,
         ),
         pytest.param("[ids[1]] + ids[1:]", "which was cited before", marks=pytest.mark.bench),
-        ("[theirs] + ids[1:]", "which is not an answer that a studied model gave to this cell"),
+        ("[theirs] + ids[1:]", "which is not an answer that a model gave to this cell"),
         pytest.param("[[]] + ids[1:]", "row 0 cites no answer", marks=pytest.mark.bench),
     ],
 )
@@ -531,39 +525,6 @@ def test_shared_memory_is_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
     assert "No space left" in failure(small)[1]
 
 
-SHARING = """
-import multiprocessing, time
-from multiprocessing import shared_memory
-import numpy as np
-context = multiprocessing.get_context("fork")
-inherited = np.ones(25_000_000)
-block = shared_memory.SharedMemory(create=True, size=200_000_000)
-np.frombuffer(block.buf, np.uint8)[:] = 1
-
-def work(own):
-    held = np.ones(own // 8)
-    print(int(np.frombuffer(block.buf, np.uint8).sum() + inherited.sum()), flush=True)
-    time.sleep(60 if own > 8 else 1.5)
-
-workers = [context.Process(target=work, args=({own},)) for _ in range(4)]
-for worker in workers:
-    worker.start()
-for worker in workers:
-    worker.join()
-block.unlink()
-"""
-
-
-@pytest.mark.parametrize("isolation", [pytest.param("none", marks=pytest.mark.bench), "required"])
-def test_what_workers_share_counts_once_and_what_each_has_alone_counts(run: Run, isolation: str) -> None:
-    found = run(SHARING.format(own=8), "sandbox.memory_gb=0.8", isolation=isolation)
-    assert found["stdout_tail"].count("225000000") == 4  # output lines of several processes may interleave
-    assert failure(found)[0] == "no measurement"  # it finished
-    assert 0.4e9 < found["peak_host_bytes"] < 0.8e9
-    kind, message = failure(run(SHARING.format(own=200_000_000), "sandbox.memory_gb=0.8", isolation=isolation))
-    assert kind == "memory" and 0.8 <= float(message.split("used ")[1].split(" GB")[0]) < 1.5
-
-
 @pytest.mark.parametrize(
     "attack",
     [
@@ -589,12 +550,6 @@ def test_a_disk_bomb_is_put_out(run: Run, attack: str) -> None:
     )
     kind, message = failure(found)
     assert kind == "other" and "sandbox.disk_gb" in message
-
-
-def test_one_file_has_the_limit_of_all_at_once(run: Run) -> None:
-    hole = "with open('file', 'wb') as file:\n    file.seek(300_000_000)\n    file.write(b'x')"  # takes no room on disk
-    kind, message = failure(run(hole, "sandbox.disk_gb=0.2"))
-    assert kind == "other" and "File too large" in message
 
 
 def test_ten_gigabytes_of_output_are_cut_off(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -644,20 +599,6 @@ def test_at_its_limit_it_ends_whatever_it_does(run: Run, code: str, how: str) ->
     assert found["seconds"] < 60
 
 
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        ("import os\nos._exit(7)\n", "exit code 7"),
-        pytest.param("import ctypes\nctypes.string_at(0)\n", "SIGSEGV", marks=pytest.mark.bench),
-        pytest.param("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL", marks=pytest.mark.bench),
-        ("import os, signal\nos.kill(1, signal.SIGKILL)\nraise SystemExit('still here')\n", "still here"),
-    ],
-)
-def test_a_death_is_a_result_with_its_reason(run: Run, code: str, words: str) -> None:
-    kind, message = failure(run(code))
-    assert words in message and kind == ("other" if words == "still here" else "died")
-
-
 def test_killing_us_kills_it(tmp_path: Path) -> None:
     path = tmp_path / "probe.py"
     path.write_text(
@@ -673,23 +614,6 @@ def test_killing_us_kills_it(tmp_path: Path) -> None:
         host.send_signal(signal.SIGKILL)
         host.wait()
     assert holds_eventually(lambda: not running("sleep 65.43"))
-
-
-def test_what_a_killed_program_left_is_removed_by_the_next_and_nothing_else(run: Run) -> None:
-    held, theirs = ScratchFolder(), Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp"))
-    left, unmarked = (Path(tempfile.mkdtemp(prefix=name, dir=held.root.parent)) for name in (NAME_PREFIX, "lab-"))
-    for path in (left, held.root, unmarked):
-        os.utime(path, (0, 0))
-    assert run("print('ran')", isolation="auto")["stdout_tail"] == "ran\n"
-    assert not left.exists()
-    assert held.root.exists() and unmarked.exists()
-    os.utime(theirs, (0, 0))  # only now: an older version running at the same time would remove it
-    remove_stale()
-    assert theirs.exists()
-    held.remove()
-    for path in (unmarked, theirs):
-        path.rmdir()
-    assert not held.root.exists()
 
 
 # --- what it leaves ---------------------------------------------------------------------------------------------------
@@ -711,22 +635,12 @@ def test_a_link_planted_for_our_reader_leads_nowhere(run: Run, tmp_path: Path) -
 
 
 async def test_a_program_that_would_make_others_us_is_disarmed(store: DatasetStore, tmp_path: Path) -> None:
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache)
-    await run_job(
-        executor,
-        Job(
-            name="x",
-            folder=tmp_path / "job",
-            source={
-                "experiment.py": (
-                    "import os, shutil\nos.mkdir('deep')\nshutil.copy('/bin/sh', "
-                    "'deep/sh')\nos.chmod('deep/sh', 0o6755)\n"
-                    "os.symlink('/bin/su', 'su')\n"
-                )
-            },
-        ),
+    code = (
+        "import os, shutil\nos.mkdir('deep')\nshutil.copy('/bin/sh', 'deep/sh')\nos.chmod('deep/sh', 0o6755)\n"
+        "os.symlink('/bin/su', 'su')\n"
     )
-    await executor.close()
+    job = Job(name="x", folder=tmp_path / "job", source={"experiment.py": code})
+    await run_alone(store, job, settings=SandboxSettings())
     assert (tmp_path / "job" / "deep" / "sh").stat().st_mode & 0o7777 == 0o755
 
 
@@ -742,19 +656,6 @@ def test_a_crash_log_is_read_from_what_it_cannot_replace(run: Run, tmp_path: Pat
         os._exit(1)
     """)
     assert failure(found)[0] == "died" and "root:" not in found["failure"]["traceback"]
-
-
-def test_a_hostile_pickle_is_not_opened(run: Run, tmp_path: Path) -> None:
-    mark = tmp_path / "opened"
-    found = run(f"""
-        import os, numpy as np
-        class Hostile:
-            def __reduce__(self):
-                return os.mkdir, ({str(mark)!r},)
-        os.makedirs("arrays")
-        np.save("arrays/a.npy", np.array([Hostile()], dtype=object), allow_pickle=True)
-    """)
-    assert "Python objects" in failure(found)[1] and not mark.exists()
 
 
 def test_forged_measurements_are_what_the_code_said_and_no_more(run: Run) -> None:
@@ -791,23 +692,12 @@ def test_forged_measurements_are_what_the_code_said_and_no_more(run: Run) -> Non
 async def test_plots_are_drawn_behind_the_same_walls(store: DatasetStore, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("planted")
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache)
-    outcome = await run_job(
-        executor,
-        Job(
-            name="plot",
-            folder=tmp_path / "job",
-            entry="plots.py",
-            kind="plot",
-            source={
-                "plots.py": (
-                    f"import os\nimport matplotlib.pyplot as plt\nprint(os.path.exists({str(secret)!r}))\n"
-                    "plt.plot([1, 2])\nplt.xlabel('x')\nplt.ylabel('y')\nplt.savefig('figures/a.png')\n"
-                )
-            },
-        ),
+    code = (
+        f"import os\nimport matplotlib.pyplot as plt\nprint(os.path.exists({str(secret)!r}))\n"
+        "plt.plot([1, 2])\nplt.xlabel('x')\nplt.ylabel('y')\nplt.savefig('figures/a.png')\n"
     )
-    await executor.close()
+    job = Job(name="plot", folder=tmp_path / "job", entry="plots.py", kind="plot", source={"plots.py": code})
+    outcome = await run_alone(store, job, settings=SandboxSettings())
     assert outcome.failure is None and outcome.stdout_tail == "False\n"
     assert [one.name for one in outcome.figures] == ["a.png"]
 
@@ -823,15 +713,6 @@ async def test_tex_runs_behind_walls(tmp_path: Path) -> None:
     )
     assert ran.output.split()[0] == "x" and (tmp_path / "desk" / "new").exists()
     assert ran.output.split()[-1] == "3"  # two header lines and the loopback
-
-
-def test_any_command_can_be_wrapped(tmp_path: Path) -> None:
-    (tmp_path / "shown").write_text("shown")
-    (tmp_path / "desk").mkdir()
-    walls = SandboxSpec(tmp_path / "desk", readable=(tmp_path / "shown",))
-    command = ["sh", "-c", f"cat {tmp_path}/shown; ls {tmp_path}; grep CapEff /proc/self/status"]
-    ran = subprocess.run(build_command(command, walls), capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["showndesk", "shown", "CapEff:", "0000000000000000"]
 
 
 # --- without a sandbox ------------------------------------------------------------------------------------------------
@@ -857,6 +738,39 @@ def test_required_walls_that_cannot_be_had_are_refused_in_one_line(
         assert "it is not there" in said and "get it" in said and "sandbox.isolation=auto" in said
         assert said.count("\n") == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_one_file_has_the_limit_of_all_at_once(run: Run) -> None:
+    hole = "with open('file', 'wb') as file:\n    file.seek(300_000_000)\n    file.write(b'x')"  # takes no room on disk
+    kind, message = failure(run(hole, "sandbox.disk_gb=0.2"))
+    assert kind == "other" and "File too large" in message
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import os\nos._exit(7)\n", "exit code 7"),
+        pytest.param("import ctypes\nctypes.string_at(0)\n", "SIGSEGV", marks=pytest.mark.bench),
+        pytest.param("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL", marks=pytest.mark.bench),
+        ("import os, signal\nos.kill(1, signal.SIGKILL)\nraise SystemExit('still here')\n", "still here"),
+    ],
+)
+def test_a_death_is_a_result_with_its_reason(run: Run, code: str, words: str) -> None:
+    kind, message = failure(run(code))
+    assert words in message and kind == ("other" if words == "still here" else "died")
+
+
+def test_a_hostile_pickle_is_not_opened(run: Run, tmp_path: Path) -> None:
+    mark = tmp_path / "opened"
+    found = run(f"""
+        import os, numpy as np
+        class Hostile:
+            def __reduce__(self):
+                return os.mkdir, ({str(mark)!r},)
+        os.makedirs("arrays")
+        np.save("arrays/a.npy", np.array([Hostile()], dtype=object), allow_pickle=True)
+    """)
+    assert "Python objects" in failure(found)[1] and not mark.exists()
 
 
 def test_walls_that_are_only_wanted_are_done_without_and_it_is_said(

@@ -49,18 +49,7 @@ def test_what_is_positional_is_so() -> None:
 
 @pytest.mark.parametrize(
     ("value", "recorded"),
-    [
-        ("0.003", 0.003),
-        ("-2", -2),
-        ("'adam'", "adam"),
-        ("True", True),
-        ("(0.0, 0.1)", "0.0, 0.1"),
-        ("[1, 'a']", "1, a"),
-        ("2 ** 3", None),
-        ("((1, 2), 3)", None),
-        ("{'a': 1}", None),
-        ("None", None),
-    ],
+    [("0.003", 0.003), ("'adam'", "adam"), ("(0.0, 0.1)", "0.0, 0.1"), ("2 ** 3", None), ("{'a': 1}", None)],
 )
 def test_constants_are_recorded_as_it_says(value: str, recorded: object) -> None:
     assert collect_constants(f"NAME = {value}\n").get("NAME") == recorded

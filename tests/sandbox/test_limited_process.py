@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
-import struct
-import sys
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,15 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labwright.record.errors import SandboxError, SubmissionRefused
+from labwright.record.errors import SubmissionRefused
 from labwright.sandbox import limited_process
 from labwright.sandbox.limited_process import LimitedProcess, call_limited
 from labwright.sandbox.repository.command import WITHHELD_LINE, OutputRedactor
 from labwright.sandbox.repository.metric import parse_metric, read_metric
-from labwright.sandbox.results import measure_attempt
-from tests.sandbox.conftest import DatasetStore
-
-ROWS, TEST_ROWS = 360, 359
 
 
 @pytest.fixture
@@ -82,24 +74,6 @@ def test_a_child_that_was_killed_from_outside_is_started_again(child: LimitedPro
     assert child.call(os.getpid, subject="") not in (first, os.getpid())
 
 
-def test_a_child_that_does_not_start_is_no_fault_of_the_data(
-    child: LimitedProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(SandboxError, match=r"does not start \(exit code 1\)") as refused:
-        child.call(len, "", subject="submission of 'a'")
-    assert not isinstance(refused.value, SubmissionRefused)
-
-
-def test_relative_paths_are_those_of_the_caller(
-    child: LimitedProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    child.call(len, "", subject="")
-    monkeypatch.chdir(tmp_path)
-    Path("here").touch()
-    assert child.call(os.path.exists, Path("here"), subject="")
-
-
 def test_an_interrupted_call_leaves_no_answer_for_the_next(child: LimitedProcess) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -144,88 +118,6 @@ def test_a_call_that_takes_long_delays_no_other_for_long(monkeypatch: pytest.Mon
 
 
 # --- forged predictions -----------------------------------------------------------------------------------------------
-
-
-def header(shape: str, descr: str = "'<i8'") -> bytes:
-    """An array file whose header promises what does not follow."""
-    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode()
-    text += b" " * (-(len(text) + 11) % 64) + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
-
-
-def classes(**dtype: Any) -> Any:
-    return (np.arange(ROWS) % 10).astype(**dtype)
-
-
-FORGED: dict[str, tuple[Any, str]] = {
-    "class out of range": (np.full(ROWS, 10), r"class numbers 0\.\.9"),
-    "class far out of range": (np.full(ROWS, 2**63, np.uint64), r"class numbers 0\.\.9"),
-    "half a class": (np.full(ROWS, 0.5), r"class numbers 0\.\.9"),
-    "millions of values": (np.zeros(5_000_000, np.int8), "unpacks to|more than the limit"),
-    "not a number": (np.full(ROWS, np.nan), "not finite"),
-    "infinite": (np.full(ROWS, np.inf, np.float16), "not finite"),
-    "wider than a double": (np.full(ROWS, np.longdouble("1e4000")), "not finite"),
-    "truth values": (classes(dtype=bool), "of dtype bool"),
-    "complex": (classes(dtype=complex), "of dtype complex"),
-    "words": (classes(dtype=str), "of dtype <U"),
-    "dates": (classes(dtype="M8[s]"), "of dtype datetime64"),
-    "records": (np.zeros(ROWS, [("a", "i4"), ("b", "i4")]), "of dtype"),
-    "objects": (np.array([{}] * ROWS, object), "Object arrays cannot be loaded"),
-    "two dimensions": (np.zeros((ROWS, 1), int), "must have shape"),
-    "no dimension": (np.array(3), "must have shape"),
-    "huge shape": (header(f"({10**15},)"), "not what lab.submit writes"),
-    "shape beyond all numbers": (header(f"({2**62}, {2**62})"), "not what lab.submit writes"),
-    "negative shape": (header("(-1,)"), "not what lab.submit writes"),
-    "wide items": (header(f"({ROWS},)", "'<U999999999'"), "not what lab.submit writes"),
-    "objects by header": (header(f"({ROWS},)", "'|O'"), "Object arrays cannot be loaded"),
-    "code in the header": (header("__import__('os').abort()"), "not what lab.submit writes"),
-    "nothing": (b"", "must have shape"),
-    "no array": (b"just text", "must have shape"),
-}
-
-
-def submit(folder: Path, data: Any, *, split: str = "validation", name: str = "0" * 20) -> None:
-    (folder / "submissions").mkdir(parents=True, exist_ok=True)
-    with (
-        zipfile.ZipFile(folder / "submissions" / f"{name}.npz", "w", zipfile.ZIP_DEFLATED) as archive,
-        archive.open("predictions.npy", "w") as file,
-    ):
-        file.write(data) if isinstance(data, bytes) else np.lib.format.write_array(file, data)
-    line = {"file": f"{name}.npz", "dataset": "digits", "split": split, "condition": "m", "kind": "predictions"}
-    with open(folder / "submissions.jsonl", "a") as index:
-        index.write(json.dumps(line) + "\n")
-
-
-@pytest.mark.parametrize("split", ["validation", "test"])
-@pytest.mark.parametrize("forged", FORGED)
-def test_forged_predictions_are_refused_and_nothing_is_sealed(
-    store: DatasetStore, tmp_path: Path, forged: str, split: str
-) -> None:
-    data, words = FORGED[forged]
-    if split == "test" and not isinstance(data, bytes) and data.shape[:1] == (ROWS,):
-        data = data[:TEST_ROWS]
-    submit(tmp_path, data, split=split)
-    with pytest.raises(SubmissionRefused, match=words) as refused:
-        measure_attempt(tmp_path, store.labels, seed=0)
-    assert "\n" not in str(refused.value) and str(refused.value).startswith(f"submission of 'm' for digits/{split}")
-    assert not (tmp_path / "sealed").exists()
-
-
-def test_a_small_archive_of_gigabytes_is_refused(store: DatasetStore, tmp_path: Path) -> None:
-    submit(tmp_path, header(f"({2**28},)", "'|i1'") + bytes(2**28))
-    assert (tmp_path / "submissions" / f"{'0' * 20}.npz").stat().st_size < 300_000
-    with pytest.raises(SubmissionRefused, match="more than the limit"):
-        measure_attempt(tmp_path, store.labels, seed=0)
-
-
-@pytest.mark.parametrize("dtype", ["<i8", ">i8", ">f8", "<f2", ">u4", "longdouble", "int8"])
-def test_every_order_and_width_of_numbers_gives_the_same_scores(
-    store: DatasetStore, tmp_path: Path, dtype: str
-) -> None:
-    submit(tmp_path, classes(dtype=dtype))
-    submit(tmp_path / "plain", classes(dtype=np.int64))
-    found, plain = (measure_attempt(place, store.labels, seed=0).final for place in (tmp_path, tmp_path / "plain"))
-    assert {one.name for one in found} == {"accuracy", "macro_f1"} and found == plain
 
 
 def test_a_metric_whose_expression_never_ends_is_a_missing_value(

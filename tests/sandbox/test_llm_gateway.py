@@ -20,7 +20,6 @@ from labwright.models.budget import BudgetSettings
 from labwright.models.settings import SubjectSettings
 from labwright.models.studied_llms import StudiedLlms
 from labwright.record.llm_calls import EXCHANGES_LIST, LLMBudgetSpent, LLMCallStore, LLMUnavailable, read_exchanges
-from labwright.record.plan_edits import read_field_path
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import LLMExchange, LLMQuestion
 from labwright.record.schema.nodes import Cell
@@ -31,7 +30,6 @@ from labwright.sandbox.job import CellTask, Job, JobOutcome
 from labwright.sandbox.llm_gateway import MAX_QUEUED_QUESTIONS, LlmSession, serve_session
 from labwright.sandbox.scoring import score_sealed
 from tests.jobs import SCRIPT, run_job
-from tests.record.test_estimands import plan
 from tests.sandbox.conftest import SETTINGS
 
 
@@ -272,24 +270,11 @@ async def test_a_subject_that_is_gone_ends_the_run_and_no_experiment(place: Plac
         await place.run(ASK, "plain")
 
 
-@pytest.mark.slow
-async def test_no_shared_value_is_built_of_answers(place: Place) -> None:
-    code = ASK.replace("    data,", '    lab.shared("all", lambda: lab.llm("small").ask("odd 1").text)\n    data,')
-    outcome = await place.run(code, "plain")
-    assert outcome.failure is not None and "a shared value cannot query language models" in outcome.failure.message
-
-
 @pytest.mark.parametrize("exchange", ["a-²", "a-٣", "a-10", "a-", "a", "-1", "a--1", "a-1_0", "a-" + "9" * 5000, "b-0"])
 def test_a_citation_that_is_none_is_the_code_s_fault(exchange: str) -> None:
     session = LlmSession(cast("Any", None), "key", ())
     session.draw_counts["a"] = 10
     assert session.find_cited(exchange) is None
-
-
-@pytest.mark.parametrize("item", ["\u00b2", "9" * 5000, "\u0663"])
-def test_a_place_in_a_plan_that_is_no_number_is_no_place(item: str) -> None:
-    with pytest.raises(LookupError):
-        read_field_path(plan(), f"metrics[{item}]")
 
 
 class RefusingGateway:

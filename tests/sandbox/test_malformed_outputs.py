@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import io
 import json
-import os
-import socket
-import stat
 import struct
 import zipfile
 from pathlib import Path
@@ -16,17 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from PIL import Image
 
-from labwright.agent.cli import main
-from labwright.record.schema.data_plan import Measurement
-from labwright.record.untrusted_files import BadFile, load_array, make_harmless
-from labwright.review.figures import lint_figure_folder
+from labwright.record.untrusted_files import BadFile
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.job import SubmissionRefused
-from labwright.sandbox.results import MAX_PIXELS, collect_figures, failure_from_error, hash_arrays, measure_attempt
+from labwright.sandbox.results import hash_arrays, measure_attempt
 from labwright.sandbox.scoring import score_sealed, seal_test_predictions
 from labwright.stages.nodes.node_plots import PlotArrays
 
@@ -55,15 +45,6 @@ LINES = (
     b'{"name": "a", "value": 1e300, "condition": "m", "dataset": "d", "split": "dev"}',
     b'{"name": "a", "value": 1, "condition": "m", "dataset": "d", "split": "dev", "step": ' + b"9" * 40 + b"}",
 )
-Bytes = st.lists(st.tuples(st.integers(0, 200), st.binary(max_size=4), st.integers(0, 4)), min_size=1, max_size=4)
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def changed(data: bytes, edits: list[tuple[int, bytes, int]]) -> bytes:
-    """Return the bytes with some inserted and some removed."""
-    for at, new, gone in edits:
-        data = data[:at] + new + data[at + gone :]
-    return data
 
 
 def npy(array: Any) -> bytes:
@@ -102,26 +83,6 @@ def test_an_array_with_an_odd_header_is_refused_and_left_out_of_what_is_shown(tm
     asyncio.run(PlotArrays("n", (tmp_path / "arrays",)).read_briefs())
 
 
-@pytest.mark.filterwarnings("ignore:Reading")
-@quick
-@given(edits=Bytes)
-def test_a_damaged_array_is_read_or_refused(tmp_path: Path, edits: list[tuple[int, bytes, int]]) -> None:
-    (tmp_path / "arrays").mkdir(exist_ok=True)
-    (tmp_path / "arrays" / "a.npy").write_bytes(changed(npy(np.arange(6.0).reshape(2, 3)), edits))
-    try:
-        hash_arrays(tmp_path)
-    except BadFile:
-        return
-    assert load_array(tmp_path, "arrays/a.npy").size >= 0, "hashed files are readable"
-    asyncio.run(PlotArrays("n", (tmp_path / "arrays",)).read_briefs())
-
-
-def test_huge_values_have_no_mean_and_no_warning(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", np.full(3, 1.7e308))
-    (one,) = asyncio.run(PlotArrays("n", (tmp_path,)).read_briefs())
-    assert (one.ranges, one.missing) == ((), 0)
-
-
 # --- measurements and submissions ---------------------------------------------------------------------------------
 
 
@@ -137,11 +98,8 @@ def test_an_odd_line_is_refused_or_left_out_of_code_that_was_cut(tmp_path: Path,
     "index",
     [
         b"[" * 100_000,
-        b'{"file": "0.npz"}',
         b"\xff",
-        b"9" * 5000,
         b"null",
-        b'{"file": "0.npz", "dataset": "iris", "split": "test", "condition": "\\ud800", "kind": "logits"}',
         b'{"file": "0.npz", "dataset": "iris", "split": "test", "condition": "m", "kind": "logits", "step": 1'
         + b"0" * 30
         + b"}",
@@ -181,15 +139,6 @@ def test_a_finite_but_huge_prediction_is_refused(tmp_path: Path, labels: Path, v
     assert not (tmp_path / "sealed").exists()
 
 
-def test_huge_logits_are_scored_as_what_they_say(tmp_path: Path, labels: Path) -> None:
-    y = truth(labels, "iris", "validation")
-    logits = np.full((len(y), 3), -1.7e308)
-    logits[np.arange(len(y)), y] = 1.7e308
-    submitted(tmp_path, npz(logits=logits), dataset="iris", split="validation", kind="logits")
-    values = {one.name: one.value for one in measure_attempt(tmp_path, labels, seed=0).final}
-    assert values["accuracy"] == 1.0 and values["brier"] == 0.0
-
-
 def test_what_sealing_says_does_not_depend_on_labels(tmp_path: Path, labels: Path) -> None:
     """Whether r2 is finite depends on the spread of the withheld labels, so rejections must not reveal it for scaled
     predictions."""
@@ -212,109 +161,4 @@ def test_what_sealing_says_does_not_depend_on_labels(tmp_path: Path, labels: Pat
     assert said == {'["0.npz", "index.jsonl"]'}
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@quick
-@given(edits=Bytes, compression=st.sampled_from([0, 8, 12, 14]))
-def test_a_damaged_archive_is_read_or_refused(
-    tmp_path: Path, labels: Path, edits: list[tuple[int, bytes, int]], compression: int
-) -> None:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", compression) as archive:
-        archive.writestr("logits.npy", npy(np.zeros((len(truth(labels, "iris", "validation")), 3))))
-    submitted(tmp_path, changed(file.getvalue(), edits), dataset="iris", split="validation", kind="logits")
-    try:
-        measure_attempt(tmp_path, labels, seed=0)
-    except SubmissionRefused as error:
-        assert "submission of " in str(error)
-
-
-def test_a_measurement_is_of_a_size_that_can_be_squared_and_summed() -> None:
-    for value in (1e101, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match=r"must be finite and at most 1e|finite number"):
-            Measurement(name="a", value=value, condition="m", dataset="d", split="dev", seed=0, grade="logged")
-
-
-# --- figures ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@quick
-@given(edits=Bytes, mode=st.sampled_from(["RGB", "RGBA", "P", "1", "LA", "I;16"]))
-def test_a_damaged_picture_is_read_or_refused(tmp_path: Path, edits: list[tuple[int, bytes, int]], mode: str) -> None:
-    (tmp_path / "figures").mkdir(exist_ok=True)
-    file = io.BytesIO()
-    Image.new(mode, (40, 30)).save(file, "PNG")
-    (tmp_path / "figures" / "a.png").write_bytes(changed(file.getvalue(), edits))
-    (tmp_path / "figures" / "a.png.facts.json").write_bytes(b"[" * 100_000)
-    figures, failure = collect_figures(tmp_path)
-    assert figures or failure is not None
-    lint_figure_folder(figures, tmp_path / "figures")
-
-
-def test_a_small_file_of_many_pixels_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "figures").mkdir()
-    Image.new("1", (8000, 8000)).save(tmp_path / "figures" / "a.png")
-    _, failure = collect_figures(tmp_path)
-    assert failure is not None and f"8000 x 8000 pixels, more than the limit of {MAX_PIXELS}" in failure.message
-
-
 # --- whose failure it is --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EMFILE])
-def test_a_failure_of_our_disk_is_no_experiments(number: int) -> None:
-    with pytest.raises(OSError, match=os.strerror(number)):
-        failure_from_error(OSError(number, os.strerror(number)))
-
-
-def test_what_we_stumble_over_is_the_experiments_with_our_traceback() -> None:
-    with pytest.raises(BadFile) as raised:
-        load_array(Path("/nowhere\0"), "a.npy")
-    found = failure_from_error(ValueError("odd \ud800").with_traceback(raised.value.__traceback__))
-    assert "ValueError: odd \\ud800" in found.message and "record/untrusted_files.py" in found.traceback
-    assert found.ours.startswith("ValueError < record/untrusted_files.py:raise_read_errors_as:")
-
-
-@pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
-def test_locked_folders_are_opened_again(tmp_path: Path) -> None:
-    locked = tmp_path / "job" / "arrays" / "in"
-    locked.mkdir(parents=True)
-    locked.chmod(0)
-    locked.parent.chmod(0)
-    make_harmless(tmp_path / "job")
-    assert list((tmp_path / "job").rglob("*")) == [locked.parent, locked]
-
-
-@pytest.mark.slow
-def test_exec_says_that_a_score_would_not_be_finite(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("huge.py").write_text(
-        "import lab\ndata = lab.data('diabetes')\nvalues = data.validation.x[:, 0].astype(float)\nvalues[0] = 1e300\n"
-        "lab.submit('diabetes', 'validation', 'm', predictions=values)\n"
-    )
-    assert main(["exec", "huge.py", "--json", "--set", "sandbox.isolation=none"]) == 1
-    failure = json.loads(capsys.readouterr().out)["failure"]
-    assert "of 'm' for diabetes/validation: its predictions are not finite" in failure["message"]
-    assert failure["ours"] == ""
-
-
-def test_a_socket_or_a_device_in_place_of_a_file_is_the_code_s_doing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "arrays").mkdir()
-    with socket.socket(socket.AF_UNIX) as one:
-        one.bind("arrays/x.npy")
-        with pytest.raises(BadFile, match="not a plain file"):
-            hash_arrays(tmp_path)
-    (tmp_path / "arrays" / "x.npy").unlink()
-    try:
-        os.mknod(
-            tmp_path / "arrays" / "x.npy", stat.S_IFCHR | 0o644, os.makedev(0, 0)
-        )  # could have been made by anyone
-    except PermissionError:
-        pytest.skip("not on this system")
-    with pytest.raises(BadFile, match=r"x\.npy"):
-        hash_arrays(tmp_path)

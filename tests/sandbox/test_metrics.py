@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tracemalloc
 from functools import partial
 from typing import Any
@@ -10,10 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn.metrics as reference  # pyright: ignore[reportMissingTypeStubs]
-from hypothesis import example, given
-from hypothesis import strategies as st
 
-from labwright.sandbox import metrics
 from labwright.sandbox.metrics import METRICS, compute_resampled_scores, compute_scores, draw_counts
 
 NAMES = frozenset(METRICS)
@@ -31,47 +27,6 @@ def predictions(kind: str, seed: int, n: int, classes: int) -> tuple[Any, Any]:
     p = rng.dirichlet(np.ones(classes) * 0.3, size=n).round(1) + 1e-3
     p /= p.sum(axis=1, keepdims=True)
     return (np.log(p) if kind == "logits" else p), truth
-
-
-@given(
-    kind=st.sampled_from(["numbers", "predictions", "probabilities", "logits"]),
-    seed=st.integers(0, 10_000),
-    n=st.integers(1, 40),
-    classes=st.integers(2, 5),
-)
-@example(kind="numbers", seed=0, n=3, classes=2)  # three copies of one number, whose mean differs from it
-def test_every_metric_on_every_draw_is_what_scoring_the_drawn_examples_gives(
-    kind: str, seed: int, n: int, classes: int
-) -> None:
-    values, truth = predictions(kind, seed, n, classes)
-    named = "predictions" if kind == "numbers" else kind
-    drawn = draw_counts(np.random.default_rng(seed), 8, n)
-    found = compute_resampled_scores(named, values, truth, counts=drawn, names=NAMES)
-    assert set(found) == set(compute_scores(named, values, truth))
-    for k, row in enumerate(drawn):
-        rows = np.repeat(np.arange(n), row)
-        expected = compute_scores(named, values[rows], truth[rows])
-        for name, over in found.items():
-            if name in expected:
-                assert over[k] == pytest.approx(expected[name], abs=1e-8)
-            else:
-                assert math.isnan(over[k]), "as if all examples had one class"
-
-
-def test_each_draw_is_of_the_whole_set_and_work_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = draw_counts(np.random.default_rng(1), 50, 30)
-    assert drawn.shape == (50, 30) and (drawn.sum(axis=1) == 30).all() and len({row.tobytes() for row in drawn}) == 50
-    values, truth = predictions("probabilities", 1, 30, 3)
-    whole = compute_resampled_scores("probabilities", values, truth, counts=drawn, names=NAMES)
-    monkeypatch.setattr(metrics, "MAX_CHUNK_VALUES", 90)
-    parts = compute_resampled_scores("probabilities", values, truth, counts=drawn, names=NAMES)
-    assert all(np.allclose(whole[name], parts[name], rtol=0, atol=1e-12) for name in whole)
-
-
-def test_only_what_is_asked_for_is_computed() -> None:
-    values, truth = predictions("probabilities", 1, 30, 3)
-    drawn = draw_counts(np.random.default_rng(1), 5, 30)
-    assert set(compute_resampled_scores("probabilities", values, truth, counts=drawn, names={"ece", "mse"})) == {"ece"}
 
 
 WEIGHTED: dict[str, Any] = {

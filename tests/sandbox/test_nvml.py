@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from labwright.sandbox.gpus import DriverNvml, GpuDevice, describe_devices
+from labwright.sandbox.gpus import DriverNvml, GpuDevice
 from labwright.sandbox.job import GpuError
 
 TOTAL = 80 * 10**9
@@ -98,29 +98,6 @@ def test_gpus_and_slices_are_found(library: Library) -> None:
         GpuDevice("MIG-0", "H200", index=1, minor=1, memory_bytes=TOTAL, capability=(9, 0)),
         GpuDevice("MIG-2", "H200", index=1, minor=1, memory_bytes=TOTAL, capability=(9, 0)),
     )
-
-
-def test_a_prompt_is_told_what_holds_for_every_gpu() -> None:
-    new, old = (
-        GpuDevice(name, name, index=0, minor=0, memory_bytes=memory, capability=capability)
-        for name, memory, capability in (("H200", 150 * 10**9, (9, 0)), ("V100", 32 * 10**9, (7, 0)))
-    )
-    assert describe_devices(()) == "cpu"
-    assert describe_devices([new]) == "cuda (H200, 150 GB of memory, with bf16)"
-    assert describe_devices([new, old], each=2) == (
-        "cuda (2 GPUs for each experiment: H200 or V100, 32 GB of memory, without bf16)"
-    )
-    assert describe_devices([GpuDevice("x", "X", index=0, minor=0, memory_bytes=10**10)], shared_by=3) == (
-        "cuda (X, 10 GB of memory, shared by 3 experiments)"
-    )
-
-
-def test_memory_and_processes_are_asked_for_by_uuid(library: Library) -> None:
-    nvml = DriverNvml()
-    assert nvml.free_bytes("MIG-2") == TOTAL // 2
-    assert nvml.list_processes("GPU-0") == {7: 100, 8: 0}
-    with pytest.raises(GpuError, match="the NVIDIA driver does not respond: Not Found"):
-        nvml.free_bytes("GPU-9")
 
 
 def test_a_driver_that_fails_is_said(monkeypatch: pytest.MonkeyPatch, library: Library) -> None:

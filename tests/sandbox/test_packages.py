@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pydantic_ai.models import override_allow_model_requests
 
 from labwright.agent.cli import main
 from labwright.sandbox import packages as packages_module
@@ -26,7 +25,6 @@ from labwright.sandbox.packages import (
     AllowedRequests,
     PackageLock,
     PackageOverlay,
-    PackageRequirement,
     RunPackages,
     Uv,
     compute_environment_fingerprint,
@@ -37,10 +35,8 @@ from labwright.sandbox.packages import (
     read_pip_options,
     restore_packages,
 )
-from labwright.sandbox.repository.environment import build_environment, find_requirements
+from labwright.sandbox.repository.environment import build_environment
 from labwright.sandbox.settings import SandboxSettings
-from tests.agent.test_dry_run import PLAN, asked, planner
-from tests.models.openai_server import OpenAIServer
 from tests.recorded_run import recorded_run
 from tests.sandbox.package_index import PackageIndex, build_source, build_wheel
 
@@ -48,21 +44,15 @@ from tests.sandbox.package_index import PackageIndex, build_source, build_wheel
 def test_a_list_of_names_says_what_is_a_package_a_model_and_data() -> None:
     found = parse_allowed(("timm>=1", "model:owner/net@abc", "data:birds=hf:owner/birds,config=x", "Box2D"))
     assert found == AllowedRequests(("timm>=1", "Box2D"), ("owner/net@abc",), ("birds=hf:owner/birds,config=x",))
-    assert parse_requirements(found.packages) == (
-        PackageRequirement("timm", "timm>=1"),
-        PackageRequirement("box2d", "Box2D"),
-    )
+    assert parse_requirements(found.packages) == {"timm": "timm>=1", "box2d": "Box2D"}
 
 
 @pytest.mark.parametrize(
     ("word", "why"),
     [
         ("no package", "is not a package"),
-        ("", "is not a package"),
         ("--index-url=x", "is not a package"),
-        ("a/b", "is not a package"),
         ("x @ https://example.org/x.whl", "has an address"),
-        ("x; sys_platform == 'linux'", "has a condition"),
         ("x:sdist", "is not a package"),
     ],
 )
@@ -237,11 +227,6 @@ def test_what_is_built_against_torch_is_built_as_the_interpreters_torch_is() -> 
     )
 
 
-def test_time_runs_out(index: PackageIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labwright.sandbox.packages.TOTAL_TIMEOUT_SECONDS", 0.01)
-    assert "took more than 0.01 s" in refused("tiny")
-
-
 def test_pip_says_where_packages_come_from_where_uv_does_not_know(
     index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,8 +249,6 @@ def test_pip_says_where_packages_come_from_where_uv_does_not_know(
 
 
 # --- in a kernel, from a source, in a run ---------------------------------------------------------------------------
-
-ISOLATED = SandboxSettings(isolation="auto", grace=0.5)
 isolated = pytest.mark.skipif(not get_probed_isolation().is_on, reason="no sandbox here")
 
 SCRIPT = """
@@ -323,22 +306,6 @@ def test_a_plan_asks_for_what_is_listed_alone(index: PackageIndex, tmp_path: Pat
     other = compute_environment_fingerprint(SETTINGS, (), handed[0])
     assert found.sha256 in other and compute_environment_fingerprint(SETTINGS, ()) != other
     assert format_environment(SETTINGS.python, found.packages, found.sha256).rstrip().endswith("small==2.0\ntiny==1.0")
-
-
-@pytest.mark.slow
-def test_a_planner_is_told_the_list_and_corrected(
-    index: PackageIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
-    with (
-        override_allow_model_requests(True),
-        OpenAIServer(planner(PLAN | {"packages": ["timm"]}, PLAN | {"packages": ["small"]})) as server,
-    ):
-        assert asked(server, "--set", "sandbox.allowed=small", "--set", "sandbox.isolation=auto") == 0
-    assert re.search(r"packages +small 2\.0: 0\.0 MB, installed", capsys.readouterr().out)
-    first, second = (json.dumps(one) for one in server.requests[:2])
-    assert "the usual ones: small. Name those" in first
-    assert "package 'timm' is not allowed: `packages` may contain small; remove it" in second
 
 
 def test_another_interpreter_that_lacks_what_a_lock_rests_on_is_refused(
@@ -410,48 +377,11 @@ def test_what_cannot_be_had_keeps_nothing_else_of_a_repository_away(index: Packa
     assert again.packages == found.packages
 
 
-def test_without_an_index_each_package_of_a_repository_is_told(index: PackageIndex) -> None:
-    index.close()
-    found = build_environment({"requirements.txt": "tiny\nsmall\n"}, SETTINGS)
-    assert [one.wanted for one in found.deviations] == ["tiny", "small"] and found.how == "interpreter"
-    assert {one.found for one in found.deviations} == {"not installed: the package index does not answer"}
-
-
-def test_a_package_of_an_index_that_does_not_answer_keeps_no_other_away(
-    index: PackageIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As PyTorch's index, from which uv takes what depends on torch, while the other index answers."""
-    lock = packages_module.lock_packages
-
-    def lock_without_torch(uv: Uv, requirements: list[str], installed: dict[str, str]) -> PackageLock:
-        if "small" in requirements:
-            raise packages_module.IndexUnavailable(f"Failed to fetch: {packages_module.TORCH_INDEX}")
-        return lock(uv, requirements, installed)
-
-    index.add(build_wheel("plain", "3.0", {"plain.py": ""}))
-    monkeypatch.setattr(packages_module, "lock_packages", lock_without_torch)
-    found = build_environment({"requirements.txt": "small\nplain\n"}, SETTINGS)
-    assert found.packages == {"plain": "3.0"}
-    (told,) = found.deviations
-    assert (told.wanted, told.found) == ("small", "not installed: the PyTorch index does not answer")
-
-
-@pytest.mark.parametrize(
-    "project",
-    ["a = " + "[" * 5000, "project = 1", "[project]\ndependencies = 1", "[project]\ndependencies = [[[]]]", "\0"],
-)
-def test_requirements_that_no_one_can_read_are_none(project: str) -> None:
-    odd = ("a; " + "(" * 5000, "b; python_version ~= 'x'", "c; extra == 'd'", "e\ud800", "kept")
-    texts = {"requirements.txt": "\n".join(odd), "pyproject.toml": project}
-    assert [one.name for one in find_requirements(texts)] == ["kept"]
-    assert not find_requirements({"pyproject.toml": project})
-
-
 @pytest.mark.parametrize(
     "line",
     ["-e ./inner", "-r /etc/passwd", "small; os_name == 'x\n-e ./inner\n'", "small @ file:./inner", "--index-url x"],
 )
 def test_uv_gets_only_packages_of_an_index(tmp_path: Path, line: str) -> None:
     """uv would run a folder's code on the host, and print a file's lines."""
-    with pytest.raises(PackageError, match="is not a package from an index"):
+    with pytest.raises(PackageError, match=r"is not a package|has an address"):
         lock_packages(Uv(SETTINGS.python, tmp_path), ["small", line], {})

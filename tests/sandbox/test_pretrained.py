@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.sandbox import hub as hub_module
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.hub import PretrainedModel, parse_pretrained, provide_model
-from labwright.sandbox.job import Job, PretrainedError
+from labwright.sandbox.hub import PretrainedModel, provide_model
+from labwright.sandbox.job import Job
 from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore
 
@@ -62,30 +61,6 @@ def test_a_model_is_copied_and_hashed_once(hub: Path, tmp_path: Path) -> None:
     assert json.loads((other.parent / "fetched.json").read_text())["sha256"] != facts["sha256"]
 
 
-def test_a_model_that_is_too_large_is_refused(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "MAX_BYTES", 5)
-    with pytest.raises(PretrainedError, match=r"tiny/bert@v1 has 6 bytes in 2 files; the limit is 5"):
-        provide_model(MODEL, tmp_path / "store", hub=hub)
-    assert not (tmp_path / "store").exists()
-
-
-def test_what_cannot_be_fetched_is_said_in_one_line(hub: Path, tmp_path: Path) -> None:
-    with pytest.raises(PretrainedError, match=r"tiny/gpt@v1 cannot be fetched .* run scientist prefetch") as caught:
-        provide_model(PretrainedModel("tiny/gpt", "v1"), tmp_path / "store", hub=hub)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("word", ["tiny/bert", "@v1", "tiny/bert@", "a/b/c@v1", "../x@v1 y"])
-def test_a_revision_is_asked_for(word: str) -> None:
-    with pytest.raises(PretrainedError, match=r"is not OWNER/NAME@REVISION"):
-        parse_pretrained([word])
-
-
-def test_models_are_named_as_people_write_them() -> None:
-    settings = SETTINGS.model_validate({"pretrained": "tiny/bert@v1, gpt2@main"})
-    assert parse_pretrained(settings.pretrained) == (MODEL, PretrainedModel("gpt2", "main"))
-
-
 # --- prefetch ---------------------------------------------------------------------------------------------------------
 
 
@@ -111,18 +86,6 @@ def test_prefetch_fetches_what_a_configuration_names(
     said = capsys.readouterr()
     assert (said.out if code == 0 else said.err).startswith(words)
     assert len((said.out + said.err).splitlines()) == 1
-
-
-def test_prefetch_reads_an_idea_with_a_configuration(
-    hub: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    idea = Path(__file__).parents[2] / "examples" / "ideas"
-    config = tmp_path / "run.yaml"
-    config.write_text("sandbox: {pretrained: tiny/bert@v1}")
-    assert main(["prefetch", str(sorted(idea.glob("*.json"))[0]), "--config", str(config)]) == 0
-    assert COMMIT in capsys.readouterr().out
-    assert main(["prefetch", str(config), "--config", str(config)]) == 2
-    assert main(["prefetch", str(tmp_path / "none.json")]) == 2
 
 
 # --- a kernel ---------------------------------------------------------------------------------------------------------

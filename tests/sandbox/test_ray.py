@@ -19,16 +19,10 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from labwright.record.llm_calls import LLMBudgetSpent, LLMUnavailable
 from labwright.record.schema.data_plan import ResourceNeeds
-from labwright.record.schema.decisions import LLMExchange, LLMQuestion
 from labwright.record.schema.nodes import Cell
 from labwright.record.untrusted_files import BadFile
-from labwright.sandbox.cluster import executor as cluster_executor
 from labwright.sandbox.cluster.actor import (
-    MachineActor,
-    RemoteWork,
-    SentFolder,
     check_address,
     describe_conditions,
     describe_machine,
@@ -39,13 +33,13 @@ from labwright.sandbox.cluster.actor import (
 from labwright.sandbox.cluster.executor import RayExecutor, build_bundle
 from labwright.sandbox.content_store import compute_key
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellResult, ClusterDown, ClusterError, ExecutionProgress, Executor, ExecutorError, Job
+from labwright.sandbox.job import CellResult, ClusterDown, ClusterError, Executor, Job
 from labwright.sandbox.repository.command import CommandEnvironment, CommandJob
 from labwright.sandbox.settings import SandboxSettings
 from tests.jobs import cell_tasks, run_job
 from tests.ray_cluster import RayCluster, find_actor_processes, start_cluster
 from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually
-from tests.sandbox.executor_contract import ExecutorContract, make_job
+from tests.sandbox.executor_contract import ExecutorContract
 
 pytestmark = [
     pytest.mark.slow,
@@ -77,50 +71,6 @@ class TestRay(ExecutorContract):
         return RayExecutor(
             slots, store.views, labels=store.labels, settings=settings_for(self.cluster, store), cache=store.cache
         )
-
-
-STEPS = """
-import time
-import lab
-
-for step in range(1000):
-    lab.log("loss", 1.0, condition="c", dataset="digits", step=step)
-    print("step", step)
-    time.sleep(0.1)
-"""
-
-ASKING = """
-import lab
-
-subject = lab.llm("small")
-print("echo:", *(one.text for one in subject.ask_many(["a", "b"])))
-lab.result("size", 3, condition="baseline", dataset="digits")
-"""
-
-
-class EchoGateway:
-    """An `LlmGateway` whose model repeats its question."""
-
-    names = ("small",)
-
-    def __init__(self) -> None:
-        self._answers: dict[str, LLMExchange] = {}
-        self.fault: Exception | None = None
-
-    def definition(self, name: str) -> str:
-        return name
-
-    def find(self, cell: str, exchange: str) -> LLMExchange | None:
-        return self._answers.get(exchange)
-
-    async def ask(self, cell: str, question: LLMQuestion, ordinal: int) -> LLMExchange:
-        if self.fault is not None:
-            raise self.fault
-        exchange = LLMExchange(id=f"{question.digest}-{ordinal}", subject="small", text=question.messages[-1].content)
-        self._answers[exchange.id] = exchange
-        return exchange
-
-    async def close(self) -> None: ...
 
 
 CELLS = """
@@ -203,17 +153,6 @@ async def test_cells_measure_what_they_do_on_one_machine(
     assert len(set(re.findall(r"under (\d+)", output))) > 1, "several kernels"
 
 
-async def test_a_slot_runs_one_cell_at_once_after_another(
-    cluster: RayCluster, store: DatasetStore, tmp_path: Path
-) -> None:
-    """Removing what a cell left does not remove the files of the next one."""
-    settings = settings_for(cluster, store)
-    executor = RayExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
-    outcome = await run_job(executor, celled(tmp_path / "a", 20, 0.0))
-    await executor.close()
-    assert {one.why for one in outcome.cells if one.outcome != "measured"} == set()
-
-
 @pytest.mark.parametrize("what", ["actor", "machine"])
 async def test_a_lost_actor_or_machine_loses_only_its_running_cells(
     what: str, cluster: RayCluster, executor: RayExecutor, tmp_path: Path
@@ -250,45 +189,6 @@ async def test_leaving_the_stream_leaves_no_process_and_the_machines_usable(
     assert await asyncio.to_thread(holds_eventually, lambda: not find_actor_processes(cluster))
 
 
-async def test_a_released_slot_runs_nothing_that_arrives_late(tmp_path: Path) -> None:
-    actor = MachineActor()
-    await actor.release(0)
-    code = CommandJob("late", tmp_path, ("python", "-V"), CommandEnvironment(SETTINGS.python), timeout=60.0)
-    work = RemoteWork(code, SentFolder([], "", ""), 0.0, contents={})
-    assert [news async for news in actor.run(0, work)] == []
-
-
-async def test_an_actor_that_does_not_end_its_code_in_time_is_killed(
-    cluster: RayCluster, executor: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = replace(celled(tmp_path / "a", 1, 60.0), watched=True)
-    async with executor.measure(job) as stream:
-        async for _ in stream:
-            if find_kernel_processes(cluster):
-                break
-        [actor] = find_actor_processes(cluster)
-        actor.suspend()
-        monkeypatch.setattr(cluster_executor, "END_SECONDS", 0.5)
-    actor.wait(60.0)
-    monkeypatch.undo()
-    assert (await run_job(executor, celled(tmp_path / "b", 2, 0.0))).failure is None
-
-
-@pytest.mark.asyncio(loop_scope="module")
-async def test_output_and_progress_arrive_while_a_cell_runs(shared_executor: RayExecutor, tmp_path: Path) -> None:
-    seen: list[tuple[int, str]] = []
-    live = tmp_path / "live.txt"
-
-    def watch(progress: ExecutionProgress) -> str | None:
-        seen.append((len(progress.points), live.read_text() if live.exists() else ""))
-        return "that is enough" if len(progress.points) > 3 and "step 3" in seen[-1][1] else None
-
-    job = replace(make_job(tmp_path / "a", STEPS), live_output=live)
-    outcome = await run_job(shared_executor, job, watch=watch)
-    assert outcome.failure is not None
-    assert (outcome.failure.kind, outcome.failure.message) == ("hopeless", "that is enough")
-
-
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_command_of_a_repository_runs_on_a_machine(shared_executor: RayExecutor, tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
@@ -302,46 +202,6 @@ async def test_a_command_of_a_repository_runs_on_a_machine(shared_executor: RayE
     assert (outcome.failure, outcome.stdout, (checkout / "out.txt").read_text()) == (None, "given\n", "left")
 
 
-async def test_the_head_asks_language_models_for_a_cell(
-    cluster: RayCluster, store: DatasetStore, tmp_path: Path
-) -> None:
-    gateway, settings = EchoGateway(), settings_for(cluster, store)
-    executor = RayExecutor(
-        1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache", subjects=gateway
-    )
-    job = replace(make_job(tmp_path / "a", ASKING), subjects=("small",))
-    outcome = await run_job(executor, job)
-    assert outcome.failure is None, outcome.failure
-    assert (outcome.stdout_tail, outcome.asked) == ("echo: a b\n", {"small": 2})
-    gateway.fault = LLMBudgetSpent("all is spent")
-    outcome = await run_job(executor, job)
-    assert outcome.failure is not None
-    assert (outcome.failure.kind, outcome.failure.message) == ("budget", "all is spent")
-    gateway.fault = LLMUnavailable("it is down")
-    with pytest.raises(LLMUnavailable, match="it is down"):  # it ends the run
-        await run_job(executor, job)
-    await executor.close()
-
-
-async def test_a_cell_that_ends_every_actor_counts_as_the_cause(
-    cluster: RayCluster, executor: RayExecutor, tmp_path: Path
-) -> None:
-    ending = asyncio.create_task(_kill_all_actors(cluster))
-    outcome = await run_job(executor, make_job(tmp_path / "a", "import time\ntime.sleep(300)\n"))
-    ending.cancel()
-    assert outcome.failure is not None and outcome.failure.kind == "died"
-    assert f"{cluster_executor.MAX_LOST_MACHINES} machines were lost" in outcome.failure.message
-
-
-async def _kill_all_actors(cluster: RayCluster) -> None:
-    while True:
-        while not (found := find_kernel_processes(cluster)):
-            await asyncio.sleep(0.1)
-        for one in found and find_actor_processes(cluster):
-            one.kill()
-        await asyncio.sleep(1.0)
-
-
 @pytest.mark.asyncio(loop_scope="module")
 async def test_gpus_are_reserved_where_they_are(shared_executor: RayExecutor) -> None:
     """No GPU is here, so only what Ray reserves is tested, not a kernel on it."""
@@ -353,17 +213,6 @@ async def test_gpus_are_reserved_where_they_are(shared_executor: RayExecutor) ->
     runner = replace(shared_executor.runner, config=replace(shared_executor.config, settings=settings))
     with pytest.raises(ClusterDown, match=r"had room for .*GPU.* within 1 s"):
         await runner.claim(ResourceNeeds(gpus=7))
-
-
-async def test_a_machine_that_fails_at_start_is_one_line(
-    cluster: RayCluster, store: DatasetStore, tmp_path: Path
-) -> None:
-    (blocked := tmp_path / "file").write_text("")
-    settings = settings_for(cluster, store).model_copy(update={"store": blocked / "store"})
-    executor = RayExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
-    with pytest.raises(ExecutorError, match=r"^machine 127[\d.]+ of the Ray cluster cannot run cells: .*actors'$"):
-        await run_job(executor, celled(tmp_path / "a", 2, 0.0))
-    await executor.close()
 
 
 def test_a_folder_arrives_whole_or_is_refused(cluster: RayCluster, store: DatasetStore, tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.reference_baselines import PROGRAM, compare_dataset
+from benchmarks.reference_baselines import PROGRAM
 from labwright.record.schema.data_plan import HyperparameterSetting
 from labwright.record.schema.nodes import Cell
 from labwright.sandbox.data.spec import parse_spec
@@ -115,38 +114,3 @@ async def test_every_kind_of_dataset_has_rungs(tmp_path: Path) -> None:
     assert 50 < last["mse"] < 200 and last["r2"] > 0.5, "the last value of the row, whose steps have variance 100"
     assert found.pop(cell("windows", trial=1))["r2"] > 0.5
     assert all(one["accuracy"] > 0.75 for one in found.values()), found
-
-
-@pytest.mark.bench  # needs torch and transformers in a kernel
-@pytest.mark.slow
-async def test_a_frozen_pretrained_model_is_probed_where_it_can_read_the_examples(tmp_path: Path) -> None:
-    transformers = import_module("transformers")
-    net = transformers.ViTModel(
-        transformers.ViTConfig(
-            image_size=16,
-            patch_size=4,
-            num_channels=3,
-            hidden_size=8,
-            num_hidden_layers=1,
-            num_attention_heads=1,
-            intermediate_size=8,
-        ),
-        add_pooling_layer=False,
-    )
-    net.save_pretrained(tmp_path / "vit")
-    setting = LINEAR | {"features": "tiny/vit@v1"}
-    found = await values_of(
-        tmp_path,
-        {cell("pictures", trial=1): setting, cell("tokens", trial=1): setting},
-        {"tiny/vit@v1": tmp_path / "vit"},
-    )
-    assert found[cell("pictures", trial=1)]["accuracy"] > 0.8, "brightness shows through any network"
-    assert found[cell("tokens", trial=1)]["accuracy"] > 0.75, "counted, since it reads no tokens"
-
-
-@pytest.mark.bench  # compared with scikit-learn's random search
-@pytest.mark.slow
-def test_the_ladder_is_what_users_of_scikit_learn_get() -> None:
-    found = compare_dataset("diabetes", trials=4, seed=0)
-    assert found.trivial == pytest.approx(found.dummy, rel=1e-4) and found.trials == 4
-    assert found.tuned < 1.1 * min(found.linear, found.boosted, found.searched) < found.dummy

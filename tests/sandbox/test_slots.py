@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.sandbox.gpus import Slots
-from labwright.sandbox.job import ExecutorError
 from tests.search import virtual_time
 
 
@@ -61,25 +60,6 @@ def test_all_who_are_not_cancelled_come_in_as_they_asked(
         await visitors.visit(-1, True, 0)  # no slot was lost
 
     virtual_time.run(play())
-
-
-async def test_who_is_alone_keeps_later_ones_waiting_and_is_not_passed() -> None:
-    visitors = Visitors(Slots(2))
-    first = asyncio.create_task(visitors.visit(0, False, 5))
-    lonely = asyncio.create_task(visitors.visit(1, True, 5))
-    later = asyncio.create_task(visitors.visit(2, False, 0))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert set(visitors.inside) == {0}
-    await first
-    await lonely
-    await later
-    assert visitors.entered == [0, 1, 2]
-
-
-def test_there_must_be_a_slot() -> None:
-    with pytest.raises(ExecutorError, match="at least one slot, not 0"):
-        Slots(0)
 
 
 # --- slots that processes share ---------------------------------------------------------------------------------------
@@ -139,25 +119,6 @@ def test_processes_never_hold_more_than_there_are_and_a_killed_one_leaves_its_ow
     assert len(held) == 2, "both came to their turn"
 
 
-async def test_who_is_alone_has_all_that_processes_share(tmp_path: Path) -> None:
-    folder = shared(tmp_path, 2)
-    one, other = Slots(2, folder), Slots(2, folder)
-    entered: list[str] = []
-
-    async def alone() -> None:
-        async with other.hold(alone=True):
-            entered.append("alone")
-
-    async with one.hold():
-        waits = asyncio.create_task(alone())
-        await asyncio.sleep(0.3)
-        assert entered == []
-    await waits
-    assert entered == ["alone"]
-    async with one.hold(), one.hold():
-        pass  # none was lost
-
-
 async def test_work_of_many_parts_gives_way_to_who_holds_fewer(tmp_path: Path) -> None:
     folder = shared(tmp_path, 3)
     slots = Slots(3, folder)
@@ -170,10 +131,3 @@ async def test_work_of_many_parts_gives_way_to_who_holds_fewer(tmp_path: Path) -
         assert slots.should_give_way() and not (folder / "told").exists()
     assert await asyncio.to_thread(process.wait, 120) == 0
     assert not slots.should_give_way(), "a process without a slot cannot release one"
-
-
-def test_slots_that_are_gone(tmp_path: Path) -> None:
-    with pytest.raises(ExecutorError, match="cannot read the slots in"):
-        Slots(2, tmp_path / "gone")
-    with pytest.raises(ExecutorError, match="contains no slots"):
-        Slots(2, tmp_path)

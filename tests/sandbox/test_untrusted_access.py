@@ -55,7 +55,6 @@ ALLOWED = {
     "sandbox/monitor.py": SYSTEM,
     "sandbox/output.py": "the live output, outside of the code's folder",
     "sandbox/hub.py": STORE,
-    "sandbox/repository/command.py": "the pipe of bubblewrap; control groups",
     "sandbox/repository/command_cells.py": HOST,
     "sandbox/repository/environment.py": "the mounts of the user",
     "sandbox/repository/git_mirror.py": "mirror and trees, which commands see read-only; a temporary git directory",
@@ -166,15 +165,10 @@ def test_no_other_module_opens_paths() -> None:
     "code",
     [
         "open(path)",
-        "path.open('rb')",
         "(folder / 'x').read_text()",
-        "folder.joinpath('x').write_bytes(b'')",
         "import os\nos.walk(folder)",
-        "import os\nos.rename(a, b)",
         "import shutil\nshutil.rmtree(folder)",
-        "import numpy as np\nnp.load(folder / 'x.npz')",
         f"import numpy as np\nfrom {MODULE} import open_regular\nnp.load(open_regular_name)",
-        "import tarfile\nwith tarfile.open(path) as archive: pass",
         "def f():\n    for one in folder.rglob('*'): yield one",
     ],
 )
@@ -183,13 +177,7 @@ def test_another_way_in_is_found(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "code",
-    [
-        "import os\nos.rename(a, b, src_dir_fd=1, dst_dir_fd=2)",
-        f"import numpy as np\nfrom {MODULE} import open_regular\n"
-        "with open_regular(folder, 'a.npy', 9) as file: np.load(file)",
-        "import re\nre.match('a', 'b').group()",
-    ],
+    "code", ["import os\nos.rename(a, b, src_dir_fd=1, dst_dir_fd=2)", "import re\nre.match('a', 'b').group()"]
 )
 def test_access_by_descriptor_is_no_other_way_in(code: str) -> None:
     assert find_violations({"sandbox/new.py": ast.parse(code)}) == []

@@ -14,10 +14,10 @@ import pytest_asyncio
 from labwright.sandbox import monitor
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.gpus import GpuLeases
-from labwright.sandbox.job import ExecutorError, Job, JobOutcome
+from labwright.sandbox.job import Job, JobOutcome
 from tests.fake_executor import FakeNvml, make_gpus
 from tests.jobs import run_job
-from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually
+from tests.sandbox.conftest import SETTINGS, DatasetStore
 
 pytestmark = pytest.mark.slow
 
@@ -123,43 +123,6 @@ async def test_the_peak_on_a_gpu_is_that_of_our_processes(machine: Machine) -> N
     assert outcome.peak_gpu_bytes == 5 * 10**9  # without the neighbour's 10^9
 
 
-async def test_the_gpu_is_returned_when_our_processes_are_gone(machine: Machine) -> None:
-    await machine.run("a", HOLD)
-    waiting = asyncio.create_task(machine.run("b", TINY))
-    await asyncio.sleep(0.4)
-    assert not (machine.folder / "b" / "stdout.txt").exists()
-    for held in machine.nvml.used_bytes.values():
-        for pid in [pid for pid in held if pid != 77]:
-            del held[pid]
-    assert (await waiting).failure is None
-
-
-async def test_where_the_driver_does_not_know_us_the_fall_of_free_memory_counts(
-    store: DatasetStore, tmp_path: Path
-) -> None:
-    alone = Machine(store, tmp_path / "alone", knows_us=False)
-    assert (await alone.run("a", HOLD)).peak_gpu_bytes == 6 * 10**9  # includes the other process, which came meanwhile
-    await alone.executor.close()
-    shared = Machine(store, tmp_path / "shared", knows_us=False, slots_per_gpu=2)
-    assert (await shared.run("a", HOLD)).peak_gpu_bytes is None
-    await shared.executor.close()
-
-
-async def test_two_attempts_have_different_gpus(store: DatasetStore, tmp_path: Path) -> None:
-    machine = Machine(store, tmp_path, count=2)
-    code = "import os, time, lab\nprint(os.environ['CUDA_VISIBLE_DEVICES'], lab.device)\ntime.sleep(0.5)" + TINY
-    outcomes = await asyncio.gather(machine.run("a", code), machine.run("b", code))
-    assert {outcome.stdout_tail for outcome in outcomes} == {f"{one.uuid} cuda\n" for one in make_gpus(2)}
-    await machine.executor.close()
-
-
-async def test_an_attempt_may_have_two_gpus(store: DatasetStore, tmp_path: Path) -> None:
-    machine = Machine(store, tmp_path, count=2, gpus_per_node=2)
-    code = "import os, lab, lab._job\nprint(os.environ['CUDA_VISIBLE_DEVICES'], lab._job.read_job().processes)" + TINY
-    assert (await machine.run("a", code)).stdout_tail == f"{make_gpus(2)[0].uuid},{make_gpus(2)[1].uuid} 2\n"
-    await machine.executor.close()
-
-
 async def test_figures_are_drawn_without_a_gpu(machine: Machine) -> None:
     held = await machine.leases.acquire()
     plots = "import os, lab\nprint([os.environ['CUDA_VISIBLE_DEVICES'], lab.device])"
@@ -169,31 +132,3 @@ async def test_figures_are_drawn_without_a_gpu(machine: Machine) -> None:
     )
     assert outcome.stdout_tail == "['', 'cpu']\n"
     machine.leases.release(held, ())
-
-
-async def test_a_gpu_that_stays_occupied_ends_the_run(machine: Machine) -> None:
-    machine.nvml.used_bytes[make_gpus(1)[0].uuid] = {77: 79 * 10**9}
-    with pytest.raises(ExecutorError, match=r"no 1 GPU\(s\) with 2 GB free"):
-        await machine.run("a", TINY)
-
-
-async def test_a_process_that_never_leaves_the_gpu_ends_the_run_with_its_number(
-    store: DatasetStore, tmp_path: Path
-) -> None:
-    machine = Machine(store, tmp_path, haste=20.0)
-    await machine.run("a", HOLD)
-    [pid] = set(machine.nvml.used_bytes[make_gpus(1)[0].uuid]) - {77}
-    with pytest.raises(
-        ExecutorError, match=rf"still holds {make_gpus(1)[0].uuid} by process {pid}: stop it with kill -9"
-    ):
-        await machine.run("b", TINY)
-    await machine.executor.close()
-
-
-async def test_a_cancelled_job_gives_its_gpu_back(machine: Machine) -> None:
-    task = asyncio.create_task(machine.run("a", "import time, pathlib\npathlib.Path('up').touch()\ntime.sleep(60)"))
-    assert await asyncio.to_thread(holds_eventually, lambda: any((machine.folder / "a").rglob("up")))
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert (await machine.run("b", TINY)).failure is None

@@ -22,38 +22,29 @@ def measure(function: Callable[[LabCell], Any], reads: dict[str, str] | None = N
     so it must be a literal. Raises `LabError` if called twice or with invalid arguments.
     """
     if require_experiment("measure").cell is None:
-        raise LabError(
-            "lab.measure: this program was started without cells: choose some (scientist exec "
-            "FILE --cells ARM@LEVEL,... --on DATASET), or run everything at once without lab.measure"
-        )
+        raise LabError("lab.measure: this program was started without cells: choose some (exec --cells, --on)")
     if not callable(function):
         raise LabError(f"lab.measure takes a function of one cell, not {function!r}")
     try:
         inspect.signature(function).bind(None)
     except TypeError:
+        name = getattr(function, "__name__", function)
         raise LabError(
-            f"lab.measure takes a function of one argument, the cell; "
-            f"{getattr(function, '__name__', function)!r} takes other arguments"
+            f"lab.measure takes a function of one argument, the cell; {name!r} takes other arguments"
         ) from None
     except ValueError:  # no signature available
         pass
     if not isinstance(reads or {}, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  (callers are not checked)
         raise LabError(f"lab.measure: reads must be a dict {{arm: arm that it reads}}, not {reads!r}")
     if _registered:
-        raise LabError(
-            "lab.measure was called twice: a program has one function that measures a cell; distinguish arms "
-            "in it with cell.arm"
-        )
+        raise LabError("lab.measure was called twice: distinguish arms in one function, with cell.arm")
     _registered.append(function)
 
 
 def get_registered() -> Callable[[LabCell], Any]:
     """Return the function that measures a cell. Raises `LabError` if the program registered none."""
     if not _registered:
-        raise LabError(
-            f"{read_job().entry} does not call lab.measure: end it with lab.measure(run), where "
-            "`def run(cell): ...` trains and submits one cell"
-        )
+        raise LabError(f"{read_job().entry} does not call lab.measure: end it with lab.measure(run)")
     return _registered[0]
 
 
@@ -82,8 +73,5 @@ def add_cell_name(name: str, cell: str | None = None) -> str:
     stem, ending = os.path.splitext(name)
     full = f"{stem}__{own}{ending}"
     if len(full) > _MAX_FILE_NAME_CHARS:
-        raise LabError(
-            f"the name {name!r} becomes {full!r}, which has more than {_MAX_FILE_NAME_CHARS} characters: choose "
-            f"a shorter one"
-        )
+        raise LabError(f"the name {name!r} becomes {full!r}: choose a shorter one")
     return full

@@ -80,9 +80,9 @@ class CellSetting(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self:
+            has = ", ".join(self._values) or "none"
             raise LabError(
-                f"cell.setting: arm {self._arm!r} has no hyperparameter {name!r} in this trial; it has: "
-                f"{', '.join(self._values) or 'none'}"
+                f"cell.setting: arm {self._arm!r} has no hyperparameter {name!r} in this trial; it has: {has}"
             )
         return self._values[name]
 
@@ -141,11 +141,8 @@ def matches_reads(reads: Mapping[str, str], cell: LabCell) -> bool:
 def _list_fields(cell: LabCell) -> dict[str, object]:
     """Return all readable fields of a cell. The set of hyperparameter names counts as one field."""
     plain = {name: value for name, value in vars(cell).items() if name != "setting"}
-    return {
-        **plain,
-        "setting": sorted(cell.setting),
-        **{f"setting.{name}": value for name, value in cell.setting.items()},
-    }
+    values = {f"setting.{name}": value for name, value in cell.setting.items()}
+    return {**plain, "setting": sorted(cell.setting), **values}
 
 
 def prepare_process(crash_log: int) -> None:
@@ -155,17 +152,13 @@ def prepare_process(crash_log: int) -> None:
     importlib.import_module("numpy.random")
     from IPython.core import ultratb
 
+    formats: Any = ultratb
     try:
-        ProcessState.tracebacks = (
-            ultratb.AutoFormattedTB(mode="Context", theme_name="nocolor"),
-            ultratb.SyntaxTB(theme_name="nocolor"),
-        )
+        new = {"theme_name": "nocolor"}
+        ProcessState.tracebacks = formats.AutoFormattedTB(mode="Context", **new), formats.SyntaxTB(**new)
     except TypeError:  # before IPython 9
-        old: Any = ultratb
-        ProcessState.tracebacks = (
-            old.AutoFormattedTB(mode="Context", color_scheme="NoColor"),
-            old.SyntaxTB(color_scheme="NoColor"),
-        )
+        old = {"color_scheme": "NoColor"}
+        ProcessState.tracebacks = formats.AutoFormattedTB(mode="Context", **old), formats.SyntaxTB(**old)
     os.register_at_fork(before=record_all_reads)  # reads of a cell in other processes are not seen here
 
 
@@ -188,10 +181,7 @@ def run_process(
             if error.code not in (None, 0, ""):
                 end = _describe_exception(error)
         if building and end["status"] == "ok":
-            raise LabError(
-                "the program ended without reaching the call again: call lab.shared where "
-                "every run of this cell reaches it, with the same key and captured values"
-            )
+            raise LabError("the program ended without reaching the call again, with the same key and captured values")
     except BaseException as error:
         end = _describe_exception(error)
     _exit(end)
@@ -201,18 +191,11 @@ def _initialize(current: JobFile, talk: socket.socket, outputs: tuple[int, int],
     os.setsid()  # so that all of its child processes can be killed together with it
     LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with open("/proc/self/oom_score_adj", "w") as score:
-            score.write(_OOM_SCORE_ADJUSTMENT)
-    except OSError:  # then the system decides by size alone
-        pass
-    if building:
-        silent = os.open(os.devnull, os.O_WRONLY)
-        _redirect_output((silent, silent))
-        close_all_but((0, 1, 2, talk.fileno(), ProcessState.crash_log, *outputs))
-    else:
-        _redirect_output(outputs)
-        close_all_but((0, 1, 2, talk.fileno(), ProcessState.crash_log))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # otherwise the system decides by size
+        score.write(_OOM_SCORE_ADJUSTMENT)
+    silent = os.open(os.devnull, os.O_WRONLY)
+    _redirect_output((silent, silent) if building else outputs)
+    close_all_but((0, 1, 2, talk.fileno(), ProcessState.crash_log, *(outputs if building else ())))
     for number, name in ((1, "stdout"), (2, "stderr")):
         text = io.TextIOWrapper(
             io.FileIO(number, "w", closefd=False), encoding="utf-8", errors="backslashreplace", write_through=True
@@ -254,9 +237,8 @@ def _run_program(current: JobFile) -> None:
         if error.code not in (None, 0, ""):
             raise
     if (cell := current.cell) is not None:
-        measured = _cells.get_registered()(
-            ProgramCell(**vars(replace(cell, setting=CellSetting(cell.arm, cell.setting))))
-        )
+        given = replace(cell, setting=CellSetting(cell.arm, cell.setting))
+        measured = _cells.get_registered()(ProgramCell(**vars(given)))
         if inspect.iscoroutine(measured):  # from an `async def`
             importlib.import_module("asyncio").run(measured)
 
@@ -271,9 +253,8 @@ def _forget_modules_of(folder: Path) -> None:
 
 def _exit(end: dict[str, Any]) -> NoReturn:
     try:
-        files = [
-            one for one in gc.get_objects() if type(one) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
-        ]
+        kinds = io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom
+        files = [one for one in gc.get_objects() if type(one) in kinds]
         for file in (*files, sys.stdout, sys.stderr):
             with suppress(Exception):  # for example a closed one, or a pipe that nobody reads
                 file.flush()
@@ -292,13 +273,8 @@ def _describe_exception(error: BaseException) -> dict[str, Any]:
         words = str(error)
     except Exception:
         words = ""
-    end: dict[str, Any] = {
-        "status": "error",
-        "ename": name,
-        "evalue": words[:100_000],
-        "traceback": [],
-        "diverged": isinstance(error, LabError) and error.diverged,
-    }
+    diverged = isinstance(error, LabError) and error.diverged
+    end: dict[str, Any] = {"status": "error", "ename": name, "evalue": words[:100_000], "diverged": diverged}
     try:
         trace = error.__traceback__
         while trace is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _LAB_FOLDER:

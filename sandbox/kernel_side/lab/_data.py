@@ -21,13 +21,7 @@ Array = NDArray[Any]
 
 # scikit-learn includes these datasets with all labels. Without isolation their files are accessible, so at least the
 # loaders are replaced: this prevents mistakes but not attacks.
-REPLACED_LOADERS = {
-    "load_digits": "digits",
-    "load_breast_cancer": "breast_cancer",
-    "load_wine": "wine",
-    "load_iris": "iris",
-    "load_diabetes": "diabetes",
-}
+REPLACED_LOADERS = {f"load_{name}": name for name in ("digits", "breast_cancer", "wine", "iris", "diabetes")}
 
 
 MIN_MAPPED_BYTES = 2**24
@@ -59,8 +53,7 @@ class Unlabelled:
     @property
     def y(self) -> NoReturn:
         raise LabError(
-            f"the labels of {self.name} are withheld: submit predictions with lab.submit, "
-            "and use the labelled `dev` split for early stopping and calibration"
+            f"the labels of {self.name} are withheld: submit predictions with lab.submit, and use `dev` for choices"
         )
 
 
@@ -103,9 +96,8 @@ class Folder:
             raise AttributeError(name)
         what = "lab.submit" if name == "rows" else f".{name}"
         raise LabError(
-            f"{self.name} is a folder whose labels are unknown to the host, so it has no {what}: read the files "
-            "under .path, split them yourself, and report final values with lab.result(name, value, condition=, "
-            "dataset=)"
+            f"{self.name} is a folder whose labels are unknown to the host, so it has no {what}: read the files under "
+            ".path, and report values with lab.result"
         )
 
 
@@ -172,11 +164,8 @@ def _read_train(view: Any, meta: dict[str, Any], share: float) -> Labelled:
     firsts = np.unique(y[order], return_index=True)[1] if meta["classes"] else np.empty(0, dtype=np.int64)
     order = np.concatenate((order[firsts], np.delete(order, firsts)))
     rows = np.sort(order[: max(1, round(share * len(y)))])
-    return Labelled(
-        x[rows] if x.nbytes < MIN_MAPPED_BYTES else MappedRows(x, rows),
-        y[rows],
-        {name: column[rows] for name, column in whole.meta.items()},
-    )
+    meta_of_rows = {name: column[rows] for name, column in whole.meta.items()}
+    return Labelled(x[rows] if x.nbytes < MIN_MAPPED_BYTES else MappedRows(x, rows), y[rows], meta_of_rows)
 
 
 def _read_x(view: dict[str, Array], split: str) -> Any:

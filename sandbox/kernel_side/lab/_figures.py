@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 PARTS_GROUP = "parts of an element that is counted itself"
 MAX_VALUES = 200_000
 """Maximum number of values used for the statistics of a series; longer series are sampled evenly."""
-_MAX_NAME_CHARS = 100
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,6 @@ class PlottedSeries:
     look: dict[str, str]
     interval: bool = False
 
-    @property
-    def has_finite_values(self) -> bool:
-        return bool(np.isfinite(self.values).any())
-
 
 def collect_series(axes: Any) -> list[PlottedSeries]:
     """Collect all elements on the axes that were drawn from data; parts of other elements have the group
@@ -59,20 +54,12 @@ def collect_series(axes: Any) -> list[PlottedSeries]:
     series = [*_collect_containers(axes, taken), *_collect_lines(axes, taken), *_collect_collections(axes, taken)]
     for image in axes.images:  # a colour picture needs no scale, but an image of one number per pixel does
         values = to_numbers(image.get_array())
-        series.append(
-            PlottedSeries(get_legend_label(image), "image", "image" if values.ndim == 2 else "picture", values, {})
-        )
-    series += [
-        PlottedSeries(
-            get_legend_label(patch),
-            "patches",
-            "patch",
-            _select_finite(patch.get_path().vertices),
-            _describe_patch(patch),
-        )
-        for patch in axes.patches
-        if id(patch) not in taken and is_in_data(patch, axes)
-    ]
+        kind = "image" if values.ndim == 2 else "picture"
+        series.append(PlottedSeries(get_legend_label(image), "image", kind, values, {}))
+    for patch in axes.patches:
+        if id(patch) not in taken and is_in_data(patch, axes):
+            heights = _select_finite(patch.get_path().vertices)
+            series.append(PlottedSeries(get_legend_label(patch), "patches", "patch", heights, _describe_patch(patch)))
     return series
 
 
@@ -86,9 +73,7 @@ def count_series(series: list[PlottedSeries]) -> tuple[int, int]:
     ] or series
     labels = {line.label for line in series if line.label}
     groups = {line.group for line in series if not line.label}
-    if labels or groups - {PARTS_GROUP}:
-        groups.discard(PARTS_GROUP)
-    return len(labels) + len(groups), len(labels)
+    return len(labels) + (len(groups - {PARTS_GROUP}) or (bool(groups) and not labels)), len(labels)
 
 
 def build_fields(series: PlottedSeries) -> dict[str, Any]:
@@ -96,24 +81,13 @@ def build_fields(series: PlottedSeries) -> dict[str, Any]:
     values = series.values.ravel()
     sample = values[:: max(1, len(values) // MAX_VALUES)]
     finite = sample[np.isfinite(sample)]
-    facts: dict[str, Any] = {
-        "kind": series.kind,
-        "label": series.label[:_MAX_NAME_CHARS],
-        "points": len(values),
-        "finite": series.has_finite_values,
-        "interval": series.interval,
-        **series.look,
-    }
+    facts: dict[str, Any] = {"kind": series.kind, "label": _truncate(series.label), "points": len(values)}
+    facts |= {"finite": bool(np.isfinite(values).any()), "interval": series.interval} | series.look
     if len(finite):
         low, high = float(finite.min()), float(finite.max())
-        facts |= {
-            "low": low,
-            "high": high,
-            "mean": float(finite.mean()),
-            "first": float(finite[0]),
-            "last": float(finite[-1]),
-            "constant": len(finite) > 2 and high - low <= 1e-9 * max(abs(low), abs(high)),
-        }
+        facts |= {"low": low, "high": high, "mean": float(finite.mean())}
+        facts |= {"first": float(finite[0]), "last": float(finite[-1])}
+        facts["constant"] = len(finite) > 2 and high - low <= 1e-9 * max(abs(low), abs(high))
     return facts
 
 
@@ -148,33 +122,23 @@ def _collect_containers(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
     for container in axes.containers:
         parts = list(_flatten(container))
         taken.update(id(part) for part in parts)
-        values = getattr(container, "datavalues", None)
+        label, values = get_legend_label(container), getattr(container, "datavalues", None)
         if values is not None:
             kind = "barh" if getattr(container, "orientation", "") == "horizontal" else "bar"
-            yield PlottedSeries(
-                get_legend_label(container),
-                id(container) if len(parts) > 1 else "single bars",
-                kind,
-                to_numbers(values),
-                _describe_patch(parts[0]) if parts else {},
-                _has_error(container),
-            )
+            group = id(container) if len(parts) > 1 else "single bars"
+            look = _describe_patch(parts[0]) if parts else {}
+            yield PlottedSeries(label, group, kind, to_numbers(values), look, _has_error(container))
         elif id(container) not in on_bars:
             line = next((part for part in parts if hasattr(part, "get_xydata")), None)
-            heights, look = (
-                (_select_finite(line.get_xydata()), _describe_line(line)) if line is not None else (np.zeros(1), {})
-            )
-            yield PlottedSeries(
-                get_legend_label(container), id(container), "line", heights, look, _has_error(container)
-            )
+            heights, look = np.zeros(1), dict[str, str]()
+            if line is not None:
+                heights, look = _select_finite(line.get_xydata()), _describe_line(line)
+            yield PlottedSeries(label, id(container), "line", heights, look, _has_error(container))
 
 
 def _has_error(container: Any) -> bool:
-    return bool(
-        getattr(container, "errorbar", None) is not None
-        or getattr(container, "has_yerr", False)
-        or getattr(container, "has_xerr", False)
-    )
+    has_bars = getattr(container, "has_yerr", False) or getattr(container, "has_xerr", False)
+    return bool(has_bars or getattr(container, "errorbar", None) is not None)
 
 
 def _flatten(parts: Any) -> Iterable[Any]:
@@ -195,9 +159,8 @@ def _collect_lines(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
         if str(line.get_label()) == "_nolegend_":
             yield PlottedSeries("", PARTS_GROUP, "box", heights, look)
         else:
-            yield PlottedSeries(
-                get_legend_label(line), tuple(look.values()), "line", heights, look, look["colour"] in bands
-            )
+            label, group = get_legend_label(line), tuple(look.values())
+            yield PlottedSeries(label, group, "line", heights, look, look["colour"] in bands)
 
 
 def _collect_collections(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
@@ -210,36 +173,20 @@ def _collect_collections(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
         if "Path" in kind:
             points = to_numbers(artist.get_offsets())
             heights = np.where(np.isfinite(points).all(axis=-1), points[:, -1], np.nan) if points.ndim == 2 else points
-            paths = artist.get_paths()
-            corners = to_numbers(paths[0].vertices) if paths else None  # equal for markers of the same shape
-            marker = (
-                ""
-                if corners is None
-                else f"{len(corners)}:{float(np.abs(corners).sum()):.2f}:{float(corners[:, 1].sum()):.2f}"
-            )
-            yield PlottedSeries(
-                label,
-                id(artist),
-                "scatter",
-                heights,
-                {"colour": "" if values is not None else _to_hex(artist.get_facecolor()), "marker": marker},
-            )
-        elif label or lone or values is not None:
-            drawn = (
-                to_numbers(values)
-                if values is not None
-                else _select_finite(np.concatenate([np.zeros((0, 2)), *(path.vertices for path in artist.get_paths())]))
-            )
-            look = {"hatch": str(artist.get_hatch() or ""), "colour": _to_hex(artist.get_facecolor())}
+            look = {"colour": "" if values is not None else _to_hex(artist.get_facecolor()), "marker": ""}
+            if paths := artist.get_paths():
+                corners = to_numbers(paths[0].vertices)  # equal for markers of the same shape
+                look["marker"] = f"{len(corners)}:{np.abs(corners).sum():.2f}:{corners[:, 1].sum():.2f}"
+            yield PlottedSeries(label, id(artist), "scatter", heights, look)
+        elif values is not None:
             form = "image" if "Mesh" in kind else "contour" if "Contour" in kind else "area"
-            group = (
-                PARTS_GROUP
-                if kind == "LineCollection"
-                else "areas"
-                if values is not None
-                else ("areas", look["colour"])
-            )
-            yield PlottedSeries(label, group, form, drawn, {} if values is not None else look)
+            group = PARTS_GROUP if kind == "LineCollection" else "areas"
+            yield PlottedSeries(label, group, form, to_numbers(values), {})
+        elif label or lone:
+            corners = np.concatenate([np.zeros((0, 2)), *(path.vertices for path in artist.get_paths())])
+            look = {"hatch": str(artist.get_hatch() or ""), "colour": _to_hex(artist.get_facecolor())}
+            group = PARTS_GROUP if kind == "LineCollection" else ("areas", look["colour"])
+            yield PlottedSeries(label, group, "area", _select_finite(corners), look)
 
 
 # --- looks and values -----------------------------------------------------------------------------------------------
@@ -247,11 +194,8 @@ def _collect_collections(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
 
 def _describe_line(line: Any) -> dict[str, str]:
     marker = str(line.get_marker())
-    return {
-        "colour": _to_hex(line.get_color()),
-        "line": str(line.get_linestyle()),
-        "marker": "" if marker in ("None", " ", "") else marker,
-    }
+    look = {"colour": _to_hex(line.get_color()), "line": str(line.get_linestyle())}
+    return look | {"marker": "" if marker in ("None", " ") else marker}
 
 
 def _describe_patch(patch: Any) -> dict[str, str]:
@@ -287,7 +231,6 @@ def is_in_data(artist: Any, axes: Any) -> bool:
 
 
 MAX_TEXTS = 400
-_MAX_LABEL_CHARS = 80
 _MAX_FINDINGS = 20
 """Maximum number of findings of each kind."""
 _MIN_OVERLAP_SHARE = 0.02
@@ -296,7 +239,7 @@ _MIN_OVERLAP_SHARE = 0.02
 
 @dataclass(frozen=True)
 class FigureText:
-    """A label or legend; the items of `legend` are compared as a whole."""
+    """A label or legend. The items of a legend (kind `in legend`) are compared as a whole, but their size counts."""
 
     text: str
     kind: str
@@ -306,29 +249,18 @@ class FigureText:
     axes: Any = None
 
 
-@dataclass(frozen=True)
-class FigureTexts:
-    """All visible labels, and whether some were left out."""
-
-    items: list[FigureText]
-    inside: list[FigureText]
-    """Labels inside legends, for their size."""
-    is_truncated: bool
-
-
-def collect_texts(figure: Any, until: float) -> FigureTexts:
-    """Collect every visible text of a figure that has been drawn."""
+def collect_texts(figure: Any, until: float) -> tuple[list[FigureText], bool]:
+    """Collect every visible text of a figure that has been drawn; return whether some were left out as well."""
     items: list[FigureText] = []
-    inside: list[FigureText] = []
     for item in chain(
         *(_iterate_legend(legend, None) for legend in figure.legends),
         *(_iterate_text(artist, "note") for artist in figure.texts),  # includes titles and labels for all panels
         *(_iterate_axes_texts(axes) for axes in figure.axes if axes.get_visible()),
     ):
-        if len(items) + len(inside) >= MAX_TEXTS or time.monotonic() > until:
-            return FigureTexts(items, inside, True)
-        (inside if item.kind == "in legend" else items).append(item)
-    return FigureTexts(items, inside, False)
+        if len(items) >= MAX_TEXTS or time.monotonic() > until:
+            return items, True
+        items.append(item)
+    return items, False
 
 
 def _iterate_axes_texts(axes: Any) -> Iterator[FigureText]:
@@ -364,14 +296,8 @@ def _iterate_text(artist: Any, what: str, axes: Any = None) -> Iterator[FigureTe
         return
     box = artist.get_window_extent()
     if box.width > 0 and box.height > 0:
-        yield FigureText(
-            artist.get_text().strip()[:_MAX_LABEL_CHARS],
-            what,
-            box,
-            float(artist.get_fontsize()),
-            artist.get_rotation() % 90 != 0,
-            axes,
-        )
+        text, points = _truncate(artist.get_text().strip()), float(artist.get_fontsize())
+        yield FigureText(text, what, box, points, artist.get_rotation() % 90 != 0, axes)
 
 
 def _iterate_legend(legend: Any, axes: Any) -> Iterator[FigureText]:
@@ -383,19 +309,19 @@ def _iterate_legend(legend: Any, axes: Any) -> Iterator[FigureText]:
 # --- problems with positions ----------------------------------------------------------------------------------------
 
 
-def find_clipped(texts: FigureTexts, canvas: Any) -> list[str]:
+def find_clipped(texts: list[FigureText], canvas: Any) -> list[str]:
     """Find labels with at least a tenth of their height or width outside the canvas."""
     beyond: list[str] = []
-    for item in texts.items:
+    for item in texts:
         room = canvas.padded(4.0 if item.kind == "legend" else 0.1 * min(item.box.size))
         if room.count_contains(item.box.get_points()) < 2 and (item.kind != "note" or canvas.overlaps(item.box)):
             beyond.append(item.text)
     return beyond[:_MAX_FINDINGS]
 
 
-def find_overlaps(texts: FigureTexts, panels: list[Any]) -> list[dict[str, Any]]:
+def find_overlaps(texts: list[FigureText], panels: list[Any]) -> list[dict[str, Any]]:
     """Find pairs of overlapping labels, and labels that lie on another panel; the worst come first."""
-    hits = [*_find_overlapping_pairs(texts.items), *_find_texts_on_panels(texts.items, panels)]
+    hits = [*_find_overlapping_pairs(texts), *_find_texts_on_panels(texts, panels)]
     return sorted(hits, key=lambda hit: -float(hit["share"]))[:_MAX_FINDINGS]
 
 
@@ -435,21 +361,13 @@ def _find_texts_on_panels(items: list[FigureText], panels: list[Any]) -> Iterato
 
 def compute_covered_share(axes: Any) -> float:
     """Return the share of drawn data (lines, points of scatters, ends of bars) that lies under a legend."""
-    legends = [
-        legend
-        for legend in (axes.get_legend(), *axes.get_figure(root=True).legends)
-        if legend is not None and legend.get_visible()
-    ]
+    legends = [one for one in (axes.get_legend(), *axes.get_figure(root=True).legends) if one and one.get_visible()]
     if not legends:
         return 0.0
     drawn = [line.get_path().interpolated(20).vertices for line in axes.lines[:50] if is_in_data(line, axes)]
     drawn += [artist.get_offsets()[:5000] for artist in axes.collections[:50] if "Path" in type(artist).__name__]
-    points = np.concatenate(
-        [
-            axes.transData.transform(np.concatenate([np.zeros((0, 2)), *drawn])),
-            *(patch.get_window_extent().get_points()[1:] for patch in axes.patches[:200]),
-        ]
-    )
+    ends = [patch.get_window_extent().get_points()[1:] for patch in axes.patches[:200]]
+    points = np.concatenate([axes.transData.transform(np.concatenate([np.zeros((0, 2)), *drawn])), *ends])
     window = axes.get_window_extent()
     under = (window.intersection(window, legend.get_window_extent()) for legend in legends)
     seen = window.count_contains(points)
@@ -507,39 +425,28 @@ def build_facts(figure: Any, *, tight: bool = False) -> dict[str, Any]:
     until = time.monotonic() + MAX_FIGURE_SECONDS
     width, height = (float(side) for side in figure.get_size_inches())
     figure.draw_without_rendering()  # saving may have moved labels, at another dpi or by cropping
-    return {"width_inches": width, "height_inches": height, "dpi": float(figure.dpi)} | _build_drawn_facts(
-        figure, tight, until
-    )
-
-
-def _build_drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]:
-    """Describe the content of each axes, and the positions of labels."""
     plots = [axes for axes in figure.axes if not _is_colourbar(axes)]
     bars = [axes for axes in figure.axes if _is_colourbar(axes)]
-    outside = [
-        text.get_text() for text in (*figure.texts, *(text for legend in figure.legends for text in legend.get_texts()))
-    ]
-    fields: dict[str, Any] = {
+    outside = [text.get_text() for holder in (figure, *figure.legends) for text in holder.texts]
+    fields: dict[str, Any] = {"width_inches": width, "height_inches": height, "dpi": float(figure.dpi)}
+    fields |= {
         "axes": [_build_axes_facts(axes, plots, bars) for axes in plots[:_MAX_PANELS]],
         "words": [_truncate(text) for text in outside if text.strip()][:_MAX_WORDS],
         "scales": [_truncate(axes.get_xlabel() or axes.get_ylabel()) for axes in bars],
     }
     try:
-        texts = collect_texts(figure, until)
-        sizes = sorted((item.points, item.text) for item in (*texts.items, *texts.inside) if item.points > 0)
-        places: dict[str, Any] = {
-            "cut": texts.is_truncated,
-            "overlaps": find_overlaps(texts, plots),
-            "clipped": [] if tight else find_clipped(texts, figure.bbox),
-            "smallest_font": sizes[0][0] if sizes else None,
-            "smallest_text": sizes[0][1] if sizes else "",
-        }
+        texts, is_truncated = collect_texts(figure, until)
+        compared = [item for item in texts if item.kind != "in legend"]
+        points, smallest = min(((item.points, item.text) for item in texts if item.points > 0), default=(None, ""))
+        fields |= {"cut": is_truncated, "smallest_font": points, "smallest_text": smallest}
+        fields["overlaps"] = find_overlaps(compared, plots)
+        fields["clipped"] = [] if tight else find_clipped(compared, figure.bbox)
         if tight:  # the saved file has the size of the drawing
             box = figure.get_tightbbox()
-            places |= {"width_inches": float(box.width), "height_inches": float(box.height)}
-        return fields | places
+            fields |= {"width_inches": float(box.width), "height_inches": float(box.height)}
     except Exception as error:
-        return fields | {"error": f"{type(error).__name__}: {error}"[:_MAX_TEXT_CHARS]}
+        fields["error"] = f"{type(error).__name__}: {error}"[:_MAX_TEXT_CHARS]
+    return fields
 
 
 def _is_colourbar(axes: Any) -> bool:
@@ -560,14 +467,10 @@ def _build_axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str,
     fields |= {"series": 1, "legend": _has_legend(axes, plots, set())}
     with contextlib.suppress(Exception):  # artists may come from any library, so record as much as possible
         series = collect_series(axes)
-        labels = {line.label for line in series if line.label}
         drawn, labelled = count_series(series)
-        fields |= {
-            "series": drawn,
-            "labelled_series": labelled,
-            "legend": _has_legend(axes, plots, labels),
-            "empty": not any(line.has_finite_values for line in series),
-        }
+        fields |= {"series": drawn, "labelled_series": labelled}
+        fields["legend"] = _has_legend(axes, plots, {line.label for line in series if line.label})
+        fields["empty"] = not any(np.isfinite(line.values).any() for line in series)
         fields |= _build_more_facts(axes, bars) | {"drawn": [build_fields(line) for line in series[:_MAX_SERIES]]}
     return fields
 

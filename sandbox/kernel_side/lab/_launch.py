@@ -56,10 +56,8 @@ def launch(work: Callable[[], Any] | str, *, processes: int | None = None, argum
             try:
                 packed.write_bytes(cloudpickle.dumps(work))
             except Exception as error:
-                raise LabError(
-                    f"lab.launch cannot send {getattr(work, '__name__', work)!r} to other processes: "
-                    f"{error}; give a script: lab.launch('train.py')"
-                ) from error
+                name = getattr(work, "__name__", work)
+                raise LabError(f"lab.launch cannot send {name!r} to other processes: {error}; give a script") from error
             command = [sys.executable, "-c", _CALL_CODE, str(packed), str(answer)]
         _run_processes(command, count, current.folder)
         return pickle.loads(answer.read_bytes()) if answer.is_file() else None

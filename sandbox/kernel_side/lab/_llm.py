@@ -78,14 +78,10 @@ def llm(name: str) -> LabLlm:
     """Return a language model that this study may query. Raises `LabError` for any other model."""
     current = require_experiment("llm")
     if name not in current.subjects:
-        raise LabError(
-            f"lab.llm: unknown subject {name!r} in this study; available: {', '.join(current.subjects) or 'none'}"
-        )
+        has = ", ".join(current.subjects) or "none"
+        raise LabError(f"lab.llm: unknown subject {name!r} in this study; available: {has}")
     if _child.is_builder():
-        raise LabError(
-            "lab.llm: a shared value cannot query language models; call lab.shared before the first "
-            "question of the cell, and query in the cell itself"
-        )
+        raise LabError("lab.llm: a shared value cannot query language models; query in the cell itself")
     return LabLlm(name)
 
 
@@ -138,9 +134,8 @@ class LlmConnection:
                     if answer["n"] < 0:
                         raise ConnectionError(error)
                 else:
-                    answered[answer["n"]] = LabLlmAnswer(
-                        **{key: answer[key] for key in LabLlmAnswer.__dataclass_fields__}
-                    )
+                    fields = {key: answer[key] for key in LabLlmAnswer.__dataclass_fields__}
+                    answered[answer["n"]] = LabLlmAnswer(**fields)
                 if time.monotonic() - last_progress > _PROGRESS_SECONDS:
                     last_progress = time.monotonic()
                     print(f"lab.llm({name!r}): {len(answered)} of {len(questions)} answered", flush=True)

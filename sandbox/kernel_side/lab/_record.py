@@ -64,9 +64,7 @@ def save(name: str, array: object) -> None:
     file = add_cell_name(check_name("save", name.removesuffix(".npy")) + ".npy")
     values = to_array(array, f"lab.save({name!r})")
     if values.dtype.kind not in "biufU":
-        raise LabError(
-            f"lab.save({name!r}) takes a numeric array, not dtype {values.dtype}: save each part under a separate name"
-        )
+        raise LabError(f"lab.save({name!r}) takes a numeric array, not dtype {values.dtype}: save each part separately")
     folder.mkdir(exist_ok=True)
     write_atomically(folder / file, lambda part: copy_content(part, values))
 
@@ -85,11 +83,8 @@ def to_array(values: object, where: str) -> NDArray[Any]:
     """
     try:
         array: NDArray[Any] = np.asarray(_to_numpy_input(values))
-        if (
-            array.dtype == object
-            and array.size
-            and all(isinstance(value, numbers.Real | decimal.Decimal) for value in array.flat)
-        ):
+        is_numeric = array.dtype == object and array.size > 0
+        if is_numeric and all(isinstance(value, numbers.Real | decimal.Decimal) for value in array.flat):
             return array.astype(np.float64)
         return array
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
@@ -155,10 +150,8 @@ def to_path_or_array(content: object, where: str) -> Path | NDArray[Any]:
         return path
     array = to_array(content, where)
     if array.dtype.kind not in "biufcU":
-        raise LabError(
-            f"{where} takes a path or a numeric array, not {type(content).__name__}: "
-            "write other data to a file and give its path"
-        )
+        given = type(content).__name__
+        raise LabError(f"{where} takes a path or a numeric array, not {given}: write other data to a file")
     return array
 
 
@@ -184,23 +177,18 @@ def _append_measurement(function: str, name: str, value: object, *, step: int | 
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (callers are not type checked)
             raise LabError(f"lab.{function}: {key} must be a string, not {text!r}")
     if where["split"] not in _SPLITS:
-        hint = "; submit test predictions with lab.submit; they are scored after the search" * (
-            where["split"] == "test"
-        )
+        hint = "; submit test predictions with lab.submit" if where["split"] == "test" else ""
         raise LabError(f"lab.{function}({name!r}): unknown split {where['split']!r}, give one of {_SPLITS}{hint}")
     array = to_array(value, f"lab.{function}({name!r})")
     if array.size != 1 or array.dtype.kind not in "biuf":
-        raise LabError(
-            f"lab.{function}({name!r}) takes one number, not {type(value).__name__} "
-            f"of shape {array.shape} and dtype {array.dtype}"
-        )
+        given = f"{type(value).__name__} of shape {array.shape} and dtype {array.dtype}"
+        raise LabError(f"lab.{function}({name!r}) takes one number, not {given}")
     number = float(array.reshape(()))
     if not math.isfinite(number):
         raise not_finite_error(f"lab.{function}: {name!r} is {number}, which is not finite: find the cause")
     if abs(number) > MAX_ABSOLUTE_VALUE:
         raise not_finite_error(
-            f"lab.{function}: {name!r} is {number:g}, which exceeds {MAX_ABSOLUTE_VALUE:g} in magnitude: it diverged"
+            f"lab.{function}: {name!r} is {number:g}, which exceeds {MAX_ABSOLUTE_VALUE:g}: it diverged"
         )
-    append_line(
-        "measurements.jsonl", {"name": name, "value": number, "step": None if step is None else int(step), **where}
-    )
+    line = {"name": name, "value": number, "step": None if step is None else int(step)}
+    append_line("measurements.jsonl", line | where)

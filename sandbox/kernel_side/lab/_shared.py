@@ -17,16 +17,14 @@ Arrays are stored one after the other in a file that is mapped into memory; the 
 Source: PEP 574, pickle protocol 5 with out-of-band data.
 
 A fingerprint covers a function's code, closure, defaults and bound object, and the parts of globals and modules whose
-names occur in it. It recurses into functions and classes of the program, lists, dicts and anything that can be pickled;
-arrays and tensors count by their bytes, library functions and classes by name. The program's cell counts only as an
-object, since reads from it are recorded when they happen (`lab._child`).
+names occur in it. It is a hash of what pickle writes, with code in place of the names of the program's functions and
+classes; library functions and classes count by name. The program's cell counts only as an object, since reads from it
+are recorded when they happen (`lab._child`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import copyreg
-import functools
 import hashlib
 import inspect
 import json
@@ -37,7 +35,7 @@ import random
 import sys
 import tempfile
 import types
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,29 +45,22 @@ from lab import _child
 from lab._job import JobFile, LabError, require_experiment, seed_all
 from lab._record import write_atomically
 
-_ATOMIC_TYPES: tuple[type, ...] = (
+_FINGERPRINTED_METHODS = ("__init__", "__call__", "__getitem__", "__len__", "__iter__", "__post_init__", "__new__")
+"""Double-underscore methods that count as part of a class."""
+_COMPARED_MODULE_PARTS = (
     str,
     int,
     float,
     complex,
     bytes,
-    bool,
     type(None),
-    type(Ellipsis),
-    type(NotImplemented),
+    list,
+    tuple,
+    dict,
+    np.ndarray,
+    types.FunctionType,
 )
-_FINGERPRINTED_METHODS = ("__init__", "__call__", "__getitem__", "__len__", "__iter__", "__post_init__", "__new__")
-"""Double-underscore methods that count as part of a class."""
-
-_NAMED_TYPES: tuple[type, ...] = (
-    types.BuiltinFunctionType,
-    types.MethodWrapperType,
-    types.WrapperDescriptorType,
-    types.MethodDescriptorType,
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-    np.ufunc,
-)
+"""Types of the values in modules of libraries that a program may have set."""
 
 
 class NotComparable(Exception):
@@ -78,196 +69,124 @@ class NotComparable(Exception):
 
 def compute_fingerprint(function: Callable[[], Any], folder: Path) -> str:
     """Return the fingerprint of a function of the program in `folder`. Raises `NotComparable`."""
-    return _fingerprint_value(function, folder, "")
+    return FingerprintWalk(folder).compute(function, "")
 
 
 class FingerprintWalk:
+    """Hashes what pickle writes about a value, with code, classes and captured values in place of their names."""
+
     def __init__(self, folder: Path) -> None:
-        self.digest = hashlib.sha256()
-        self._folder = f"{os.path.realpath(folder)}/"
+        self.folder = f"{os.path.realpath(folder)}/"
         self._seen: dict[int, int] = {}
+        """Id of a function or class -> its number."""
         self._held: list[object] = []
 
-    def add(self, value: Any, where: str) -> None:
-        """Add a value; `where` describes it in error messages."""
-        if type(value) in _ATOMIC_TYPES:
-            # a build has a different folder
-            self._update(type(value).__name__, repr(value).replace(self._folder, "./"))
-            return
-        if id(value) in self._seen:
-            self._update("again", str(self._seen[id(value)]))
-            return
-        self._seen[id(value)] = len(self._seen)
-        self._held.append(value)  # keeps its id from being reused
+    def compute(self, value: Any, where: str) -> str:
+        """Return the hash of a value; `where` describes it in error messages. Raises `NotComparable`."""
+        digest = hashlib.sha256()
+        sink: Any = types.SimpleNamespace(write=digest.update)
         try:
-            self._add_one(value, where)
+            FingerprintPickler(sink, self).dump(value)
         except RecursionError:
             raise NotComparable(f"{where or 'something'}, which is nested too deeply") from None
+        except NotComparable:
+            raise
+        except Exception:  # pickle and the objects raise many types
+            raise NotComparable(f"{where or 'a value'}, of type {type(value).__name__}") from None
+        return digest.hexdigest()
 
-    def _update(self, *words: str) -> None:
-        for word in words:
-            text = word.encode(errors="surrogatepass")
-            self.digest.update(f"{len(text)}:".encode() + text)
-
-    def _add_all(self, kind: str, values: Iterable[Any], where: str) -> None:
-        values = list(values)
-        self._update(kind, str(len(values)))
-        for value in values:
-            self.add(value, where)
-
-    def _add_one(self, value: Any, where: str) -> None:
+    def describe(self, value: Any) -> tuple[Any, ...] | None:
+        """Return the parts that stand for a value; None if pickle describes it."""
         torch: Any = sys.modules.get("torch")
-        if isinstance(value, _child.ProgramCell | _child.CellSetting):
-            self._update("cell")
-        elif isinstance(value, types.FunctionType):
-            self._add_function(value)
-        elif isinstance(value, types.MethodType):
-            method = cast(Any, value)
-            self._add_all("method", (method.__func__, method.__self__), where or method.__name__)
-        elif isinstance(value, functools.partial):
-            part = cast(Any, value)
-            self._add_all("partial", (part.func, *part.args, *sorted(part.keywords.items())), where or "a partial")
-        elif isinstance(value, type):
-            self._add_class(value, where)
-        elif isinstance(value, types.ModuleType):
-            self._update("module", value.__name__)
-        elif isinstance(value, types.CodeType):
-            self._add_code(value)
-        elif isinstance(value, types.CellType):
-            self._add_all("cell", [] if value == types.CellType() else [value.cell_contents], where)
-        elif isinstance(value, staticmethod | classmethod):
-            wrapper = cast(Any, value)
-            self._add_all("wrapped", [wrapper.__func__], where)
-        elif isinstance(value, property):
-            self._add_all("property", (value.fget, value.fset, value.fdel), where)
-        elif isinstance(value, types.MappingProxyType):
-            view = cast(Any, value)
-            self.add(dict(view), where)
-        elif type(value) in (list, tuple):
-            self._add_all(type(value).__name__, value, where)
-        elif type(value) is dict:
-            table = cast(dict[Any, Any], value)
-            self._add_all("dict", (one for item in table.items() for one in item), where)
-        elif type(value) in (set, frozenset):
-            self._update("set", *sorted(_fingerprint_value(one, Path(self._folder), where) for one in value))
-        elif torch is not None and isinstance(value, torch.Tensor):
-            self._add_tensor(value, torch)
-        elif type(value) in (np.ndarray, np.memmap) and value.dtype != object:
-            self._update("array", str(value.dtype), str(value.shape))
-            self.digest.update(
-                np.ascontiguousarray(value).tobytes()
-                if value.size < 64
-                else np.ascontiguousarray(value).view(np.uint8).data
-            )
-        elif isinstance(value, os.PathLike):
-            path = cast(Any, value)
-            self._update("path")
-            self.add(os.fspath(path), where)
-        else:
-            self._add_object(value, where)
+        if isinstance(value, types.FunctionType | type):
+            if id(value) in self._seen:
+                return "again", self._seen[id(value)]
+            self._seen[id(value)] = len(self._seen)
+            self._held.append(value)  # keeps its id from being reused
+            return self._describe_class(value) if isinstance(value, type) else self._describe_function(value)
+        if isinstance(value, types.CodeType):
+            code = value.co_code, value.co_exceptiontable, value.co_names, value.co_varnames, value.co_freevars
+            return "code", *code, value.co_consts
+        if isinstance(value, types.ModuleType | types.GetSetDescriptorType | types.MemberDescriptorType):
+            return type(value).__name__, value.__name__
+        if isinstance(value, staticmethod | classmethod):
+            return "wrapped", cast(Any, value).__func__
+        if isinstance(value, property):
+            return "property", value.fget, value.fset, value.fdel
+        if isinstance(value, types.MappingProxyType):
+            return "mapping", dict(cast(Any, value))
+        if isinstance(value, os.PathLike):
+            return "path", os.fspath(cast("os.PathLike[str]", value))
+        if torch is not None and isinstance(value, torch.Tensor):
+            plain: Any = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
+            about = str(plain.dtype), tuple(plain.shape), str(value.device), value.requires_grad
+            return "tensor", *about, plain.flatten().view(torch.uint8).numpy() if plain.numel() else b""
+        if callable(value) and (wrapped := getattr(value, "__wrapped__", None)) is not None:
+            return "wrapper", type(value), wrapped
+        return None
 
-    def _add_tensor(self, value: Any, torch: Any) -> None:
-        plain: Any = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-        self._update("tensor", str(plain.dtype), str(tuple(plain.shape)), str(value.device), str(value.requires_grad))
-        self.digest.update(plain.flatten().view(torch.uint8).numpy().data if plain.numel() else b"")
-
-    # --- code ---------------------------------------------------------------------------------------------------------
-
-    def _add_function(self, function: types.FunctionType) -> None:
-        name = function.__qualname__
-        if not self._is_of_program(function):
-            self._update("library", function.__module__ or "", name)
-        else:
-            self._add_code(function.__code__)
-            self._add_globals(function.__globals__, _find_names(function.__code__), name)
-        for cell, free in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True):
-            self.add(cell, f"{free!r} (in {name})")
-        if self._is_of_program(function):
-            self._add_all("defaults", (function.__defaults__, function.__kwdefaults__), f"a default of {name}")
-            self._add_all("attributes", [vars(function)], f"an attribute of {name}")
-
-    def _add_code(self, code: types.CodeType) -> None:
-        self._update(
-            "code",
-            code.co_code.hex(),
-            code.co_exceptiontable.hex(),
-            *code.co_names,
-            *code.co_varnames,
-            *code.co_freevars,
-        )
-        for constant in code.co_consts:
-            if isinstance(constant, types.CodeType):
-                self._add_code(constant)
-            else:
-                self._update(repr(constant))
-
-    def _add_globals(self, known: dict[str, Any], names: set[str], where: str) -> None:
-        for name in sorted(names & known.keys()):
-            self._update("global", name)
-            value = known[name]
-            self.add(value, f"the global {name!r} (in {where})")
+    def _describe_function(self, function: types.FunctionType) -> tuple[Any, ...]:
+        name, code = function.__qualname__, function.__code__
+        captured = list[str]()
+        for cell, free in zip(function.__closure__ or (), code.co_freevars, strict=True):
+            with contextlib.suppress(ValueError):  # it is empty
+                captured.append(self.compute(cell.cell_contents, f"{free!r} (in {name})"))
+        known = function.__globals__
+        if known.get("__name__") != "__main__" and not self._is_of_program(known.get("__file__")):
+            return "library", function.__module__, name, captured
+        names = _find_names(code)
+        for one in sorted(names & known.keys()):
+            value = known[one]
+            captured.append(f"{one} {self.compute(value, f'the global {one!r} (in {name})')}")
             if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] != "lab":
-                self._add_module(value, names, set())
+                captured += self._list_module_parts(value, names, set())
+        captured.append(self.compute((function.__defaults__, function.__kwdefaults__), f"a default of {name}"))
+        captured.append(self.compute(vars(function), f"an attribute of {name}"))
+        return "function", code, captured
 
-    def _add_module(self, module: types.ModuleType, names: set[str], looked: set[str]) -> None:
-        """Add the named parts of a module, since the program may have changed them."""
+    def _list_module_parts(self, module: types.ModuleType, names: set[str], looked: set[str]) -> Generator[str]:
+        """Yield the named parts of a module, since the program may have changed them."""
         looked.add(module.__name__)
-        is_own = self._is_of_program_file(getattr(module, "__file__", None))
+        is_own = self._is_of_program(getattr(module, "__file__", None))
         for name in sorted(names & vars(module).keys()):
-            value = vars(module)[name]
+            value, where = vars(module)[name], f"{module.__name__}.{name}"
             if isinstance(value, types.ModuleType):
                 if value.__name__ not in looked:
-                    self._add_module(value, names, looked)
-            elif is_own or isinstance(value, (*_ATOMIC_TYPES, list, tuple, dict, np.ndarray, types.FunctionType)):
-                self._update("part", module.__name__, name)
-                self.add(value, f"{module.__name__}.{name}")
+                    yield from self._list_module_parts(value, names, looked)
+            elif is_own or isinstance(value, _COMPARED_MODULE_PARTS):
+                yield f"{where} {self.compute(value, where)}"
 
-    def _add_class(self, kind: type, where: str) -> None:
+    def _describe_class(self, kind: type) -> tuple[Any, ...]:
         module = sys.modules.get(kind.__module__)
-        self._update("class", kind.__module__, kind.__qualname__)
-        if kind.__module__ != "__main__" and not self._is_of_program_file(getattr(module, "__file__", None)):
-            return
-        self._add_all("bases", kind.__bases__, where)
-        for name, value in sorted(vars(kind).items()):
-            if name in _FINGERPRINTED_METHODS or not name.startswith(("__", "_abc_")):
-                self._update("attribute", name)
-                self.add(value, f"{kind.__qualname__}.{name}")
+        name = kind.__module__, kind.__qualname__
+        if kind.__module__ != "__main__" and not self._is_of_program(getattr(module, "__file__", None)):
+            return "class", *name
+        attributes = {
+            name: self.compute(value, f"{kind.__qualname__}.{name}")
+            for name, value in sorted(vars(kind).items())
+            if name in _FINGERPRINTED_METHODS or not name.startswith(("__", "_abc_"))
+        }
+        return "class", *name, kind.__bases__, attributes
 
-    def _is_of_program(self, function: types.FunctionType) -> bool:
-        known = function.__globals__
-        return known.get("__name__") == "__main__" or self._is_of_program_file(known.get("__file__"))
+    def _is_of_program(self, file: object) -> bool:
+        return isinstance(file, str) and os.path.realpath(file).startswith(self.folder)
 
-    def _is_of_program_file(self, file: object) -> bool:
-        return isinstance(file, str) and os.path.realpath(file).startswith(self._folder)
 
-    # --- objects ------------------------------------------------------------------------------------------------------
+class FingerprintPickler(pickle.Pickler):
+    """Writes values for `FingerprintWalk`; nothing reads them back."""
 
-    def _add_object(self, value: Any, where: str) -> None:
-        """Add an object that can be pickled, by the parts from which it would be restored."""
-        kind = cast(type[Any], type(value))
-        if kind in _NAMED_TYPES:
-            self._update(
-                "builtin", repr(getattr(value, "__module__", "")), getattr(value, "__qualname__", value.__name__)
-            )
-            return
-        wrapped = getattr(value, "__wrapped__", None)
-        if wrapped is not None and callable(value):
-            self._add_all("wrapper", [kind, wrapped], where)
-            return
-        try:
-            made = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else value.__reduce_ex__(4)
-        except Exception:
-            raise NotComparable(f"{where or 'a value'}, of type {kind.__name__}") from None
-        self._update("object")
-        self.add(kind, where)
-        if isinstance(made, str):
-            self._update(made)
-            return
-        function, arguments, *rest = made
-        state, items, pairs = (*rest, None, None, None)[:3]
-        self._add_all(
-            "made", (function, *arguments, state, *(items or ()), *(one for pair in pairs or () for one in pair)), where
-        )
+    def __init__(self, sink: Any, walk: FingerprintWalk) -> None:
+        super().__init__(sink, protocol=5)
+        self._walk = walk
+
+    def persistent_id(self, obj: Any) -> str | None:
+        if isinstance(obj, str):  # a new string each time, since pickle would write which strings are one object
+            return "text " + obj.replace(self._walk.folder, "./")  # a build has a different folder
+        return "cell" if isinstance(obj, _child.ProgramCell | _child.CellSetting) else None
+
+    def reducer_override(self, obj: Any) -> Any:
+        parts = self._walk.describe(obj)
+        return NotImplemented if parts is None else (id, parts)  # `id` stands for any function that has a name
 
 
 def _find_names(code: types.CodeType) -> set[str]:
@@ -278,28 +197,13 @@ def _find_names(code: types.CodeType) -> set[str]:
     return names
 
 
-def _fingerprint_value(value: Any, folder: Path, where: str) -> str:
-    walk = FingerprintWalk(folder)
-    walk.add(value, where)
-    return walk.digest.hexdigest()
-
-
 # --- shared values ----------------------------------------------------------------------------------------------------
 
 
 BUILT_NAME = ".shared"
 """Name of the file with the value, in the folder of the process that builds it."""
 _ALIGNMENT_BYTES = 64
-_READ_ERRORS = (
-    OSError,
-    ValueError,
-    EOFError,
-    TypeError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    pickle.UnpicklingError,
-)
+_READ_ERRORS = (OSError, ValueError, EOFError, TypeError, AttributeError, ImportError, LookupError, pickle.PickleError)
 """Errors raised for a damaged file, or for objects that this code no longer knows."""
 
 
@@ -320,8 +224,8 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
         digest = _compute_sha256(key, text, compute_fingerprint(build, current.folder))[:40]
     except NotComparable as error:
         raise LabError(
-            f"{where}: the build depends on {error}, which cannot be compared between "
-            "cells: use numbers, strings, arrays, or lists or functions of these instead"
+            f"{where}: the build depends on {error}, which cannot be compared between cells: use numbers, strings, "
+            "arrays, or lists or functions of these instead"
         ) from None
     if _child.is_building(digest):
         value, reads = _child.build_for_others(seed, build)
@@ -372,17 +276,11 @@ def _compute_sha256(*texts: str) -> str:
 
 def _build_aside(seed: int, build: Callable[[], Any]) -> Any:
     """Return the result of `build()` with this seed, and restore the caller's random state."""
-    with _preserve_random_state():
-        seed_all(seed)
-        return build()
-
-
-@contextlib.contextmanager
-def _preserve_random_state() -> Generator[None]:
     torch: Any = sys.modules.get("torch")
     states = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
+    seed_all(seed)
     try:
-        yield
+        return build()
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])

@@ -25,9 +25,8 @@ def checkpoint(state: object, name: str = "state") -> None:
     current = require_experiment("checkpoint")
     path = current.folder / "checkpoints" / check_name("checkpoint", name)
     path.parent.mkdir(exist_ok=True)
-    write_value(
-        path, state, limit=compute_quota_left(current.checkpoint_bytes, path), where=f"lab.checkpoint({name!r})"
-    )
+    left = compute_quota_left(current.checkpoint_bytes, path)
+    write_value(path, state, limit=left, where=f"lab.checkpoint({name!r})")
 
 
 def restore(name: str = "state") -> Any:
@@ -92,12 +91,8 @@ def save_artifact(name: str, content: object) -> None:
         file = f"{file.removesuffix('.npy')}.npy"
     path = current.folder / "artifacts" / add_cell_name(file)
     path.parent.mkdir(exist_ok=True)
-    write_atomically(
-        path,
-        lambda part: copy_content(part, given),
-        limit=compute_quota_left(current.artifact_bytes, path),
-        where=where,
-    )
+    left = compute_quota_left(current.artifact_bytes, path)
+    write_atomically(path, lambda part: copy_content(part, given), limit=left, where=where)
 
 
 def artifact(name: str, node: str = "", *, arm: str = "") -> Path:
@@ -118,8 +113,7 @@ def artifact(name: str, node: str = "", *, arm: str = "") -> Path:
             if path.exists():
                 return path
             raise LabError(
-                f"lab.artifact({name!r}, node={node!r}) was not copied: write name and node as plain "
-                "strings in the call, so that they can be read from the source"
+                f"lab.artifact({name!r}, node={node!r}) was not copied: write both as plain strings in the call"
             )
     has = "; ".join(f"{other}: {', '.join(names)}" for other, names in sorted(current.artifacts.items())) or "none"
     raise LabError(f"no artifact {name!r} of node {node!r}; artifacts of this run: {has}")
@@ -129,10 +123,8 @@ def _find_arm_artifact(name: str, arm: str) -> Path:
     current = require_experiment("artifact")
     where = f"lab.artifact({name!r}, arm={arm!r})"
     if arm not in current.arms:
-        raise LabError(
-            f"{where}: this cell reads no arm {arm!r}: declare it with lab.measure(function, reads="
-            f"{{{current.cell.arm if current.cell else '...'!r}: {arm!r}}}) as a literal"
-        )
+        own = current.cell.arm if current.cell else "..."
+        raise LabError(f"{where}: declare it with lab.measure(function, reads={{{own!r}: {arm!r}}}) as a literal")
     _child.record_all_reads()
     folder = current.folder / "inputs" / "arms" / arm
     for file in (name, f"{name}.npy"):
@@ -147,15 +139,10 @@ def pretrained(id: str, revision: str | None = None) -> Path:
     fetched.
     """
     has = require_experiment("pretrained").pretrained
-    fits = [
-        path
-        for name, path in has.items()
-        if name.rpartition("@")[0] == id and revision in (None, name.rpartition("@")[2])
-    ]
+    named = [(*name.rpartition("@")[::2], path) for name, path in has.items()]
+    fits = [path for own, other, path in named if own == id and revision in (None, other)]
     if len(fits) != 1:
         wanted = id if revision is None else f"{id}@{revision}"
-        raise LabError(
-            f"{'several revisions' if fits else 'no pretrained model'} {wanted!r} in this run; it has: "
-            f"{', '.join(sorted(has)) or 'none'}"
-        )
+        found = "several revisions" if fits else "no pretrained model"
+        raise LabError(f"{found} {wanted!r} in this run; it has: {', '.join(sorted(has)) or 'none'}")
     return Path(fits[0])

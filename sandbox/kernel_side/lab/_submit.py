@@ -58,26 +58,22 @@ def submit(
     folder = require_experiment("submit").folder
     dataset, condition = resolve_cell("lab.submit", dataset, condition)
     where = f"lab.submit({dataset!r}, {split!r}, {condition!r})"
-    if answers is not None or judged is not None:
-        return _submit_cited(
-            where,
-            _build_submission_fields(where, dataset, split, condition, step),
-            read=read,
-            given=(answers, judged, predictions, probabilities, logits),
-            metric=metric,
-            agreement=agreement,
-            columns=columns,
-        )
-    given = {"predictions": predictions, "probabilities": probabilities, "logits": logits}
+    cell = _build_submission_fields(where, dataset, split, condition, step)
+    given: dict[str, Any] = {"answers": answers, "judged": judged}
+    given |= {"predictions": predictions, "probabilities": probabilities, "logits": logits}
     present = [kind for kind, values in given.items() if values is not None]
     if len(present) != 1:
-        raise LabError(f"{where}: give exactly one of predictions=, probabilities=, logits=; got {sorted(present)}")
+        raise LabError(f"{where}: give exactly one of {', '.join(f'{kind}=' for kind in given)}; got {sorted(present)}")
     [kind] = present
     about = data(dataset)
     rows = about.rows(split)
-    cell = _build_submission_fields(where, dataset, split, condition, step)
+    checked = _check_columns(columns, rows=rows, where=where)
+    if kind in ("answers", "judged"):
+        cited: dict[str, Any] = {"ids": [_list_ids(one) for one in given[kind]]}
+        cited["columns"] = {name: column.tolist() for name, column in checked.items()}
+        return _submit_cited(where, cell, cited, about, kind=kind, read=read, metric=metric, agreement=agreement)
     array = _check_predictions(kind, to_array(given[kind], where), about, rows=rows, where=where)
-    named = {f"column-{name}": column for name, column in _check_columns(columns, rows=rows, where=where).items()}
+    named = {f"column-{name}": column for name, column in checked.items()}
 
     def save(path: Path) -> None:
         with open(path, "wb") as file:
@@ -91,57 +87,34 @@ def submit(
 def _submit_cited(
     where: str,
     cell: dict[str, Any],
+    cited: dict[str, Any],
+    about: Dataset | Folder,
     *,
+    kind: str,
     read: str,
-    given: tuple[Any, ...],
     metric: str,
     agreement: Mapping[int, Any] | None,
-    columns: Mapping[str, object] | None,
 ) -> None:
     """For each row, submit the ids of the answers that form its prediction, or a model's grade of the row."""
-    if sum(one is not None for one in given) != 1:
-        raise LabError(f"{where}: give exactly one of answers=, judged=, predictions=, probabilities=, logits=")
-    answers, judged = given[:2]
-    about = data(cell["dataset"])
-    rows = about.rows(cell["split"])
-    ids = [_list_ids(one) for one in (judged if answers is None else answers)]
+    rows, ids = about.rows(cell["split"]), cited["ids"]
     if len(ids) != rows:
-        raise LabError(
-            f"{where}: cite one answer, or a list of several draws, for each of {rows} rows in the order of "
-            f".x; got {len(ids)}"
-        )
+        raise LabError(f"{where}: cite one answer, or a list of several draws, for each of {rows} rows; got {len(ids)}")
     if read not in ("label", "number", "letter") and not read.startswith("json:"):
-        raise LabError(
-            f'{where}: read={read!r} is not a way to parse answers: give "label" (the name of a class, or its '
-            'number), "letter" (A is class 0), "number" (the last one), or "json:FIELD"'
-        )
-    named = {name: column.tolist() for name, column in _check_columns(columns, rows=rows, where=where).items()}
-    cited: dict[str, Any] = {"ids": ids, "columns": named}
-    if judged is not None:
+        raise LabError(f'{where}: read={read!r} is not "label", "letter", "number", or "json:FIELD"')
+    line = {**cell, "kind": kind, "read": read}
+    if kind == "judged":
         labelled = len(about.dev.x) if isinstance(about, Dataset) else 0
-        cited["agreement"] = {str(int(row)): _list_ids(one) for row, one in (agreement or {}).items()}
-        if len(cited["agreement"]) < MIN_AGREEMENT_EXAMPLES or not all(
-            0 <= int(row) < labelled for row in cited["agreement"]
-        ):
+        given = cited["agreement"] = {str(int(row)): _list_ids(one) for row, one in (agreement or {}).items()}
+        if len(given) < MIN_AGREEMENT_EXAMPLES or not all(0 <= int(row) < labelled for row in given):
             raise LabError(
                 f"{where}: grades need their agreement with labels: have the model grade at least "
-                f"{MIN_AGREEMENT_EXAMPLES} labelled examples of dev in the same way, and give "
-                f"agreement={{row of "
-                f"dev: answer}}; got {len(cited['agreement'])} of {labelled}"
+                f"{MIN_AGREEMENT_EXAMPLES} labelled examples of dev, and give agreement={{row of dev: answer}}; got "
+                f"{len(given)} of {labelled}"
             )
-        check_name("submit", metric)
+        line["name"] = check_name("submit", metric)
     with _claim_file(require_experiment("submit").folder / "submissions", cell, "json", where) as file:
         write_atomically(file, lambda path: path.write_text(json.dumps(cited)))
-        append_line(
-            "submissions.jsonl",
-            {
-                "file": file.name,
-                **cell,
-                "kind": "answers" if judged is None else "judged",
-                "read": read,
-                **({"name": metric} if judged is not None else {}),
-            },
-        )
+        append_line("submissions.jsonl", {"file": file.name, **line})
 
 
 def _list_ids(cited: Any) -> list[str]:
@@ -159,7 +132,7 @@ def submit_artifact(dataset: str = "", split: str = "", condition: str = "", con
     where = f"lab.submit_artifact({dataset!r}, {split!r}, {condition!r})"
     if dataset not in current.scorers:
         has = ", ".join(current.scorers) or "none"
-        raise LabError(f"{where}: this run has no scorer for artifacts of {dataset!r}; datasets with one: {has}")
+        raise LabError(f"{where}: this run has no scorer for artifacts of this dataset; datasets with one: {has}")
     if split not in ("validation", "test"):
         raise LabError(f"{where}: cannot submit for split {split!r}: give 'validation' or 'test'")
     cell = _build_submission_fields(where, dataset, split, condition, None)
@@ -175,9 +148,8 @@ def submit_artifact(dataset: str = "", split: str = "", condition: str = "", con
 
     with _claim_file(current.folder / "submissions", cell, "bin", where) as file:
         write_atomically(file, write, limit=compute_quota_left(current.artifact_bytes, file, "*.bin"), where=where)
-        append_line(
-            "submissions.jsonl", {"file": file.name, **cell, "kind": "artifact", "name": name, "packed": folder}
-        )
+        line = {"file": file.name, **cell, "kind": "artifact", "name": name, "packed": folder}
+        append_line("submissions.jsonl", line)
 
 
 def _build_submission_fields(where: str, dataset: str, split: str, condition: str, step: int | None) -> dict[str, Any]:
@@ -205,10 +177,7 @@ def _claim_file(folder: Path, cell: dict[str, Any], ending: str, where: str) -> 
         file.touch(exist_ok=False)
     except FileExistsError:
         again = "" if cell["step"] is None else f" for step {cell['step']}"
-        raise LabError(
-            f"{where} was called before{again}, here or in another process: submit a condition once "
-            "per dataset and split"
-        ) from None
+        raise LabError(f"{where} was called before{again}: submit a condition once per dataset and split") from None
     try:
         yield file
     except BaseException:
@@ -221,44 +190,37 @@ def _check_columns(columns: Mapping[str, object] | None, *, rows: int, where: st
     for name, column in found.items():
         whole = column.astype(np.int64) if column.dtype.kind in "biuf" else np.empty(0)
         if column.shape != (rows,) or not np.array_equal(whole, column):
-            raise LabError(
-                f"{where}: column {name!r} must be {rows} whole numbers, one per row in the order of .x; got shape "
-                f"{column.shape} of dtype {column.dtype}"
-            )
+            given = f"shape {column.shape} of dtype {column.dtype}"
+            raise LabError(f"{where}: column {name!r} must be {rows} whole numbers, in the order of .x; got {given}")
         found[name] = whole
     return found
 
 
 def _check_predictions(kind: str, array: Array, about: Dataset | Folder, *, rows: int, where: str) -> Array:
     classes = about.classes
+    expected = (rows,) if kind == "predictions" else (rows, classes)
     if kind != "predictions" and classes == 0:
         raise LabError(f"{where}: {about.name} is a regression dataset: give predictions= with one number per row")
-    expected = (rows,) if kind == "predictions" else (rows, classes)
     if array.shape != expected:
         raise LabError(f"{where}: shape mismatch: {kind} must have shape {expected}, got {array.shape}")
     if array.dtype.kind not in "biuf":
         raise LabError(f"{where}: {kind} must be numbers, not dtype {array.dtype}")
-    bad = int(np.count_nonzero(~np.isfinite(array)))
-    if bad:
+    if bad := int(np.count_nonzero(~np.isfinite(array))):
         raise not_finite_error(f"{where}: {bad} of {array.size} {kind} are not finite")
     if kind == "predictions" and classes == 0:
         return array.astype(np.float64)
     if kind == "predictions":
         whole = array.astype(np.int64)
         if not np.array_equal(whole, array) or whole.min(initial=0) < 0 or whole.max(initial=0) >= classes:
-            raise LabError(
-                f"{where}: predictions must be class numbers 0..{classes - 1}, "
-                f"got values from {array.min()} to {array.max()}"
-            )
+            span = f"{array.min()} to {array.max()}"
+            raise LabError(f"{where}: predictions must be class numbers 0..{classes - 1}, got values from {span}")
         return whole
     if kind == "probabilities":
         sums = array.sum(axis=1, dtype=np.float64)
         row = int(np.argmax(np.abs(sums - 1.0)))
         if abs(sums[row] - 1.0) > _SUM_TOLERANCE:
-            raise LabError(
-                f"{where}: probabilities must sum to 1 in every row; row {row} sums to {sums[row]:.4g} "
-                "(submit raw scores with logits=)"
-            )
+            wrong = f"row {row} sums to {sums[row]:.4g} (submit raw scores with logits=)"
+            raise LabError(f"{where}: probabilities must sum to 1 in every row; {wrong}")
         if array.min() < -1e-6:
             raise LabError(f"{where}: probabilities must not be negative, got {array.min():.4g}")
     return array.astype(np.float64 if array.dtype == np.float64 else np.float32)

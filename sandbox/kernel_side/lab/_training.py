@@ -72,20 +72,14 @@ def watch_torch(torch: Any) -> None:
     def stepped(optimizer: Any, *_: object) -> None:
         groups, sizes = sizes_by_optimizer.get(optimizer, (0, {}))
         if groups != len(optimizer.param_groups):
-            sizes = {
-                id(one): one.numel() for group in optimizer.param_groups for one in group["params"] if one.requires_grad
-            }
+            every = [one for group in optimizer.param_groups for one in group["params"]]
+            sizes = {id(one): one.numel() for one in every if one.requires_grad}
             sizes_by_optimizer[optimizer] = len(optimizer.param_groups), sizes
             TrainingCounters.parameters = max(TrainingCounters.parameters, sum(sizes.values()))
-        rows = [
-            TrainingCounters.rows_by_module.pop(mark)
-            for mark in tuple(TrainingCounters.rows_by_module)
-            if mark in sizes
-        ]
-        TrainingCounters.steps, TrainingCounters.rows = (
-            TrainingCounters.steps + 1,
-            TrainingCounters.rows + sum(rows[:1]),
-        )
+        marked = [mark for mark in TrainingCounters.rows_by_module if mark in sizes]
+        rows = [TrainingCounters.rows_by_module.pop(mark) for mark in marked]
+        TrainingCounters.steps += 1
+        TrainingCounters.rows += sum(rows[:1])
 
     torch.nn.Module.__call__ = _wrapped_call_impl
     optim: Any = sys.modules["torch.optim.optimizer"]

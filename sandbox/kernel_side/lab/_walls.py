@@ -119,19 +119,9 @@ class PrivateRoom:
             _start_loopback()
         _mount(None, "/", _REC | _PRIVATE)
         seen = _list_mounts_below(walls.tmp, without=(scratch, walls.cache))
-        descriptors = {
-            path: os.open(path, os.O_PATH)
-            for path in (
-                own,
-                f"{self.place}/tmp",
-                f"{self.place}/cache",
-                f"{walls.cache}/shared",
-                f"{scratch}/llm",
-                inputs,
-                *seen,
-            )
-            if path and os.path.exists(path)
-        }
+        private = f"{self.place}/tmp", f"{self.place}/cache", f"{walls.cache}/shared", f"{scratch}/llm"
+        kept = filter(os.path.exists, (own, inputs, *private, *seen))
+        descriptors = {path: os.open(path, os.O_PATH) for path in kept}
         if own != walls.root:
             _mount_tmpfs(walls.root, _SMALL_TMPFS_OPTIONS)
             _bind_mount(descriptors[own], own)

@@ -18,6 +18,7 @@ import json
 import os
 import re
 import resource
+import select
 import selectors
 import shutil
 import signal
@@ -207,19 +208,19 @@ class CellSupervisor:
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
+
+            def isolate() -> None:
+                if room is not None:
+                    room.enter(str(current.folder), str(self._inputs or ""), self._text)
+
             os.dup2(crash, self._crash_log, inheritable=False)
-            _child.run_process(current, child_end, self._outputs, building, lambda: self._enter_walls(current, room))
+            _child.run_process(current, child_end, self._outputs, building, isolate)
         child_end.close()
         process = ChildProcess(pid, own_end)
         self._live_processes.append(process)
         if self._kill_time is not None:
             self._signal_child(process, signal.SIGINT)
         return process
-
-    def _enter_walls(self, current: JobFile, room: PrivateRoom | None) -> None:
-        """Isolate a child process before any experiment code runs in it."""
-        if room is not None:
-            room.enter(str(current.folder), str(self._inputs or ""), self._text)
 
     def _serve_child(self, process: ChildProcess) -> dict[str, Any]:
         code: int | None = None
@@ -239,12 +240,9 @@ class CellSupervisor:
             self._signal_child(process, signal.SIGKILL)  # its group may exist longer than the process
             if not self._live_processes:
                 _kill_descendants()
-            while (
-                process.channel.fileno() in selector.get_map()
-                and selector.select(0)
-                and self._receive_from_child(process)
-            ):
-                pass
+            is_open = process.channel.fileno() in selector.get_map()
+            while is_open and selector.select(0):
+                is_open = self._receive_from_child(process)
         process.channel.close()
         return process.end or {"status": "died", "code": code}
 
@@ -304,7 +302,7 @@ class CellSupervisor:
                 time.sleep(0.02)
                 if self._kill_time is not None:
                     return {"failed": "it was interrupted"}
-                if _is_readable(self._kernel):
+                if select.select([self._kernel], [], [], 0)[0]:
                     self._handle_kernel_message()
             if _shared.find_value(self._job, digest) is not None:
                 return {"built": True}
@@ -325,11 +323,8 @@ class CellSupervisor:
         try:
             end = self._run_child(replace(self._job, folder=folder), digest)
             if end["status"] == "ok":
-                return (
-                    {"built": True}
-                    if _seal_value(folder, place, end["sealed"], self._job.checkpoint_bytes)
-                    else {"failed": "the process that built it wrote no value"}
-                )
+                is_sealed = _seal_value(folder, place, end["sealed"], self._job.checkpoint_bytes)
+                return {"built": True} if is_sealed else {"failed": "the process that built it wrote no value"}
         finally:
             self._building.discard(digest)
             shutil.rmtree(folder, ignore_errors=True)
@@ -424,13 +419,6 @@ def _read_peak_bytes(pid: int) -> int:
     if len(sizes) < 2 or "VmHWM" not in sizes[0]:
         return 0
     return max(0, sizes[0]["VmHWM"] - sizes[0]["RssFile"] - sizes[1]["RssAnon"])
-
-
-def _is_readable(one: socket.socket) -> bool:
-    """Whether the socket has unread data."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(one, selectors.EVENT_READ)
-        return bool(selector.select(0))
 
 
 def _get_exit_code(pid: int) -> int | None:

@@ -50,10 +50,6 @@ def _describe_value(value, deep=2):
     return [type(value).__name__]
 
 
-def _is_whole(value):
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _hash_array(value):
     """Return a hash of an array's values; empty for other values and large arrays."""
     try:
@@ -83,10 +79,6 @@ def _disable_optimizers():
     torch.optim.Optimizer.__init__ = __init__
 
 
-def _get_qualified_name(code):
-    return getattr(code, "co_qualname", None) or code.co_name
-
-
 def _get_note(code):
     """Return the record of a function; None if it is not in the checkout."""
     known = _known.get(code)
@@ -99,21 +91,9 @@ def _get_note(code):
             path = path[len(_root) :]
             line = 0 if code.co_name == "<module>" else code.co_firstlineno  # a function may begin on line 1
             key = f"{path}:{line}"
-            known = (
-                _functions.setdefault(
-                    key,
-                    {
-                        "path": path,
-                        "name": _get_qualified_name(code),
-                        "line": line,
-                        "calls": 0,
-                        "callers": {},
-                        "seen": [],
-                    },
-                ),
-                _lines.setdefault(path, set()),
-                key,
-            )
+            name = getattr(code, "co_qualname", None) or code.co_name
+            new = {"path": path, "name": name, "line": line, "calls": 0, "callers": {}, "seen": []}
+            known = _functions.setdefault(key, new), _lines.setdefault(path, set()), key
         _known[code] = known
     return known or None
 
@@ -150,7 +130,6 @@ def _trace_call(frame, event, argument):
             "in": {name: _describe_value(value) for name, value in given.items()},
             "out": ["None"],
             "digests": {name: digest for name, value in given.items() for digest in [_hash_array(value)] if digest},
-            "whole": [name for name, value in given.items() if _is_whole(value)],
         }
         note["seen"].append(seen)
     lines.add(frame.f_lineno)
@@ -160,7 +139,6 @@ def _trace_call(frame, event, argument):
             lines.add(frame.f_lineno)
         elif event == "return" and seen is not None:
             seen["out"] = _describe_value(argument)
-            seen["whole"] += ["return"] if _is_whole(argument) else []
         return local
 
     return local
@@ -170,13 +148,8 @@ def _write_notes():
     sys.settrace(None)
     try:
         with open(os.path.join(_folder, f"trace-{os.getpid()}.json"), "w") as file:
-            json.dump(
-                {
-                    "functions": list(_functions.values()),
-                    "lines": {path: sorted(lines) for path, lines in _lines.items()},
-                },
-                file,
-            )
+            lines = {path: sorted(lines) for path, lines in _lines.items()}
+            json.dump({"functions": list(_functions.values()), "lines": lines}, file)
     except OSError:
         pass
 

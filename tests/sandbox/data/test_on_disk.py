@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lab import _data
 
 from labwright.agent.cli import main
 from labwright.sandbox.data import preparation
@@ -61,50 +60,6 @@ def test_shards_pass_in_pieces_and_come_out_as_one(tmp_path: Path, monkeypatch: 
     assert read_materialised("raw", folder / "views", folder / "labels") is None
 
 
-def test_token_ids_stay_as_narrow_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "t").mkdir()
-    ids = np.random.default_rng(0).integers(0, 50_000, (100, 12)).astype(np.uint16)
-    np.save(tmp_path / "t" / "x.npy", ids)
-    np.save(tmp_path / "t" / "y.npy", np.arange(100) % 2)
-    found = materialise_named("t=t", tmp_path)
-    assert found.view["train_x"].dtype == np.uint16
-    assert np.array_equal(
-        np.sort(np.concatenate([found.view[f"{one}_x"] for one in found.facts.sizes]), axis=None),
-        np.sort(ids, axis=None),
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "array", "words"),
-    [
-        ("train_x-2", np.zeros((4, 7, 5), np.uint8), "examples of different shapes or types"),
-        ("train_x-2", np.zeros((4, 6, 5), np.float32), "examples of different shapes or types"),
-        ("test_x", np.zeros((0, 6, 5), np.uint8), "test_x.npy contains no examples"),
-        ("test_y", np.arange(4), "its splits contain examples of different shapes"),
-        ("train_y-1", np.array([{}] * 45, dtype=object), "train_y-1.npy cannot be mapped by numpy"),
-    ],
-)
-def test_shards_that_do_not_fit_are_one_line(tmp_path: Path, name: str, array: np.ndarray, words: str) -> None:
-    shards(tmp_path / "im")
-    np.save(tmp_path / "im" / f"{name}.npy", array)
-    assert words in find_refusal("im=im", tmp_path)
-
-
-def test_a_cut_off_file_a_stranger_and_a_value_that_is_not_finite(tmp_path: Path) -> None:
-    shards(tmp_path / "im")
-    path = tmp_path / "im" / "test_x.npy"
-    path.write_bytes(path.read_bytes()[:-1])
-    assert "test_x.npy cannot be mapped by numpy: it may be truncated" in find_refusal("im=im", tmp_path)
-    (tmp_path / "im" / "notes.txt").write_text("a stranger")
-    assert "notes.txt is not a .npy file" in find_refusal("im=im", tmp_path)
-    (tmp_path / "f").mkdir()
-    x = np.ones((60, 3))
-    x[40, 1] = np.inf
-    np.save(tmp_path / "f" / "x.npy", x)
-    np.save(tmp_path / "f" / "y.npy", np.arange(60) % 2)
-    assert "a non-finite value in example 41" in find_refusal("f=f", tmp_path)
-
-
 def test_data_that_change_while_they_are_read_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_pictures(tmp_path / "p", {"a": 40, "b": 40})
     source = build_registry([parse_spec("p=p", tmp_path)])["p"]
@@ -120,15 +75,6 @@ def test_data_that_change_while_they_are_read_leave_nothing(tmp_path: Path, monk
     with pytest.raises(DatasetError, match="it changed since the run began"):
         materialise("p", views=tmp_path / "v", labels=tmp_path / "l", seed=0, sources=pinned)
     assert not [*tmp_path.glob("[vl]/*")]
-
-
-def test_a_disk_that_is_too_small_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shards(tmp_path / "im")
-    monkeypatch.setattr(preparation, "PIECE_BYTES", 100)
-    monkeypatch.setattr(preparation, "_MIN_FREE_BYTES", 10**18)
-    with pytest.raises(DatasetError, match=r"'im' .*dev_x needs .* bytes, but .* has only .* bytes free"):
-        materialise_named("im=im", tmp_path)
-    assert not [*(tmp_path / "store-im-3").glob("*/*")]
 
 
 def test_code_maps_what_is_large_and_is_scored(
@@ -231,30 +177,6 @@ def test_texts_are_served_as_they_stand(tmp_path: Path, capsys: pytest.CaptureFi
     assert {one["value"] for one in told["measurements"] if one["name"] == "accuracy"} == {1.0}
 
 
-def test_a_part_of_texts_on_disk_is_read_row_by_row() -> None:
-    words = [f"text {i} \u00e4" for i in range(20)]
-    encoded = [word.encode() for word in words]
-    texts = _data.MappedTexts(np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([len(one) for one in encoded]))
-    part = _data.MappedRows(texts, np.array([3, 5, 8, 13]))
-    assert (part[1], list(part[1:3]), list(part[np.array([3, 0])])) == (
-        words[5],
-        [words[5], words[8]],
-        [words[13], words[3]],
-    )
-    assert len(part) == 4 and part.shape == (4,) and texts[-1] == words[-1]
-    rows = _data.MappedRows(np.arange(40.0).reshape(10, 2, 2), np.array([1, 4, 9]))
-    assert rows[2, 1, 0] == 38.0 and rows[1:].shape == (2, 2, 2) and np.asarray(rows).shape == (3, 2, 2)
-
-
-def test_a_column_of_many_texts_alone_is_the_text(tmp_path: Path) -> None:
-    questions(tmp_path / "q.csv")
-    assert materialise_named("q=q.csv,target=answer,drop=id", tmp_path).facts.form == "texts"
-    assert "text=question" in find_refusal("q=q.csv,target=answer", tmp_path)
-    write_table(tmp_path / "gap.csv", [{"question": "" if i == 6 else f"q {i}", "answer": i % 2} for i in range(60)])
-    assert "column 'question' has no text in row 7" in find_refusal("g=gap.csv,target=answer", tmp_path)
-    assert "text=: no column 'query'" in find_refusal("q=q.csv,target=answer,text=query", tmp_path)
-
-
 # --- series ---------------------------------------------------------------------------------------------------------
 
 
@@ -291,11 +213,8 @@ def test_series_become_windows_whose_targets_lie_ahead(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ("time=day,group=shop,horizon=200", "no series has the 201 rows"),
-        ("time=day,horizon=2", "has equal values in two rows of one series"),
         ("horizon=2", "horizon= needs time=COLUMN"),
-        ("time=day,group=shop", "use either group= or time= (both only with horizon=, for time series)"),
         ("time=day,step=3", "window= and step= are for time series"),
-        ("time=day,group=shop,horizon=2,task=classification", "a numeric target"),
     ],
 )
 def test_series_that_cannot_be(tmp_path: Path, options: str, words: str) -> None:

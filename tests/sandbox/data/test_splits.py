@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.sandbox.data import Examples
-from labwright.sandbox.data.preparation import SPLIT_SHARES, count_duplicates, hash_rows, split_rows
+from labwright.sandbox.data.preparation import SPLIT_SHARES, split_rows
 from labwright.sandbox.job import DatasetError
-from tests.sandbox.data.sample_files import make_rows, materialise_named, write_table
 
 ORDER = tuple(SPLIT_SHARES)
 
@@ -41,13 +39,6 @@ def test_no_group_stands_in_two_splits(groups: list[int], seed: int, classes: in
     homes = [set(np.asarray(groups)[index]) for index in rows.values()]
     assert sum(map(len, homes)) == len(set(groups))
     assert np.array_equal(np.sort(np.concatenate(list(rows.values()))), np.arange(len(groups)))
-
-
-def test_groups_of_one_size_come_near_to_the_shares() -> None:
-    rows = split_rows(examples(600, groups=np.arange(600) // 10), 4).rows
-    assert {split: len(index) for split, index in rows.items()} == {
-        split: pytest.approx(600 * share, abs=20) for split, share in SPLIT_SHARES.items()
-    }
 
 
 @given(st.lists(st.integers(0, 60), min_size=80, max_size=200), st.integers(0, 9))
@@ -95,40 +86,3 @@ def test_what_cannot_be_cut_is_refused() -> None:
     late = Examples(np.zeros((60, 1)), np.repeat([0, 1], [50, 10]), times=np.arange(60))
     with pytest.raises(DatasetError, match="train has no example of class 1"):
         split_rows(late, 0)
-
-
-def test_groups_that_given_splits_tear_are_warned_of() -> None:
-    parts = ["train"] * 60 + ["validation"] * 20 + ["test"] * 20
-    found = split_rows(examples(100, parts=parts, groups=np.arange(100) % 30), 0)
-    assert found.warnings == ("30 groups occur both in train and in validation or test in the given splits",)
-
-
-def test_shared_rows_are_counted_for_each_pair_of_splits() -> None:
-    x = np.array([[0.0, 1], [2, 3], [np.nan, 5], [-0.0, 1], [2, 3], [np.nan, 5], [8, 8]])
-    rows = {"train": np.array([0, 1]), "dev": np.array([2]), "validation": np.array([3, 4]), "test": np.array([5, 6])}
-    digests = {split: hash_rows(x[index]) for split, index in rows.items()}
-    assert count_duplicates(digests) == {("validation", "train"): 2, ("test", "dev"): 1}
-
-
-def test_shared_rows_of_given_splits_are_a_warning_with_counts(tmp_path: Path) -> None:
-    rows = [
-        {**row, "part": ("train", "train", "train", "validation", "test")[i % 5]} for i, row in enumerate(make_rows())
-    ]
-    for i in (4, 9, 14):
-        rows[i] = {**rows[i - 4], "part": "test"}
-    write_table(tmp_path / "fields.csv", rows)
-    facts = materialise_named("fields=fields.csv,target=good,split=part,drop=farm,drop=day", tmp_path).facts
-    assert facts.duplicates == sum(facts.duplicates_by.get(f"test in {split}", 0) for split in ("train",))
-    assert sum(facts.duplicates_by.values()) == 3
-    assert any("rows of test" in line and "also occur in train" in line for line in facts.warnings)
-
-
-def test_the_same_file_and_seed_give_the_same_cut(tmp_path: Path) -> None:
-    write_table(tmp_path / "fields.csv", make_rows())
-    text = "fields=fields.csv,target=good,group=farm,drop=day"
-    one, again, other = (
-        materialise_named(text, tmp_path, seed=1),
-        materialise_named(text, tmp_path, seed=1),
-        materialise_named(text, tmp_path, seed=2),
-    )
-    assert one.facts == again.facts and one.facts.fingerprint != other.facts.fingerprint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -64,30 +63,11 @@ def test_a_regression_keeps_the_unit_of_its_target(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("values", "task", "option"),
-    [
-        ([0, 1], "classification", ""),
-        ([1.5, 2.5], "regression", ""),
-        (list(range(30)), "regression", ""),
-        (list(range(6)), "classification", ""),
-        ([0, 1], "regression", ",task=regression"),
-        (["3", "x"], "classification", ",task=classification"),
-    ],
+    [([0, 1], "classification", ""), (list(range(30)), "regression", ""), ([0, 1], "regression", ",task=regression")],
 )
 def test_the_task_is_seen_from_the_target_or_named(tmp_path: Path, values: list[Any], task: str, option: str) -> None:
     write_table(tmp_path / "t.csv", [{"a": i % 9, "y": values[i % len(values)]} for i in range(180)])
     assert materialise_named(f"t=t.csv{option}", tmp_path).facts.task == task
-
-
-def test_codes_that_are_numbers_can_be_categories(tmp_path: Path) -> None:
-    write_table(tmp_path / "t.csv", [{"zone": i % 3, "a": i * 0.5, "y": i % 2} for i in range(80)])
-    found = materialise_named("t=t.csv,categorical=zone", tmp_path)
-    assert json.loads(str(found.view["about"]))["names"] == ["zone=0", "zone=1", "zone=2", "a"]
-
-
-@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
-def test_the_delimiter_is_found(tmp_path: Path, delimiter: str) -> None:
-    write_table(tmp_path / "fields.csv", make_rows(), delimiter=delimiter)
-    assert materialise_named(PLAIN, tmp_path).facts.columns == ("soil", "rain", "ph")
 
 
 def test_parquet_gives_the_same_as_csv(tmp_path: Path) -> None:
@@ -114,21 +94,12 @@ def changed(row: int, **values: Any) -> list[Row]:
     ("rows", "words"),
     [
         (changed(16, rain="wet"), "column 'rain' contains the text 'wet' in row 17, but most values are numbers"),
-        (changed(16, rain="inf"), "column 'rain' contains inf in row 17"),
         (changed(4, good=""), "the target column 'good' is missing in 1 rows (the first is row 5)"),
-        (
-            [{**row, "good": "yes"} for row in make_rows()],
-            "the target 'good' has only one class ('yes' in all 120 rows)",
-        ),
-        (make_rows(5), "it has 5 examples, at least 50 are needed: validation and test get a fifth each"),
-        (changed(3, good="maybe"), "1 of 3 classes have too few examples ('maybe' has 1): at least 5 are needed"),
+        (make_rows(5), "it has 5 examples, at least 50 are needed"),
         (
             [{**row, "note": f"text {i}"} for i, row in enumerate(make_rows())],
-            "column 'note' contains 120 different strings, more "
-            "than the limit of 20 for one-hot encoding: omit it with drop=note, convert it to numbers, or use it "
-            "as the only feature with text=note",
+            "column 'note' contains 120 different strings, more than 20: convert it to numbers",
         ),
-        ([{**row, "void": ""} for row in make_rows()], "column 'void' is empty"),
     ],
 )
 def test_a_table_that_cannot_be_used(tmp_path: Path, rows: list[Row], words: str) -> None:
@@ -140,13 +111,9 @@ def test_a_table_that_cannot_be_used(tmp_path: Path, rows: list[Row], words: str
     ("content", "words"),
     [
         (b"", "it is empty"),
-        (b"a,good\n", "it has a header but no rows"),
         (b"a,b,a\n1,2,3\n", "column 'a' appears twice"),
-        (b",a,good\n0,1,yes\n", "column 1 has no name"),
         (b"a,good\n1,yes\n2\n", "it is not a valid CSV file: line 3: Expected 2 columns, got 1"),
-        (b"a,good\n\xe9,yes\n", "it is not UTF-8 text"),
         (b"PK\x03\x04\x00\x00", "it is a binary (or UTF-16) file"),
-        ("a,good\n1,yes\n".encode("utf-16"), "it is a binary (or UTF-16) file, not CSV text"),
     ],
 )
 def test_a_file_that_is_no_table(tmp_path: Path, content: bytes, words: str) -> None:
@@ -158,67 +125,18 @@ def test_a_file_that_is_no_table(tmp_path: Path, content: bytes, words: str) -> 
     ("options", "words"),
     [
         ("", "no target column is given: add target=COLUMN; the columns are farm, day, soil"),
-        (",target=godo", "target=: no column 'godo'; did you mean 'good'?"),
         (",target=good,group=fram", "group=: no column 'fram'; did you mean 'farm'?"),
-        (",target=good,drop=zzz", "drop=: no column 'zzz'; the columns are farm"),
         (
             ",target=good,task=regression,drop=farm,drop=day",
             "the target 'good' contains strings (such as 'no'): regression ",
         ),
-        (",target=good,task=none,drop=farm,drop=day", "task=none is for folders"),
         (",target=good,split=soil,drop=farm,drop=day", "the split column 'soil' contains 'clay'"),
-        (
-            ",target=good,time=soil,drop=farm,drop=day",
-            "the time column 'soil' contains neither numbers nor ISO dates such",
-        ),
         (
             ",target=good,group=soil,drop=farm,drop=day",
             "it cannot be split by group: 3 groups are too few for 4 splits",
         ),
-        (",target=good,time=good2", "time=: no column 'good2'"),
     ],
 )
 def test_options_that_do_not_fit_the_table(tmp_path: Path, options: str, words: str) -> None:
     write_table(tmp_path / "fields.csv", make_rows())
     assert words in find_refusal(f"fields=fields.csv{options}", tmp_path)
-
-
-def test_a_file_and_its_arrays_must_fit_into_memory(tmp_path: Path) -> None:
-    path = write_table(tmp_path / "fields.csv", make_rows())
-    size = path.stat().st_size
-    assert f"it has {size} bytes, more than sandbox.data_bytes (1024)" in find_refusal(PLAIN, tmp_path, limit=1024)
-    wide = [{**row, **{f"c{i}": c for i, c in enumerate("123456789" * 3)}} for row in make_rows()]
-    big = write_table(tmp_path / "fields.csv", wide).stat().st_size
-    assert "120 rows of 33 features take 31680 bytes in memory" in find_refusal(PLAIN, tmp_path, limit=big + 1)
-
-
-def test_an_identifier_is_warned_of(tmp_path: Path) -> None:
-    write_table(tmp_path / "t.csv", [{"id": i + 1, "a": (i * 7) % 13, "y": i % 2} for i in range(80)])
-    assert (
-        materialise_named("t=t.csv", tmp_path)
-        .facts.warnings[0]
-        .startswith("column 'id' numbers the rows (an identifier?)")
-    )
-
-
-@pytest.mark.parametrize("content", [b"PAR1 is how it begins, no more", b""])
-def test_a_file_that_is_no_parquet(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "t.parquet").write_bytes(content)
-    assert "it is not a readable Parquet file" in find_refusal("t=t.parquet,target=y", tmp_path)
-
-
-def test_a_column_of_dates_is_no_feature(tmp_path: Path) -> None:
-    columns = {
-        "when": [datetime(2024, 1, 1 + i % 28, i // 28) for i in range(80)],
-        "a": [i % 5 for i in range(80)],
-        "y": [(i * i) % 3 % 2 for i in range(80)],
-    }
-    import_pyarrow("parquet").write_table(import_pyarrow().table(columns), tmp_path / "t.parquet")
-    assert "column 'when' is of type timestamp" in find_refusal("t=t.parquet", tmp_path)
-    assert materialise_named("t=t.parquet,time=when", tmp_path).facts.split_rule == "automatic, in order of time"
-
-
-@pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b"\xef\xbb\xbf\r\n"])
-def test_a_byte_order_mark_alone_is_an_empty_table(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "a.csv").write_bytes(content)
-    assert "it is empty" in find_refusal("a=a.csv", tmp_path)

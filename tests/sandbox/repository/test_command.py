@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -70,22 +69,6 @@ def job(
 
 async def run(executor: LocalExecutor, made: CommandJob) -> CommandOutcome:
     return await executor.run_command(made)
-
-
-@pytest.mark.skipif(not get_probed_isolation().between_cells, reason="no walls here")
-async def test_it_cannot_change_the_devices_of_the_machine(executor: LocalExecutor, tmp_path: Path) -> None:
-    code = """
-import errno, os
-for one in ("/dev/full", 0):
-    try:
-        os.utime(one, (1, 1)); print("changed")
-    except OSError as error:
-        print(errno.errorcode[error.errno])
-open("/dev/null", "w").write("x")
-print([line.split()[1] for line in open("/proc/self/status") if line.startswith("Cap")])
-"""
-    outcome = await run(executor, job(tmp_path, code))
-    assert outcome.stdout.splitlines() == ["EROFS", "EROFS", str(["0" * 16] * 5)], outcome
 
 
 async def test_it_sees_its_checkout_and_little_else(
@@ -221,13 +204,7 @@ async def test_a_name_with_a_slash_is_mounted_in_the_checkout_and_no_link_is_fol
 
 
 @pytest.mark.parametrize(
-    ("name", "path", "words"),
-    [
-        ("there", "nothing", "does not exist"),
-        ("./", ".", "would hide"),
-        ("/usr/lib", ".", "would hide"),
-        ("../..", ".", "would hide"),
-    ],
+    ("name", "path", "words"), [("there", "nothing", "does not exist"), ("/usr/lib", ".", "would hide")]
 )
 def test_mounts_that_cannot_be_are_refused(
     executor: LocalExecutor, tmp_path: Path, name: str, path: str, words: str
@@ -247,17 +224,6 @@ async def test_what_was_cut_goes_on_by_its_own_command(executor: LocalExecutor, 
         ),
     )
     assert outcome.failure is None and outcome.resumed and outcome.stdout.endswith("half whole\n")
-
-
-async def test_two_run_at_once_and_no_more(executor: LocalExecutor, tmp_path: Path) -> None:
-    code = "import time; print(time.time()); time.sleep(2); print(time.time())"
-    jobs = [replace(job(tmp_path, code), folder=tmp_path / f"c{number}") for number in range(4)]
-    for one in jobs:
-        one.folder.mkdir()
-    outcomes = await asyncio.gather(*(run(executor, one) for one in jobs))
-    spans = [tuple(map(float, one.stdout.split())) for one in outcomes]
-    most = max(sum(low <= begin < high for low, high in spans) for begin, _ in spans)
-    assert most == 2
 
 
 def test_what_outlived_its_program_is_found(tmp_path: Path) -> None:
@@ -284,3 +250,19 @@ def _running(words: str) -> bool:
         except OSError:
             continue
     return False
+
+
+@pytest.mark.skipif(not get_probed_isolation().between_cells, reason="no walls here")
+async def test_it_cannot_change_the_devices_of_the_machine(executor: LocalExecutor, tmp_path: Path) -> None:
+    code = """
+import errno, os
+for one in ("/dev/full", 0):
+    try:
+        os.utime(one, (1, 1)); print("changed")
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+open("/dev/null", "w").write("x")
+print([line.split()[1] for line in open("/proc/self/status") if line.startswith("Cap")])
+"""
+    outcome = await run(executor, job(tmp_path, code))
+    assert outcome.stdout.splitlines() == ["EROFS", "EROFS", str(["0" * 16] * 5)], outcome

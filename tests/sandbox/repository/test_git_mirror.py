@@ -66,31 +66,6 @@ def test_what_is_no_repository_is_refused_in_one_line(tmp_path: Path, there: str
     assert "\n" not in str(error.value)
 
 
-def test_no_program_of_the_users_configuration_runs(code: Path, tmp_path: Path) -> None:
-    mark = tmp_path / "ran"
-    for name in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
-        hook = code / ".git" / "hooks" / name
-        hook.write_text(f"#!/bin/sh\ntouch {mark}\n")
-        hook.chmod(0o755)
-    for key in ("core.fsmonitor", "filter.evil.smudge", "core.pager", "diff.evil.textconv", "diff.evil.command"):
-        run_git(code, "config", key, f"touch {mark}; cat")
-    (code / ".gitattributes").write_text("*.py filter=evil diff=evil\n")
-    run_git(code, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "add", "-A")
-    run_git(code, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "commit", "-qm", "attributes")
-    mark.unlink(missing_ok=True)
-    (code / "new.py").write_text("x = 1\n")
-    mirror = GitMirror(tmp_path / "m" / "mirror")
-    taken = mirror.import_head(code, dirty=True)
-    mirror.checkout(taken.tree, tmp_path / "out")
-    mirror.commit(
-        mirror.apply_edits(taken.tree, [RepositoryEdit(path="new.py", old="x = 1\n", new="x = 2\n")]), taken.commit, "e"
-    )
-    assert "x = 2" in mirror.build_diff(
-        taken.tree, mirror.apply_edits(taken.tree, [RepositoryEdit(path="new.py", old="x = 1\n", new="x = 2\n")])
-    )
-    assert (tmp_path / "out" / "new.py").read_text() == "x = 1\n" and not mark.exists()
-
-
 def test_an_edit_changes_one_place_and_equal_files_are_one_tree(code: Path, tmp_path: Path) -> None:
     mirror = GitMirror(tmp_path / "m" / "mirror")
     taken = mirror.import_head(code)
