@@ -297,7 +297,7 @@ class LiteratureClient:
         on. Each work appears once, with an abstract if a catalogue has one."""
         answers = CatalogueAnswers(LOOKUP_TIMEOUT_SECONDS)
         await answers.collect(self.sources, lambda source: source.search(query, limit))
-        names = [source.name for source in self.sources]
+        names: list[CatalogueName] = [source.name for source in self.sources]
         answered = [name for name in names if name in answers.works_by_catalogue]
         lists = [answers.works_by_catalogue[name] for name in answered]
         found: dict[str, PublishedWork] = {}
