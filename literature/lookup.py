@@ -299,7 +299,7 @@ class LiteratureClient:
         await answers.collect(self.sources, lambda source: source.search(query, limit))
         names: list[CatalogueName] = [source.name for source in self.sources]
         answered = [name for name in names if name in answers.works_by_catalogue]
-        lists = [answers.works_by_catalogue[name] for name in answered]
+        lists = [answers.works_by_catalogue[name] for name in names if name in answers.works_by_catalogue]
         found: dict[str, PublishedWork] = {}
         for work in (work for rank in zip_longest(*lists) for work in rank if work is not None):
             key = build_title_key(work.title)

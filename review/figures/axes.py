@@ -49,7 +49,9 @@ def find_similar_pairs(
     """Yield the closest pair of colours if they are too similar, otherwise the closest in grey if that is."""
     every = list(pairs)
     sights: tuple[ColourVision, ...] = ("normal sight", "deuteranopia", "protanopia")
-    in_colour: list[tuple[float, ColourVision, SeriesPair]] = [(colour_difference(a.colour, b.colour, seen), seen, (a, b)) for a, b in every for seen in sights]
+    in_colour: list[tuple[float, ColourVision, SeriesPair]] = []
+    for a, b in every:
+        in_colour += [(colour_difference(a.colour, b.colour, seen), seen, (a, b)) for seen in sights]
     in_grey = [(abs(to_lab(a.colour)[0] - to_lab(b.colour)[0]), (a, b)) for a, b in every]
     if not every:
         return
