@@ -151,28 +151,23 @@ def find_unreported(
 ) -> tuple[str, ...]:
     """Return what the text does not report, one line each: the outcome of a confirmatory hypothesis in the abstract or
     in any section, and that comparisons of a section are exploratory."""
-    reported = {place: find_reported(sentences, readings, record, place) for place in (ABSTRACT, "section")}
-    exploratory: dict[str, None] = {}
-    for sentence in sentences:
-        reading = readings.get(sentence.sha256)
-        for claim in reading.claims if reading is not None and sentence.where.startswith("section ") else ():
-            if _is_exploratory(claim, sentence, record):
-                exploratory[sentence.where] = None
-    texts = {where: " ".join(one.text for one in sentences if one.where == where) for where in exploratory}
-    return (
-        *(
-            f"{place} does not report the outcome of hypothesis {one.hypothesis.id} ({one.verdict}): add a sentence"
-            for one in record.decisions
-            if one.hypothesis.confirmatory
-            for place, ids in (("the abstract", reported[ABSTRACT]), ("any section", reported["section"]))
-            if one.hypothesis.id not in ids
-        ),
-        *(
-            f"{where} reports comparisons that were not registered: call them exploratory once"
-            for where, text in texts.items()
-            if "explorator" not in text.casefold()
-        ),
+    lines = [
+        f"{place} does not report the outcome of hypothesis {one.hypothesis.id} ({one.verdict}): add a sentence"
+        for one in record.decisions
+        if one.hypothesis.confirmatory
+        for place, part in (("the abstract", ABSTRACT), ("any section", "section"))
+        if one.hypothesis.id not in find_reported(sentences, readings, record, part)
+    ]
+    exploratory = dict.fromkeys(
+        sentence.where
+        for sentence in sentences
+        if sentence.where.startswith("section ") and (reading := readings.get(sentence.sha256)) is not None
+        if any(_is_exploratory(claim, sentence, record) for claim in reading.claims)
     )
+    for where in exploratory:
+        if not any("explorator" in one.text.casefold() for one in sentences if one.where == where):
+            lines.append(f"{where} reports comparisons that were not registered: call them exploratory once")
+    return tuple(lines)
 
 
 def _list_outcomes(
@@ -228,9 +223,10 @@ def _find_faults(
     ids = {one.hypothesis for one in reading.claims if one.kind == "registered"}
     for one in sentence.references if "outcome" in reading.labels else ():
         if one.hypothesis not in ids - {""} and not any(_covers(each, one, record) for each in resolved):
+            about = ", ".join((" and ".join(one.arms), one.metric, *one.datasets, *one.levels))
             yield (
-                f"the number \\result{{{one.key}}} ({_describe_reference(one)}) belongs to no comparison of this "
-                "sentence: name what it measures, or print the number of the comparison"
+                f"the number \\result{{{one.key}}} ({about}) belongs to no comparison of this sentence: name what it "
+                "measures, or print the number of the comparison"
             )
 
 
@@ -255,9 +251,11 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
     if claim.kind == "size" and (not claim.is_bounded or Side() in (resolved.subject, resolved.other)):
         return _check_size(resolved, sentence, around.numbers, record)
     if claim.kind == "ratio" and not claim.is_bounded:
-        if claim.certainty == "open":
+        arms = {side.arm for side in (resolved.subject, resolved.other, *resolved.divisor) if side.arm}
+        near = (one for one in around.numbers if one.kind == "effect" and arms <= {*one.arms})
+        if claim.certainty == "open" or any(_covers(resolved, one, record) for one in near):
             return None
-        return _check_printed(resolved, around.numbers, record)
+        raise RefusedClaim("the paragraph has no number of this ratio: print a listed estimate of it")
     if claim.kind == "trend" and resolved.subject == resolved.other:
         for arm in record.plan.compared_arms:
             _check_claim(
@@ -730,13 +728,6 @@ def _check_count(one: ResolvedClaim, found: Sequence[RecordedComparison]) -> Non
         raise RefusedClaim(f"it holds in {sum(shown.values())} of {len(shown)} cases: say in which")
 
 
-def _check_printed(one: ResolvedClaim, numbers: Sequence[NumberReference], record: ClaimRecord) -> None:
-    """Refuse a ratio without a value whose number is not printed around it."""
-    arms = {side.arm for side in (one.subject, one.other, *one.divisor) if side.arm}
-    if not any(each.kind == "effect" and _covers(one, each, record) and arms <= {*each.arms} for each in numbers):
-        raise RefusedClaim("the paragraph has no number of this ratio: print a listed estimate of it")
-
-
 def _name_number(one: ResolvedClaim, record: ClaimRecord) -> str:
     """Name a number that would support a size, by its key if it has one."""
     keys = [each.key for each in record.means if each.arm in (one.subject.arm, one.other.arm)]
@@ -868,17 +859,15 @@ def _check_measured(one: ResolvedClaim, record: ClaimRecord) -> None:
 def _check_generality(one: ResolvedClaim, record: ClaimRecord) -> None:
     if one.claim.certainty in ("open", "conjectured"):
         return
-    sides = one.subject != Side() and one.other != Side()
-    if sides and one.sign:
+    if one.sign and Side() not in (one.subject, one.other):
         if one.claim.datasets and len(one.claim.datasets) + len(one.claim.levels) > 2:
-            for found in _find_comparisons(one, record):
-                _check_direction(one, found)
-            return
-        registered = [each for each in _find_registered(one, record) if each.decision is not None]
-        over = [each for each in registered if each.decision and each.decision.hypothesis.unit == "datasets"]
-        if over:
-            for found in over:
-                _check_direction(one, found)
+            found = _find_comparisons(one, record)
+        else:
+            registered = ((each, each.decision) for each in _find_registered(one, record))
+            found = [each for each, decision in registered if decision and decision.hypothesis.unit == "datasets"]
+        for each in found:
+            _check_direction(one, each)
+        if found:
             return
     raise RefusedClaim(
         "it goes beyond the datasets and levels that were measured: name them, or mark it as a conjecture"
@@ -904,22 +893,20 @@ def _covers(one: ResolvedClaim, number: NumberReference, record: ClaimRecord) ->
 
 def describe_claim(claim: ReadClaim) -> str:
     """Describe a claim in one phrase: `direction: method better than baseline, log_loss, digits, observed`."""
-    link = {"better": "better than", "worse": "worse than", "higher": "higher than", "lower": "lower than"}
-    sides = f"{claim.subject} {link.get(claim.direction, 'and')} {claim.other}" if claim.other else claim.subject
-    alone = claim.direction if not claim.other and claim.direction != "none" else ""
-    sides = f"not {sides}" if claim.denied else sides
-    outcome = f"{claim.hypothesis} {claim.verdict}".strip() if claim.kind == "registered" else ""
-    limits = [
-        f"{word} {one:g}" for word, one in (("at least", claim.at_least), ("at most", claim.at_most)) if one is not None
-    ]
+    sides, link = claim.subject, f"{claim.direction} than" if claim.direction != "none" else "and"
+    if claim.other:
+        sides = f"{sides} {link} {claim.other}"
+    if claim.denied:
+        sides = f"not {sides}"
     if claim.kind == "ratio":
         sides = f"{sides} over {' and '.join(filter(None, (claim.of_subject, claim.of_other)))}"
     parts = (
-        outcome,
+        f"{claim.hypothesis} {claim.verdict}".strip() if claim.kind == "registered" else "",
         claim.amount,
         sides,
-        *limits,
-        alone,
+        f"at least {claim.at_least:g}" if claim.at_least is not None else "",
+        f"at most {claim.at_most:g}" if claim.at_most is not None else "",
+        claim.direction if not claim.other and claim.direction != "none" else "",
         claim.metric,
         *claim.datasets,
         f"against {claim.other_dataset}" if claim.other_dataset else "",
@@ -927,7 +914,3 @@ def describe_claim(claim: ReadClaim) -> str:
         claim.certainty,
     )
     return f"{claim.kind}: {', '.join(filter(None, parts))}"
-
-
-def _describe_reference(one: NumberReference) -> str:
-    return ", ".join((" and ".join(one.arms), one.metric, *one.datasets, *one.levels))

@@ -25,7 +25,7 @@ MIN_COLOUR_DIFFERENCE = 10.0
 MIN_GREY_DIFFERENCE = 6.0
 """Difference in lightness (CIELAB L*) below which two colours look alike in grey."""
 
-ColourVision = Literal["normal sight", "deuteranopia", "protanopia", "grey"]
+ColourVision = Literal["normal sight", "deuteranopia", "protanopia"]
 Colour = NDArray[np.float64]
 _VISION_MATRICES: dict[ColourVision, Colour] = {
     "normal sight": np.eye(3),
@@ -43,24 +43,19 @@ _WHITE_POINT = np.array([0.95047, 1.0, 1.08883])
 SeriesPair = tuple[DrawnFacts, DrawnFacts]
 
 
-def find_similar_pairs(
-    pairs: Iterable[SeriesPair],
-) -> Iterator[tuple[Literal["colour", "grey"], ColourVision, SeriesPair]]:
-    """Yield the closest pair of colours if they are too similar, otherwise the closest in grey if that is."""
+def find_similar_pair(pairs: Iterable[SeriesPair]) -> tuple[Kind, str, SeriesPair] | None:
+    """Return the closest pair of colours if they are too similar, otherwise the closest in grey if that is."""
     every = list(pairs)
-    sights: tuple[ColourVision, ...] = ("normal sight", "deuteranopia", "protanopia")
-    in_colour: list[tuple[float, ColourVision, SeriesPair]] = []
-    for a, b in every:
-        in_colour += [(colour_difference(a.colour, b.colour, seen), seen, (a, b)) for seen in sights]
-    in_grey = [(abs(to_lab(a.colour)[0] - to_lab(b.colour)[0]), (a, b)) for a, b in every]
     if not every:
-        return
-    distance, sight, closest = min(in_colour, key=lambda one: one[0])
-    grey, closest_in_grey = min(in_grey, key=lambda one: one[0])
-    if distance < MIN_COLOUR_DIFFERENCE:
-        yield "colour", sight, closest
-    elif grey < MIN_GREY_DIFFERENCE:
-        yield "grey", "grey", closest_in_grey
+        return None
+    sights: tuple[ColourVision, ...] = ("normal sight", "deuteranopia", "protanopia")
+    in_colour = ((colour_difference(a.colour, b.colour, seen), seen, (a, b)) for a, b in every for seen in sights)
+    difference, sight, closest = min(in_colour, key=lambda one: one[0])
+    if difference < MIN_COLOUR_DIFFERENCE:
+        return "colour", f"with {sight}", closest
+    in_grey = ((abs(to_lab(a.colour)[0] - to_lab(b.colour)[0]), (a, b)) for a, b in every)
+    difference, closest = min(in_grey, key=lambda one: one[0])
+    return ("grey", "in greyscale print", closest) if difference < MIN_GREY_DIFFERENCE else None
 
 
 def colour_difference(a: str, b: str, vision: ColourVision = "normal sight") -> float:
@@ -173,9 +168,9 @@ def _check_series(axes: AxesFacts) -> Iterator[FaultText]:
         yield "legend", f"shows {axes.series} series without a legend"
     if axes.covered > MAX_COVERED_SHARE:
         yield "covered", f"has {axes.covered:.0%} of its data under the legend"
-    for kind, seen, pair in find_similar_pairs(_pairs_by_colour_alone(axes)) if not labelled_directly else ():
+    if not labelled_directly and (similar := find_similar_pair(_pairs_by_colour_alone(axes))):
+        kind, how, pair = similar
         a, b = (one.label or one.colour for one in pair)
-        how = "in greyscale print" if kind == "grey" else f"with {seen}"
         yield kind, f"uses colours for {a!r} and {b!r} that look alike {how}"
 
 
