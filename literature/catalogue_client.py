@@ -82,14 +82,6 @@ class CatalogueCredentials:
     def __repr__(self) -> str:
         return "Credentials()"
 
-    def build_parameters(self, source: CatalogueName) -> dict[str, str]:
-        """Return the query parameters for each request to a catalogue."""
-        return {"mailto": self.mail} if self.mail and source in ("openalex", "crossref") else {}
-
-    def build_headers(self, source: CatalogueName) -> dict[str, str]:
-        """Return the headers for each request to a catalogue."""
-        return {"x-api-key": self.semantic_scholar} if self.semantic_scholar and source == "semantic_scholar" else {}
-
 
 BASE_URLS: dict[CatalogueName, str] = {
     "openalex": "https://api.openalex.org",
@@ -226,13 +218,15 @@ class CatalogueClient:
 
     async def _request_once(self, question: CatalogueRequest, address: str) -> str | None:
         source = question.source
-        parameters = {**question.parameters, **self._credentials.build_parameters(source)}
+        parameters, headers = dict(question.parameters), dict[str, str]()
+        if self._credentials.mail and source in ("openalex", "crossref"):
+            parameters["mailto"] = self._credentials.mail
+        if self._credentials.semantic_scholar and source == "semantic_scholar":
+            headers["x-api-key"] = self._credentials.semantic_scholar
         try:
             async with (
                 asyncio.timeout(self._settings.timeout),
-                self._client.stream(
-                    "GET", address, params=parameters, headers=self._credentials.build_headers(source)
-                ) as answer,
+                self._client.stream("GET", address, params=parameters, headers=headers) as answer,
             ):
                 if answer.status_code == 404 and question.is_lookup:
                     return None

@@ -417,27 +417,34 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
     other registered comparisons, otherwise pairs. Raises `RefusedClaim` if there is nothing."""
     if one.subject == one.other:
         raise RefusedClaim("it does not say what is compared: name both sides")
-    if one.other_dataset:
-        return _compare_datasets(one, record)
-    registered = list(_find_registered(one, record)) if one.claim.count is None else []
+    registered = [] if one.other_dataset or one.claim.count is not None else list(_find_registered(one, record))
     if registered:
         effects = [each for each in registered if each.source == "effect"] or registered
         absent = [each for each in effects if each.part is not None and each.part.effect.claim == "within"]
         present = [each for each in effects if each not in absent]
         return (absent if one.claim.kind == "no difference" else present) or effects
+    is_trend = one.claim.kind == "trend"
     datasets = one.datasets or tuple(use.name for use in record.plan.datasets)
     levels = one.levels or record.plan.level_names
+    spans = [levels] if is_trend else [(name,) for name in levels]
     found: dict[tuple[str, int], RecordedComparison] = {}
     missing: list[str] = []
     covered: set[str] = set()
-    for dataset, places in product(datasets, [levels] if one.claim.kind == "trend" else [(name,) for name in levels]):
-        for contrast in filter(None, _build_contrasts(one, (dataset,), places, record)):
+    for dataset, places in product(
+        one.datasets if one.other_dataset else datasets, [levels] if is_trend else [(name,) for name in levels]
+    ):
+        build = _compare_datasets if one.other_dataset else _build_contrasts
+        for contrast in filter(None, build(one, (dataset,), places, record)):
             known = record.find_all(contrast, one.metric)
             found |= {(each.key, each.sign): each for each in known}
             covered |= {dataset} if known else set()
             missing += [] if known else [f"{', '.join(places)} on {dataset}".removeprefix(" on ")]
-            if one.claim.kind == "trend":
+            if is_trend and (known or not one.other_dataset):
                 break  # the last level minus the first
+    if one.other_dataset:
+        if not found:
+            raise RefusedClaim("the record has no measurement of it on two datasets: name both, and what is compared")
+        return [each for each in found.values() if each.decision is not None] or list(found.values())
     by_reference = not {one.subject.arm, one.other.arm}.isdisjoint(REFERENCE_ARM_TITLES)  # with what was measured
     incomplete = (missing and one.levels) or not covered.issuperset(one.datasets)
     if not found or (incomplete and not by_reference):
@@ -445,31 +452,18 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
     return list(found.values())
 
 
-def _compare_datasets(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedComparison]:
-    """Return what the record has about a value or difference on one dataset minus the same on another: registered
-    comparisons if there are any, otherwise estimates at each level. Raises `RefusedClaim` if there is nothing."""
-    levels = one.levels or record.plan.level_names or ("",)
-    found: dict[tuple[str, int], RecordedComparison] = {}
-    for dataset, places in product(
-        one.datasets, [levels] if one.claim.kind == "trend" else [(name,) for name in levels]
-    ):
-        here, there = (
-            [{(place, one.subject.arm, one.subject.level or places[0]): 1.0}]
-            if one.other == Side() and one.subject.arm and one.claim.kind != "trend"
-            else list(_build_contrasts(one, (place,), places, record))
-            for place in (dataset, one.other_dataset)
-        )
-        for first, second in zip(here, there, strict=True):
-            contrast = sum_cells(
-                (sign * each[cell], cell) for sign, each in ((1, first), (-1, second)) for cell in each
-            )
-            known = record.find_all(contrast, one.metric)
-            found |= {(each.key, each.sign): each for each in known}
-            if known and one.claim.kind == "trend":
-                break  # the last level minus the first
-    if not found:
-        raise RefusedClaim("the record has no measurement of it on two datasets: name both, and what is compared")
-    return [each for each in found.values() if each.decision is not None] or list(found.values())
+def _compare_datasets(
+    one: ResolvedClaim, datasets: tuple[str, ...], places: tuple[str, ...], record: ClaimRecord
+) -> Iterator[dict[Cell, float]]:
+    """Yield a value or difference on a dataset minus the same on the one that the claim compares with."""
+    here, there = (
+        [{(place, one.subject.arm, one.subject.level or places[0]): 1.0}]
+        if one.other == Side() and one.subject.arm and one.claim.kind != "trend"
+        else list(_build_contrasts(one, (place,), places, record))
+        for place in (*datasets, one.other_dataset)
+    )
+    for first, second in zip(here, there, strict=True):
+        yield sum_cells((sign * each[cell], cell) for sign, each in ((1, first), (-1, second)) for cell in each)
 
 
 def _list_datasets(found: RecordedComparison) -> set[str]:

@@ -638,19 +638,6 @@ def test_what_was_measured_is_compared_with_the_cells() -> None:
     assert check("Both have the ablation.", ablated) == ""
 
 
-def test_a_claim_on_data_that_were_not_measured_is_refused() -> None:
-    part = replace(
-        RECORD,
-        means=[one for one in RECORD.means if (one.arm, one.dataset) != ("no-mixing", "wine")],
-        differences=[one for one in RECORD.differences if (one.arm, one.dataset) != ("no-mixing", "wine")],
-    )
-    worse = {"subject": "no-mixing", "other": "mixup", "direction": "worse", "levels": ("n40",)}
-    assert check("It is worse.", claim("direction", **worse, datasets=("digits",)), record=part) == ""
-    assert "no measurement" in check("It is worse.", claim("direction", **worse, datasets=("wine",)), record=part)
-    both = claim("direction", **worse | {"levels": ()}, datasets=("digits", "wine"))
-    assert "no measurement" in check("It is worse.", both, record=part)
-
-
 def test_the_outcome_of_a_hypothesis_is_that_of_the_record() -> None:
     said = claim("registered", hypothesis="gain", verdict="supported", certainty="shown")
     assert check("The gain is supported.", said) == ""

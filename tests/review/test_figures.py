@@ -22,7 +22,7 @@ from labwright.review.figures import (
     list_remarks,
 )
 from labwright.review.figures.axes import colour_difference, compute_ciede2000, to_lab
-from labwright.review.figures.findings import is_same_picture, lacks_unit, read_figure_image
+from labwright.review.figures.findings import lacks_unit
 
 LINE = DrawnFacts(
     kind="line", label="plain", points=30, low=0.2, high=1.0, mean=0.4, first=1.0, last=0.2, colour="#0072b2", line="-"
@@ -246,15 +246,6 @@ def test_pictures_are_judged_without_facts(tmp_path: Path) -> None:
     }
     (tmp_path / "a.png").write_bytes(b"none")
     assert [one.kind for one in lint_figure_folder(shown[:1], tmp_path)["a.png"]] == ["unseen"]
-
-
-def test_the_same_picture_is_recognised_at_another_size_and_others_are_not(tmp_path: Path) -> None:
-    first, other = picture(tmp_path / "a.png"), picture(tmp_path / "b.png", points=((90, 100), (400, 400), (800, 150)))
-    with Image.open(tmp_path / "a.png") as image:
-        image.resize((600, 400)).save(tmp_path / "c.png")
-    a, b, c = (read_figure_image(tmp_path / f"{name}.png") for name in "abc")
-    assert a and b and c and is_same_picture(a, c) and not is_same_picture(a, b)
-    assert first != other
 
 
 def test_the_same_data_drawn_otherwise_are_told_to_the_second_only(tmp_path: Path) -> None:

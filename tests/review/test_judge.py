@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from labwright.models.prompt_filters import format_mark
 from labwright.models.roles.judge import Exhibit, JudgeInputs, Rubric, build_answer_type
-from labwright.record.schema.paper import AuditFacts, Judgement
+from labwright.record.schema.paper import AuditFacts
 from labwright.review.judge import PaperError, RubricError, build_judge_inputs, build_judgement, read_paper, read_rubric
 from labwright.review.judge.paper_reader import (
     Paper,
@@ -351,11 +351,6 @@ async def test_a_paper_that_cannot_be_read_is_one_line(
     assert "\n" not in str(refused.value)
 
 
-async def test_text_that_is_not_utf8_is_read_as_latin(tmp_path: Path) -> None:
-    paper = await read(tmp_path, "p.txt", ("Müller. " + BODY).encode("latin-1"))
-    assert "Müller" in paper.text
-
-
 # --- the judgement --------------------------------------------------------------------------------------------------
 
 
@@ -417,22 +412,3 @@ def test_a_word_on_the_results_needs_a_quote_and_not_knowing_needs_none() -> Non
     del without["text_alone"]
     with pytest.raises(ValidationError, match="text_alone"):
         build_answer_type(RUBRIC).model_validate(without)
-
-
-def test_a_judgement_of_an_older_run_is_read_without_the_new_figures() -> None:
-    old = Judgement.model_validate(
-        {
-            "paper": "p",
-            "paper_sha256": "0",
-            "rubric": "r",
-            "rubric_sha256": "0",
-            "model": "m",
-            "confidence": 1,
-            "most_confidence": 5,
-            "scores": [
-                {"dimension": "d", "score": 1, "lowest": 1, "highest": 2, "reason": "r", "quote": "q", "quoted": False}
-            ],
-            "removed": [{"kind": "instruction", "where": "w", "text": "t", "characters": 1}],
-        }
-    )
-    assert (old.text_alone, old.results, old.view, old.removed[0].by) == (None, None, "all", "pattern")

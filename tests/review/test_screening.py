@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from labwright.evals.hostile.paper import BODY_TEXT, Attack, write_paper
 from labwright.models.client import ModelClient, Models
@@ -37,7 +34,6 @@ from labwright.review.judge.injection_screening import (
     NO_READER_NOTE,
     NOT_SCREENED_NOTE,
     READ_ONCE_NOTE,
-    split_passages,
 )
 from labwright.review.judge.paper_reader import PaperSection
 
@@ -204,31 +200,3 @@ async def test_of_a_pdf_the_page_with_the_passage_is_not_shown_as_a_picture(tmp_
 
 
 # --- passages -------------------------------------------------------------------------------------------------------
-
-
-def texts(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
-    return [text[begin:end] for begin, end in spans]
-
-
-def test_prose_is_divided_at_sentences_lists_at_their_items_and_code_between_lines() -> None:
-    one, two = "The first sentence is long enough to stand alone.", "Then the second. And a third."
-    assert texts(f"{one} {two}", split_passages(f"{one} {two}")) == [one, two]
-    items = "\n".join(
-        f"- item {k} of a list, whose items have no full stop at their ends, but go on for a while" for k in range(3)
-    )
-    assert len(split_passages(items)) == 3
-    assert len(split_passages("x = 1\n" * 100, prose=False)) in (2, 3)
-
-
-@pytest.mark.parametrize("prose", [True, False])
-@given(text=st.text("ab. \n-!\u3002[]", max_size=1500))
-def test_passages_cover_all_but_blanks_once_in_order_and_are_short(text: str, prose: bool) -> None:
-    check(text, split_passages(text, prose=prose), lambda span: span[1] - span[0] <= 2 * MAX_PASSAGE_CHARACTERS)
-
-
-def check(text: str, spans: list[tuple[int, int]], short: Callable[[tuple[int, int]], bool]) -> None:
-    at = 0
-    for begin, end in spans:
-        assert at <= begin < end and not text[at:begin].strip(" \n\"')*\u201d\u2019") and short((begin, end))
-        at = end
-    assert not text[at:].strip(" \n\"')*\u201d\u2019")

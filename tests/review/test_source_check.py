@@ -8,19 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.record.result_macros import (
-    ResultMacroUse,
-    fill_macros,
-    find_macro_uses,
-    parse_results,
-    print_interval,
-    print_name,
-    print_setting,
-    print_spread,
-    print_value,
-    render_results,
-    to_plain_text,
-)
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence, check_draft, numbers
@@ -249,14 +236,6 @@ def test_names_and_numbers_of_levels_may_be_typed_in_source_and_pdf(text: str) -
         assert not [*numbers.find_numbers(numbers.mask_levels(one, LEVELS, ("0.1", "0.2", "0.4"), "noise of labels"))]
 
 
-@pytest.mark.parametrize(
-    "text", ["It rose by 20\\%.", "It is 0.4 points better.", "at 30\\% noise", "The share is 40\\%."]
-)
-def test_a_number_of_a_level_that_is_no_level_may_not_be_typed(text: str) -> None:
-    for one in (scan(text).plain, text.replace("\\", "")):
-        assert [*numbers.find_numbers(numbers.mask_levels(one, LEVELS, ("0.1", "0.2", "0.4"), "noise of labels"))]
-
-
 DESIGN = "The choice on wrong labels. More labels do not help. Between 5 % and 30 % of the pool."
 
 
@@ -322,38 +301,6 @@ def test_a_name_without_a_letter_lets_no_number_pass():
 @pytest.mark.slow
 def test_no_typed_decimal_passes(number: str, wrapping: str):
     assert "number" in kinds(synthetic_paper.add_paragraph(wrapping % number))
-
-
-def test_results_file_says_what_it_was_given():
-    values = {
-        ResultMacroUse("result", "a/b_c/d@e.pm"): print_spread(0.42, 0.01, 2),
-        ResultMacroUse("result", "diff/x/a~b.mean"): print_value(-0.5, 1),
-        ResultMacroUse("result", "n"): print_setting(-3),
-        ResultMacroUse("setup", "code.NAME"): print_name("adam_w & 50%"),
-        ResultMacroUse("setup", "code.LR"): print_setting(1e-5),
-        ResultMacroUse("setup", "gone"): None,
-    }
-    assert parse_results(render_results(values, untied=True)).keys() == values.keys()
-    assert parse_results(render_results(values)) == {
-        ("result", "a/b_c/d@e.pm"): r"0.42\,\ensuremath{\pm}\,0.01",
-        ("result", "diff/x/a~b.mean"): r"\ensuremath{-}0.5",
-        ("result", "n"): r"\ensuremath{-}3",
-        ("setup", "code.NAME"): r"adam\_w \& 50\%",
-        ("setup", "code.LR"): r"\ensuremath{10^{-5}}",
-    }
-    assert to_plain_text(print_interval((-0.1, 0.2), 1)) == "[-0.1, 0.2]"
-    assert [to_plain_text(text) for text in parse_results(render_results(values)).values()] == [
-        "0.42 ± 0.01",
-        "-0.5",
-        "-3",
-        "10-5",
-        "adam_w & 50%",
-    ]
-    assert list(find_macro_uses(text := r"\result{n} and \setup {gone}")) == [
-        ResultMacroUse("result", "n"),
-        ResultMacroUse("setup", "gone"),
-    ]
-    assert fill_macros(text, lambda use: f"<{use.key}>") == "<n> and <gone>"
 
 
 def test_small_counts_of_what_no_setting_counts_pass() -> None:
