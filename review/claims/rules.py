@@ -430,9 +430,7 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
     found: dict[tuple[str, int], RecordedComparison] = {}
     missing: list[str] = []
     covered: set[str] = set()
-    for dataset, places in product(
-        one.datasets if one.other_dataset else datasets, [levels] if is_trend else [(name,) for name in levels]
-    ):
+    for dataset, places in product(one.datasets if one.other_dataset else datasets, spans):
         build = _compare_datasets if one.other_dataset else _build_contrasts
         for contrast in filter(None, build(one, (dataset,), places, record)):
             known = record.find_all(contrast, one.metric)
