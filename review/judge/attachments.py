@@ -90,10 +90,8 @@ def read_file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
     if not path.exists():
         endings = (".log", ".txt", ".out") if kind == "log" else (".md", ".txt")
         names = sorted(one.name for one in path.parent.glob("*") if one.suffix in endings)[:8]
-        raise PaperError(
-            f"{path} (--{kind}) does not exist: {path.parent} contains "
-            + (", ".join(names) or f"no file ending in {' or '.join(endings)}; give the path of a text file")
-        )
+        there = ", ".join(names) or f"no file ending in {' or '.join(endings)}; give the path of a text file"
+        raise PaperError(f"{path} (--{kind}) does not exist: {path.parent} contains {there}")
     text = read_text_file(path, kind)
     if not text.strip():
         if kind == "task":
@@ -302,6 +300,8 @@ def build_code_exhibit(folder: Path, paper: str, *, ran_scripts: Collection[str]
         raise PaperError(f"{folder} contains no code: give --code the folder with the paper's code")
     described = {name: f"{size} bytes" + ", ran" * (name in ran_scripts) for name, size in sorted(sizes.items())}
 
+    paper = paper.lower()
+
     def rank(name: str) -> tuple[float, ...]:
         path, is_unrun = Path(name), False
         if ran_scripts and name not in ran_scripts and sizes[name] <= MAX_FILE_BYTES:
@@ -312,7 +312,7 @@ def build_code_exhibit(folder: Path, paper: str, *, ran_scripts: Collection[str]
             bool(_SKIPPED_PATH.search(name)),
             path.suffix.lower() not in PROGRAM_SUFFIXES,
             0 if _EVALUATION_NAME.search(path.stem) else 1 if _METHOD_NAME.search(path.stem) else 2,
-            path.name.lower() not in paper.lower(),
+            path.name.lower() not in paper,
             sizes[name],
         )
 
