@@ -97,7 +97,7 @@ def read_user_library(path: Path) -> tuple[BibEntry, ...]:
 def parse_bibtex(text: str, name: str = "library") -> tuple[BibEntry, ...]:
     """Parse the entries of a BibTeX text. Raises `LibraryError` with the line."""
     from bibtexparser.entrypoint import parse_string
-    from bibtexparser.model import DuplicateBlockKeyBlock, DuplicateFieldKeyBlock, ParsingFailedBlock, String
+    from bibtexparser.model import DuplicateBlockKeyBlock, DuplicateFieldKeyBlock, String
     from bibtexparser.model import Entry as Block
 
     logging.getLogger("bibtexparser").addHandler(logging.NullHandler())  # its messages are raised below
@@ -107,12 +107,12 @@ def parse_bibtex(text: str, name: str = "library") -> tuple[BibEntry, ...]:
         if isinstance(block, DuplicateBlockKeyBlock) and isinstance(block.ignore_error_block, String):
             continue
         if isinstance(block, DuplicateBlockKeyBlock):
-            raise LibraryError(f"{name}, line {line}: the key {block.key!r} is used twice: rename one of the entries")
-        if isinstance(block, DuplicateFieldKeyBlock):
-            names = ", ".join(sorted(block.duplicate_keys))
-            raise LibraryError(f"{name}, line {line}: an entry has the field {names} twice: remove one")
-        if isinstance(block, ParsingFailedBlock):
-            raise LibraryError(f"{name}, line {line}: an entry cannot be parsed: check for a missing brace or comma")
+            why = f"the key {block.key!r} is used twice: rename one of the entries"
+        elif isinstance(block, DuplicateFieldKeyBlock):
+            why = f"an entry has the field {', '.join(sorted(block.duplicate_keys))} twice: remove one"
+        else:
+            why = "an entry cannot be parsed: check for a missing brace or comma"
+        raise LibraryError(f"{name}, line {line}: {why}")
     entries: list[BibEntry] = []
     texts: dict[str, str] = {}
     for block in library.blocks:
@@ -127,21 +127,15 @@ def parse_bibtex(text: str, name: str = "library") -> tuple[BibEntry, ...]:
                 f"{name}, line {line}: the key {block.key!r} is invalid: use one word of letters, digits and :.+-/"
             )
         fields = {str(field.key).lower(): _resolve_value(str(field.value), texts) for field in block.fields}
-        kind = str(block.entry_type).lower()
-        entries.append(BibEntry(kind=kind, key=str(block.key), fields=_add_bibtex_names(fields), line=line))
-    return _apply_crossrefs(entries)
+        year = re.match(r"\d{4}(?=$|[-/~?%])", fields.get("date", ""))
+        biblatex = {"year": year[0] if year else "", "journal": fields.get("journaltitle", "")}
+        fields |= {name: value for name, value in biblatex.items() if value and not fields.get(name)}
+        entries.append(BibEntry(kind=str(block.entry_type).lower(), key=str(block.key), fields=fields, line=line))
+    return tuple(entries)
 
 
 def _resolve_value(value: str, texts: Mapping[str, str]) -> str:
     """Return a value without delimiters and with string names replaced, as in `short # " of 2020"`."""
-    pieces = _split_pieces(value)
-    return " ".join(
-        "".join(piece[1:-1] if piece[:1] in ("{", '"') else texts.get(piece.lower(), piece) for piece in pieces).split()
-    )
-
-
-def _split_pieces(value: str) -> list[str]:
-    """Split a value at `#` outside braces and quotes."""
     pieces, depth, quoted = [""], 0, False
     for sign in value:
         depth += (sign == "{") - (sign == "}")
@@ -150,58 +144,9 @@ def _split_pieces(value: str) -> list[str]:
             pieces.append("")
         else:
             pieces[-1] += sign
-    return [piece.strip() for piece in pieces]
-
-
-_YEAR_PATTERN = re.compile(r"\d{4}(?=$|[-/~?%])")
-
-
-def _add_bibtex_names(fields: Mapping[str, str]) -> dict[str, str]:
-    """Add the BibTeX names of fields that biblatex names differently."""
-    year = _YEAR_PATTERN.match(fields.get("date", ""))
-    found = {"year": year[0] if year else "", "journal": fields.get("journaltitle", "")}
-    return dict(fields) | {name: value for name, value in found.items() if value and not fields.get(name)}
-
-
-INHERITED_FIELDS = (
-    "booktitle",
-    "editor",
-    "year",
-    "month",
-    "publisher",
-    "organization",
-    "series",
-    "volume",
-    "number",
-    "address",
-)
-"""Fields that an entry inherits from its `crossref` parent; fields that identify the parent are not included."""
-
-
-def _apply_crossrefs(entries: Sequence[BibEntry]) -> tuple[BibEntry, ...]:
-    """Add inherited fields to entries, and drop parents that exist only for this purpose, i.e. have no
-    author.
-    """
-    by_key = {entry.key.lower(): entry for entry in entries}
-    parents = {
-        entry.key: by_key[key] for entry in entries if (key := entry.fields.get("crossref", "").lower()) in by_key
-    }
-    used = {parent.key for parent in parents.values() if "author" not in parent.fields}
-    found: list[BibEntry] = []
-    for entry in entries:
-        if parent := parents.get(entry.key):
-            inherited = {name: parent.fields[name] for name in INHERITED_FIELDS if name in parent.fields}
-            title = {"booktitle": parent.fields["title"]} if "title" in parent.fields else {}
-            entry = entry.model_copy(
-                update={
-                    "fields": title
-                    | inherited
-                    | {name: value for name, value in entry.fields.items() if name != "crossref"}
-                }
-            )
-        if entry.key not in used:
-            found.append(entry)
-    return tuple(found)
+    pieces = [piece.strip() for piece in pieces]
+    found = (piece[1:-1] if piece[:1] in ("{", '"') else texts.get(piece.lower(), piece) for piece in pieces)
+    return " ".join("".join(found).split())
 
 
 def format_bibtex(entries: Iterable[BibEntry], *, excluded_fields: frozenset[str] = frozenset()) -> str:
@@ -244,8 +189,7 @@ def _build_key(work: PublishedWork, taken: Sequence[str]) -> str:
     family = ["anonymous", *(split_name(work.authors[0]) if work.authors else ())][-1]
     word = next((title_word for title_word in normalise_text(work.title).split() if len(title_word) > 3), "work")
     base = "".join(letter for letter in f"{family}{work.years[0] if work.years else ''}{word}" if letter.isascii())
-    names = (f"{base}{'' if n == 1 else f'-{n}'}" for n in count(1))
-    return next(name for name in names if name not in taken)
+    return next(name for n in count(1) if (name := base if n == 1 else f"{base}-{n}") not in taken)
 
 
 def _escape_text(text: str) -> str:

@@ -27,8 +27,6 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
 from pathlib import Path
 from typing import Literal, Self, TypeVar, get_args
@@ -83,14 +81,6 @@ class CatalogueCredentials:
 
     def __repr__(self) -> str:
         return "Credentials()"
-
-    def build_parameters(self, source: CatalogueName) -> dict[str, str]:
-        """Return the query parameters for each request to a catalogue."""
-        return {"mailto": self.mail} if self.mail and source in ("openalex", "crossref") else {}
-
-    def build_headers(self, source: CatalogueName) -> dict[str, str]:
-        """Return the headers for each request to a catalogue."""
-        return {"x-api-key": self.semantic_scholar} if self.semantic_scholar and source == "semantic_scholar" else {}
 
 
 BASE_URLS: dict[CatalogueName, str] = {
@@ -228,13 +218,15 @@ class CatalogueClient:
 
     async def _request_once(self, question: CatalogueRequest, address: str) -> str | None:
         source = question.source
-        parameters = {**question.parameters, **self._credentials.build_parameters(source)}
+        parameters, headers = dict(question.parameters), dict[str, str]()
+        if self._credentials.mail and source in ("openalex", "crossref"):
+            parameters["mailto"] = self._credentials.mail
+        if self._credentials.semantic_scholar and source == "semantic_scholar":
+            headers["x-api-key"] = self._credentials.semantic_scholar
         try:
             async with (
                 asyncio.timeout(self._settings.timeout),
-                self._client.stream(
-                    "GET", address, params=parameters, headers=self._credentials.build_headers(source)
-                ) as answer,
+                self._client.stream("GET", address, params=parameters, headers=headers) as answer,
             ):
                 if answer.status_code == 404 and question.is_lookup:
                     return None
@@ -268,13 +260,9 @@ class CatalogueClient:
         if not isinstance(error, _TransientError):
             raise error
         if error.wait is not None and error.wait > MAX_RETRY_WAIT_SECONDS:
-            server.closed_until, server.why = (
-                self._clock() + BREAKER_OPEN_SECONDS,
-                f"it asks for a wait of {error.wait:.0f} s",
-            )
-            raise CatalogueAnswerError(
-                f"{error}, and asks for a wait of {error.wait:.0f} s, more than {MAX_RETRY_WAIT_SECONDS:g} s"
-            )
+            wish = f"asks for a wait of {error.wait:.0f} s, more than {MAX_RETRY_WAIT_SECONDS:g} s"
+            server.closed_until, server.why = self._clock() + BREAKER_OPEN_SECONDS, f"it {wish}"
+            raise CatalogueAnswerError(f"{error}, and {wish}")
         if tries == MAX_RETRIES:
             raise CatalogueAnswerError(f"{error}, after {MAX_RETRIES} retries")
         if error.wait is not None:
@@ -298,13 +286,9 @@ _create_ssl_context = cache(httpx.create_ssl_context)
 
 
 def _parse_retry_after(headers: httpx.Headers) -> float | None:
-    """Return the seconds of a Retry-After header (a number or a date), or None."""
+    """Return the seconds of a Retry-After header, or None."""
     value = headers.get("retry-after", "")
-    with contextlib.suppress(ValueError):
-        return max(0.0, float(value))
-    with contextlib.suppress(ValueError, TypeError, OverflowError):
-        return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
-    return None
+    return float(value) if value.isdecimal() else None
 
 
 # --- the cache ------------------------------------------------------------------------------------------------------

@@ -297,23 +297,16 @@ class LiteratureClient:
         on. Each work appears once, with an abstract if a catalogue has one."""
         answers = CatalogueAnswers(LOOKUP_TIMEOUT_SECONDS)
         await answers.collect(self.sources, lambda source: source.search(query, limit))
-        answered = tuple(source.name for source in self.sources if source.name in answers.works_by_catalogue)
-        lists = [
-            answers.works_by_catalogue[source.name]
-            for source in self.sources
-            if source.name in answers.works_by_catalogue
-        ]
+        names: list[CatalogueName] = [source.name for source in self.sources]
+        answered = [name for name in names if name in answers.works_by_catalogue]
+        lists = [answers.works_by_catalogue[name] for name in names if name in answers.works_by_catalogue]
         found: dict[str, PublishedWork] = {}
         for work in (work for rank in zip_longest(*lists) for work in rank if work is not None):
             key = build_title_key(work.title)
             if key not in found or (work.abstract and not found[key].abstract):
                 found[key] = work
-        outages = tuple(
-            answers.failure_by_catalogue[source.name]
-            for source in self.sources
-            if source.name in answers.failure_by_catalogue
-        )
-        return SearchResult(tuple(found.values())[:limit], answered, outages)
+        outages = tuple(answers.failure_by_catalogue[name] for name in names if name in answers.failure_by_catalogue)
+        return SearchResult(tuple(found.values())[:limit], tuple(answered), outages)
 
     async def find_candidates(self, wanted: WorkQuery) -> tuple[PublishedWork, ...]:
         """Return candidates for a work from all catalogues that answer within `LOOKUP_TIMEOUT_SECONDS`."""

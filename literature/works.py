@@ -108,40 +108,16 @@ def find_arxiv_id(text: str) -> str:
 def read_arxiv_year(identifier: str) -> int | None:
     """Return the year of an arXiv identifier, from its first two digits."""
     digits = re.search(r"(?:^|/)(\d\d)\d\d", identifier)
-    if digits is None:
-        return None
-    return (1900 if int(digits[1]) > 90 else 2000) + int(digits[1])
+    return (1900 if int(digits[1]) > 90 else 2000) + int(digits[1]) if digits else None
 
 
 # Compare titles and names without TeX, diacritics, case and punctuation.
 
-_LETTER_TABLE = str.maketrans(
-    {
-        "ø": "o",
-        "ł": "l",
-        "đ": "d",
-        "ß": "ss",
-        "æ": "ae",
-        "œ": "oe",
-        "ı": "i",
-        "þ": "th",
-        "ð": "d",
-        "β": "beta",
-        "α": "alpha",
-        "γ": "gamma",
-        "λ": "lambda",
-        "π": "pi",
-        "σ": "sigma",
-        "ε": "epsilon",
-        "ϵ": "epsilon",
-        "μ": "mu",
-        "µ": "mu",
-        "τ": "tau",
-        "ω": "omega",
-        "δ": "delta",
-        "θ": "theta",
-    }
+_LETTERS = (
+    "ø=o ł=l đ=d ß=ss æ=ae œ=oe ı=i þ=th ð=d β=beta α=alpha γ=gamma λ=lambda π=pi σ=sigma ε=epsilon ϵ=epsilon μ=mu "
+    "µ=mu τ=tau ω=omega δ=delta θ=theta"
 )
+_LETTER_TABLE = {ord(pair[0]): pair[2:] for pair in _LETTERS.split()}
 
 
 @cache

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import takewhile
+from itertools import groupby, takewhile
 from pathlib import Path
 from statistics import median
 from typing import IO, Literal
@@ -352,8 +352,8 @@ def _middle(run: Run) -> float:
 # Find the sections of a paper by their layout. A heading is a short line whose style (font, size, capitals) is not
 # that of the body. The headings of sections are those that are numbered 1, 2, 3 or I, II, III in one style; if none
 # are, those in the largest style that is used repeatedly. Unnumbered headings in the same style, a heading by its
-# name (abstract, references, ...) and numbered subsections are added. Running heads, page numbers, watermarks,
-# numbers of lines and tables of contents are left out of the text. What stands on the title page apart from the
+# name (abstract, references, ...) and numbered subsections are added. Running heads, page numbers, watermarks
+# and numbers of lines are left out of the text. What stands on the title page apart from the
 # abstract is the first section. Limits: headings set like the body are not found; unnumbered subsections stay in the
 # text.
 
@@ -411,7 +411,7 @@ class _Candidate:
     """A line, or lines, that may be a heading. `first` and `last` are positions in the list of lines.
 
     `title` is `label`, if there is one, and `name`. `is_apart` tells whether a gap stands above;
-    `rest` is the text after it in its line.
+    `rest` is the text after it in its line. Of a heading, `level` is above 0.
     """
 
     first: int
@@ -422,17 +422,8 @@ class _Candidate:
     style: TextStyle
     is_apart: bool
     rest: str = ""
-
-
-@dataclass(frozen=True)
-class _Heading:
-    first: int
-    last: int
-    title: str
-    level: int
+    level: int = 0
     is_appendix: bool = False
-    rest: str = ""
-    """Text after a heading in the same line, such as "Abstract. We ..."."""
 
 
 def split_sections(pages: Sequence[PdfPage]) -> tuple[PdfSection, ...]:
@@ -443,11 +434,9 @@ def split_sections(pages: Sequence[PdfPage]) -> tuple[PdfSection, ...]:
     body = _find_body_style(lines)
     notes = _find_footnotes(lines, body)
     kept = [line for at, line in enumerate(lines) if at not in notes]
-    candidates = list(_find_candidates(kept, body))
-    headings = _choose_headings(kept, candidates, body)
+    headings = _choose_headings(kept, list(_find_candidates(kept, body)), body)
     if not headings:
         return ()
-    kept, headings = _drop_contents(kept, headings, candidates)
     return tuple(_cut(kept, headings, [lines[at] for at in sorted(notes)]))
 
 
@@ -456,10 +445,10 @@ def split_sections(pages: Sequence[PdfPage]) -> tuple[PdfSection, ...]:
 
 def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
     """Return the lines of all pages without running heads, page numbers and large watermarks."""
-    by_page = [
-        order_lines(replace(page, words=tuple(word for word in page.words if word.size <= MAX_HEIGHT_POINTS)), number)
-        for number, page in enumerate(pages, 1)
-    ]
+    by_page = list[list[TextLine]]()
+    for number, page in enumerate(pages, 1):
+        words = tuple(word for word in page.words if word.size <= MAX_HEIGHT_POINTS)
+        by_page.append(order_lines(replace(page, words=words), number))
     lines = [line for some in by_page for line in some]
     if not lines:
         return []
@@ -476,13 +465,10 @@ def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
         is_small = max(line.style.size for line in row) <= body.size + MIN_LARGER_POINTS
         is_head = len(level) >= max(3, 0.2 * len(pages)) and sum(other[2] > 1.5 for other in level) > 0.8 * len(level)
         is_number = all(_PAGE_NUMBER.fullmatch(line.text) for line in row) and apart > MIN_FURNITURE_GAP
+        is_repeated = len(alike) >= max(2, min(3, len(pages)))
         is_counted = row[0].page not in numbered and any(offsets[one] > 1 for one in _find_offsets(row))
-        if (
-            is_number
-            or (is_counted and is_small and apart > MIN_FURNITURE_GAP)
-            or (is_head and is_small)
-            or (len(alike) >= max(2, min(3, len(pages))) and is_small)
-        ):
+        is_counted = is_counted and apart > MIN_FURNITURE_GAP
+        if is_number or (is_small and (is_head or is_repeated or is_counted)):
             removed |= set(map(id, row))
     return [line for line in lines if id(line) not in removed]
 
@@ -498,12 +484,8 @@ def _find_edge_rows(lines: Sequence[TextLine]) -> Iterator[tuple[str, list[TextL
 def _measure_distance(row: Sequence[TextLine], lines: Sequence[TextLine]) -> float:
     """Return the distance in points from a row to the text of the page."""
     height = row[0].baseline
-    inner = [
-        abs(line.baseline - height)
-        for line in lines
-        if abs(line.baseline - height) > 2 and not _PAGE_NUMBER.fullmatch(line.text)
-    ]
-    return min(inner, default=float("inf"))
+    others = [line.baseline for line in lines if not _PAGE_NUMBER.fullmatch(line.text)]
+    return min((abs(one - height) for one in others if abs(one - height) > 2), default=float("inf"))
 
 
 def _find_offsets(row: Sequence[TextLine]) -> set[int]:
@@ -525,29 +507,18 @@ def _find_body_style(lines: Sequence[TextLine]) -> TextStyle:
 
 def _find_footnotes(lines: Sequence[TextLine], body: TextStyle) -> set[int]:
     """Return the positions of footnotes: small text at the end of a column, with a mark or on the title page."""
-    found = set[int]()
-    for at, line in enumerate(lines):
-        following = lines[at + 1] if at + 1 < len(lines) else None
-        if following is not None and (following.page, following.column) == (line.page, line.column):
-            continue
-        begin = at + 1
-        while (
-            begin > 0
-            and (lines[begin - 1].page, lines[begin - 1].column) == (line.page, line.column)
-            and lines[begin - 1].style.size < body.size - MIN_LARGER_POINTS
-            and (begin > at or lines[begin].baseline - lines[begin - 1].baseline <= 2 * lines[begin].style.size)
-        ):
+    found, end = set[int](), 0
+    for (page, _), column in groupby(lines, key=lambda line: (line.page, line.column)):
+        some = list(column)
+        begin = len(some)
+        while begin > 0 and some[begin - 1].style.size < body.size - MIN_LARGER_POINTS:
+            if begin < len(some) and some[begin].baseline - some[begin - 1].baseline > 2 * some[begin].style.size:
+                break
             begin -= 1
-        above = lines[begin - 1] if begin else None
-        if (
-            begin <= at
-            and above is not None
-            and (above.page, above.column) == (line.page, line.column)
-            and (line.page == 1 or not _may_be_heading(above, body))
-            and (line.page == 1 or _has_mark(lines[begin]))
-            and not _CAPTION.match(lines[begin].text)
-        ):
-            found |= set(range(begin, at + 1))
+        is_note = 0 < begin < len(some) and not _CAPTION.match(some[begin].text)
+        if is_note and (page == 1 or (_has_mark(some[begin]) and not _may_be_heading(some[begin - 1], body))):
+            found |= set(range(end + begin, end + len(some)))
+        end += len(some)
     return found
 
 
@@ -641,14 +612,14 @@ class _Outline:
     inner: list[int] = field(default_factory=list[int])
     """Numbers of the current subsection, such as 2, 1 in 3.2.1."""
 
-    def add(self, one: _Candidate) -> _Heading | None:
+    def add(self, one: _Candidate) -> _Candidate | None:
         """Return the heading that a candidate is, or None."""
         level = self._find_level(one)
         is_named = _NAMED.fullmatch(one.name) is not None
         if not level and not is_named:
             return None
-        is_appendix = level == 1 and self.appendix > 0
-        return _Heading(one.first, one.last, one.name if is_named else one.title, level or 1, is_appendix, one.rest)
+        title = one.name if is_named else one.title
+        return replace(one, title=title, level=level or 1, is_appendix=level == 1 and self.appendix > 0)
 
     def _find_level(self, one: _Candidate) -> int:
         if decimal := _DECIMAL.match(one.title):
@@ -682,7 +653,7 @@ class _Outline:
         return 1 + len(numbers)
 
 
-def _choose_headings(lines: Sequence[TextLine], candidates: Sequence[_Candidate], body: TextStyle) -> list[_Heading]:
+def _choose_headings(lines: Sequence[TextLine], candidates: Sequence[_Candidate], body: TextStyle) -> list[_Candidate]:
     style, kind = _find_section_style(candidates)
     is_plain = style is not None and style.size <= body.size + MIN_LARGER_POINTS and not style.capitals
     outline = _Outline(style, kind, is_plain)
@@ -733,14 +704,19 @@ def read_number(label: str, kind: NumberKind) -> int:
     return sum(-one if one < after else one for one, after in zip(values, (*values[1:], 0), strict=True))
 
 
-def _add_abstract(lines: Sequence[TextLine], headings: list[_Heading], kind: NumberKind | None) -> list[_Heading]:
+def _add_heading(at: int, line: TextLine, title: str, rest: str) -> _Candidate:
+    """Return a heading that is not a line of its own; `rest` is the text of its line."""
+    return _Candidate(at, at, "", title, title, line.style, True, rest, level=1)
+
+
+def _add_abstract(lines: Sequence[TextLine], headings: list[_Candidate], kind: NumberKind | None) -> list[_Candidate]:
     """Add an abstract whose heading is not a line of its own: "Abstract. We ...", or a block without a heading."""
     if any(_ABSTRACT.fullmatch(one.title) for one in headings):
         return headings
     begin = headings[0].first
     for at, line in enumerate(lines[:begin]):
         if match := _ABSTRACT.match(line.text):
-            return [_Heading(at, at, "Abstract", 1, rest=line.text[match.end() :]), *headings]
+            return [_add_heading(at, line, "Abstract", line.text[match.end() :]), *headings]
     if kind is None:
         return headings
     pitch, blocks = find_pitch(lines), list[list[int]]()
@@ -752,10 +728,10 @@ def _add_abstract(lines: Sequence[TextLine], headings: list[_Heading], kind: Num
     first = max(sizes, key=lambda at: sizes[at], default=0)
     if sizes.get(first, 0) < MIN_ABSTRACT_WORDS:
         return headings
-    return [_Heading(first, first, "Abstract", 1, rest=lines[first].text), *headings]
+    return [_add_heading(first, lines[first], "Abstract", lines[first].text), *headings]
 
 
-def _add_references(lines: Sequence[TextLine], headings: list[_Heading]) -> list[_Heading]:
+def _add_references(lines: Sequence[TextLine], headings: list[_Candidate]) -> list[_Candidate]:
     """Add a list of references without a heading: from "[1] ..." to the end, with consecutive numbers."""
     numbers = [(at, int(match[1])) for at, line in enumerate(lines) if (match := _ENTRY.match(line.text))]
     begin = next((at for at, number in reversed(numbers) if number == 1), None)
@@ -764,35 +740,13 @@ def _add_references(lines: Sequence[TextLine], headings: list[_Heading]) -> list
     listed = [number for at, number in numbers if at >= begin]
     if len(listed) < 2 or listed != list(range(1, len(listed) + 1)):
         return headings
-    return [*headings, _Heading(begin, begin, "References", 1, rest=lines[begin].text)]
+    return [*headings, _add_heading(begin, lines[begin], "References", lines[begin].text)]
 
 
 # --- sections -------------------------------------------------------------------------------------------------------
 
 
-def _drop_contents(
-    lines: Sequence[TextLine], headings: Sequence[_Heading], candidates: Sequence[_Candidate]
-) -> tuple[list[TextLine], list[_Heading]]:
-    """Return the lines without those of a table of contents, and the headings at their new positions."""
-    titles = {_squeeze(one.title) for one in candidates}
-    within = {at for one in headings for at in range(one.first, one.last + 1)}
-    dropped = {
-        at
-        for at, line in enumerate(lines)
-        if at not in within
-        and (match := re.fullmatch(r"(.*?)[\s.\u00a6]*\s(?:\d{1,3}|[ivxl]+)", line.text))
-        and _squeeze(match[1]) in titles
-    }
-    places = [at - sum(one < at for one in dropped) for at in range(len(lines) + 1)]
-    moved = [replace(one, first=places[one.first], last=places[one.last]) for one in headings]
-    return [line for at, line in enumerate(lines) if at not in dropped], moved
-
-
-def _squeeze(text: str) -> str:
-    return re.sub(r"\W+", "", text).casefold()
-
-
-def _cut(lines: Sequence[TextLine], headings: Sequence[_Heading], notes: Sequence[TextLine]) -> Iterator[PdfSection]:
+def _cut(lines: Sequence[TextLine], headings: Sequence[_Candidate], notes: Sequence[TextLine]) -> Iterator[PdfSection]:
     """Yield the sections. Footnotes follow the text of their section; those of page 1 belong to the title page."""
     ends = [one.first for one in headings[1:]] + [len(lines)]
     abstract = next((one for one in headings if _ABSTRACT.fullmatch(f"{one.title} ")), None)
@@ -807,7 +761,8 @@ def _cut(lines: Sequence[TextLine], headings: Sequence[_Heading], notes: Sequenc
         own = lines[one.last + 1 : end]
         last = lines[end - 1].page
         mine, left = [note for note in left if note.page <= last], [note for note in left if note.page > last]
-        text = "\n\n".join(part for part in (_join(one.rest, format_lines(own)), format_lines(mine)) if part)
+        text = "\n".join(part for part in (one.rest, format_lines(own)) if part)
+        text = "\n\n".join(part for part in (text, format_lines(mine)) if part)
         is_front = abstract is not None and first is not None and abstract.first < one.first < first.first
         if is_front and not _NAMED.fullmatch(one.title):
             front.append(f"{one.title}\n{text}")
@@ -817,7 +772,3 @@ def _cut(lines: Sequence[TextLine], headings: Sequence[_Heading], notes: Sequenc
     if before:
         yield PdfSection(TITLE_PAGE if abstract is not None else "", before, 0)
     yield from sections
-
-
-def _join(rest: str, text: str) -> str:
-    return f"{rest}\n{text}" if rest and text else rest or text

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -27,11 +27,7 @@ Isolate = Callable[[Sequence[str], Path], list[str]]
 """Returns the isolated form of a command that needs no file but the given program."""
 
 
-def _keep_command(command: Sequence[str], program: Path) -> list[str]:
-    return list(command)
-
-
-_isolate: Isolate = _keep_command
+_isolate: Isolate = lambda command, program: list(command)  # noqa: E731
 
 
 def isolate_workers(isolate: Isolate) -> None:
@@ -83,21 +79,6 @@ class PdfDocument:
     total: int
 
 
-@dataclass(frozen=True)
-class PdfRequest:
-    """What a worker is asked for. `crop` is a box in points; `pixels` is the length of a picture's `side`."""
-
-    what: Literal["words", "picture"]
-    seconds: float
-    max_pages: int = 10**6
-    ink_pages: int = 0
-    page: int = 1
-    scale: float = 0.0
-    pixels: int = 0
-    side: Literal["width", "longest"] = "longest"
-    crop: tuple[float, float, float, float] | None = field(default=None)
-
-
 def read_pdf(
     source: Path | IO[bytes], *, max_pages: int = 10**6, contrast_pages: int = 0, timeout: float = TIMEOUT_SECONDS
 ) -> PdfDocument:
@@ -105,8 +86,8 @@ def read_pdf(
 
     `timeout` is in seconds. Raises `PdfError`, and `OSError` if the file cannot be opened.
     """
-    answer = _ask(source, PdfRequest("words", timeout, max_pages=max_pages, ink_pages=contrast_pages))
-    found = json.loads(answer)
+    request = {"what": "words", "max_pages": max_pages, "ink_pages": contrast_pages}
+    found = json.loads(_ask(source, request, timeout))
     return PdfDocument(tuple(map(_build_page, found["pages"])), found["total"])
 
 
@@ -124,26 +105,26 @@ def render_page(
 
     `crop` is left, top, right, bottom in points. Raises `PdfError`, and `OSError` if the file cannot be opened.
     """
-    request = PdfRequest("picture", timeout, page=page, scale=dpi / 72, pixels=pixels, side=side, crop=crop)
-    return _ask(source, request)
+    picture = {"page": page, "scale": dpi / 72, "pixels": pixels, "side": side, "crop": crop}
+    return _ask(source, {"what": "picture", "max_pages": page, **picture}, timeout)
 
 
-def _ask(source: Path | IO[bytes], request: PdfRequest) -> bytes:
+def _ask(source: Path | IO[bytes], request: dict[str, Any], seconds: float) -> bytes:
     if isinstance(source, Path):
         with source.open("rb") as file:
-            return _ask(file, request)
+            return _ask(file, request, seconds)
     if isinstance(source, io.BytesIO):
         with tempfile.TemporaryFile() as file:
             file.write(source.getvalue())
-            return _ask(file, request)
+            return _ask(file, request, seconds)
     source.seek(0)
-    command = _isolate([sys.executable, "-P", str(_WORKER), json.dumps(asdict(request))], _WORKER)
+    command = _isolate([sys.executable, "-P", str(_WORKER), json.dumps({**request, "seconds": seconds})], _WORKER)
     environment = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}  # no keys
     with subprocess.Popen(
         command, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
     ) as child:
         assert child.stdout is not None
-        timer = threading.Timer(request.seconds, child.kill)
+        timer = threading.Timer(seconds, child.kill)
         timer.start()
         try:
             answer = child.stdout.read(MAX_OUTPUT_BYTES + 1)
@@ -152,7 +133,7 @@ def _ask(source: Path | IO[bytes], request: PdfRequest) -> bytes:
             timer.cancel()
             child.kill()
     if is_late or len(answer) > MAX_OUTPUT_BYTES:
-        raise PdfError(f"reading this PDF takes more than {request.seconds:g} s or too much memory")
+        raise PdfError(f"reading this PDF takes more than {seconds:g} s or too much memory")
     if not answer:
         raise PdfError("this PDF is damaged or needs a password")
     return answer

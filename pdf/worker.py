@@ -1,6 +1,6 @@
 """Read one untrusted PDF from standard input, in a process of its own with limits on memory, time and files.
 
-`python worker.py REQUEST`, where REQUEST is the JSON of `reader.PdfRequest`. Words are printed as JSON, a
+`python worker.py REQUEST`, where REQUEST is JSON that `reader` writes. Words are printed as JSON, a
 picture as PNG. Exit status 1: PDFium cannot read the file.
 """
 
@@ -70,21 +70,18 @@ def _set_limits(seconds: int) -> None:
 
 def _render(page: Any, request: dict[str, Any]) -> bytes:
     """Return a page as PNG, `request["crop"]` in points from the upper left corner, or all of it."""
-    picture = page.render(scale=_bound_scale(page, request["scale"] or request["pixels"] / _side(page, request)))
+    width, height = page.get_width(), page.get_height()
+    side = width if request["side"] == "width" else max(width, height)
+    picture = page.render(scale=_bound_scale(page, request["scale"] or request["pixels"] / side))
     image = picture.to_pil().convert("RGB")
     if request["crop"]:
-        across, down = image.width / page.get_width(), image.height / page.get_height()
+        across, down = image.width / width, image.height / height
         left, top, right, bottom = request["crop"]
         box = round(left * across), round(top * down), round(right * across), round(bottom * down)
         image = image.crop((max(0, box[0]), max(0, box[1]), min(image.width, box[2]), min(image.height, box[3])))
     output = io.BytesIO()
     image.save(output, "PNG")
     return output.getvalue()
-
-
-def _side(page: Any, request: dict[str, Any]) -> float:
-    width, height = page.get_width(), page.get_height()
-    return width if request["side"] == "width" else max(width, height)
 
 
 def _bound_scale(page: Any, scale: float) -> float:
@@ -116,43 +113,31 @@ class _WordParts:
 
 
 def _read_page(page: Any, *, ink: bool) -> dict[str, Any]:
-    width, height = page.get_width(), page.get_height()
-    turn = _Turn(page, width, height)
+    width, height, degrees = page.get_width(), page.get_height(), page.get_rotation()
+    first_x, first_y, last_x, last_y = page.get_cropbox()
     words: list[list[Any]] = []
-    type3 = False
+    has_type3 = False
+
+    def turn(x: float, y: float) -> tuple[float, float]:
+        """Return a point in points from the upper left corner of the page as it is displayed."""
+        return {
+            0: (x - first_x, last_y - y),
+            90: (y - first_y, x - first_x),
+            180: (last_x - x, y - first_y),
+            270: (last_y - y, last_x - x),
+        }[degrees]
+
     for parts, is_type3 in _collect_words(page):
-        type3 = type3 or is_type3
+        has_type3 = has_type3 or is_type3
         text, left, bottom, right, top, baseline, font, size, angle = parts.as_list()
-        box = turn.box(left, bottom, right, top)
-        words.append(
-            [text, *box, round(turn.point(left, baseline)[1], 2), font, size, (angle + turn.degrees) % 360, None]
-        )
+        (x0, y0), (x1, y1) = turn(left, bottom), turn(right, top)
+        box = [round(value, 2) for value in (min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))]
+        words.append([text, *box, round(turn(left, baseline)[1], 2), font, size, (angle + degrees) % 360, None])
     if ink:
         picture = page.render(scale=_bound_scale(page, 1.0)).to_numpy()
         for word in words:
             word[9] = _measure_contrast(word[1:5], picture, width, height)
-    return {"width": round(width, 2), "height": round(height, 2), "words": words, "type3": type3}
-
-
-class _Turn:
-    """Turns PDF coordinates of a page into points from the upper left corner of the page as it is displayed."""
-
-    def __init__(self, page: Any, width: float, height: float) -> None:
-        self.left, self.bottom, self.right, self.top = page.get_cropbox()
-        self.width, self.height = width, height
-        self.degrees = page.get_rotation()
-
-    def point(self, x: float, y: float) -> tuple[float, float]:
-        return {
-            0: (x - self.left, self.top - y),
-            90: (y - self.bottom, x - self.left),
-            180: (self.right - x, y - self.bottom),
-            270: (self.top - y, self.right - x),
-        }[self.degrees]
-
-    def box(self, left: float, bottom: float, right: float, top: float) -> list[float]:
-        (x0, y0), (x1, y1) = self.point(left, bottom), self.point(right, top)
-        return [round(value, 2) for value in (min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))]
+    return {"width": round(width, 2), "height": round(height, 2), "words": words, "type3": has_type3}
 
 
 def _collect_words(page: Any) -> Iterator[tuple[_WordParts, bool]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
@@ -59,28 +61,32 @@ def nested_field(field: str, *path: str | int) -> Any:
     return Field(default=None, validation_alias=AliasPath(field, *path))
 
 
-def parse_answer(source: CatalogueName, text: str, shape: type[ShapeT]) -> ShapeT:
-    """Parse a complete answer. Raises `CatalogueAnswerError`."""
-    try:
-        return shape.model_validate_json(text)
-    except ValidationError as error:
-        where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the top level"
-        raise CatalogueAnswerError(f"{source} returned an unknown format (at {where})") from None
-
-
-def parse_works(
-    items: Iterable[Any], shape: type[ShapeT], work_of: Callable[[ShapeT], PublishedWork | None]
+def read_json_works(
+    source: CatalogueName,
+    text: str,
+    keys: Iterable[str],
+    shape: type[ShapeT],
+    build: Callable[[ShapeT], PublishedWork | None],
 ) -> tuple[PublishedWork, ...]:
-    """Parse the works in a list, skipping malformed items."""
-    found: list[PublishedWork] = []
-    for item in items:
-        try:
-            work = work_of(shape.model_validate(item))
-        except ValidationError:
-            continue
-        if work is not None:
-            found.append(work)
-    return tuple(found)
+    """Read the works below these keys of an answer: one, or a list, of which malformed ones are skipped.
+
+    Raises `CatalogueAnswerError`.
+    """
+    found: list[PublishedWork | None] = []
+    where = "the top level"
+    try:
+        items: Any = json.loads(text)
+        for where in keys:
+            items = items[where]
+        if isinstance(items, list):
+            for item in cast("list[Any]", items):
+                with contextlib.suppress(ValidationError):
+                    found.append(build(shape.model_validate(item)))
+        else:
+            found.append(build(shape.model_validate(items)))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise CatalogueAnswerError(f"{source} returned an unknown format (at {where})") from None
+    return tuple(work for work in found if work is not None)
 
 
 def unique_years(*years: int | None) -> tuple[int, ...]:

@@ -7,20 +7,12 @@ Crossref API" (`updated-by` at the work, `update-to` at the notice).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import quote
 
-from pydantic import AliasPath, Field
+from pydantic import Field
 
 from labwright.literature.catalogue_client import CatalogueName, CatalogueRequest
-from labwright.literature.catalogues import (
-    AnswerShape,
-    WebCatalogue,
-    nested_field,
-    parse_answer,
-    parse_works,
-    unique_years,
-)
+from labwright.literature.catalogues import AnswerShape, WebCatalogue, nested_field, read_json_works, unique_years
 from labwright.literature.works import (
     PublishedWork,
     WorkQuery,
@@ -67,14 +59,6 @@ class _CrossrefItem(AnswerShape):
     relation: dict[str, tuple[_CrossrefRelation, ...]] = Field(default_factory=dict[str, tuple[_CrossrefRelation, ...]])
 
 
-class _CrossrefList(AnswerShape):
-    items: list[Any] = Field(validation_alias=AliasPath("message", "items"))
-
-
-class _CrossrefSingle(AnswerShape):
-    message: dict[str, Any]
-
-
 class Crossref(WebCatalogue):
     name: CatalogueName = "crossref"
     lists_retractions = True
@@ -90,12 +74,8 @@ class Crossref(WebCatalogue):
             yield self.build_search_request(wanted.title, 10)
 
     def read_works(self, text: str, *, lookup: bool) -> tuple[PublishedWork, ...]:
-        items = (
-            [parse_answer(self.name, text, _CrossrefSingle).message]
-            if lookup
-            else parse_answer(self.name, text, _CrossrefList).items
-        )
-        return parse_works(items, _CrossrefItem, _build_work)
+        keys = ("message",) if lookup else ("message", "items")
+        return read_json_works(self.name, text, keys, _CrossrefItem, _build_work)
 
 
 def _build_work(item: _CrossrefItem) -> PublishedWork | None:

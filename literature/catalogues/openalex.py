@@ -6,19 +6,9 @@ Source: docs.openalex.org, "Work object", "Search works", "Filter works", "Rate 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-from pydantic import Field
 
 from labwright.literature.catalogue_client import CatalogueName, CatalogueRequest
-from labwright.literature.catalogues import (
-    AnswerShape,
-    WebCatalogue,
-    nested_field,
-    parse_answer,
-    parse_works,
-    unique_years,
-)
+from labwright.literature.catalogues import AnswerShape, WebCatalogue, nested_field, read_json_works, unique_years
 from labwright.literature.works import (
     PublishedWork,
     WorkQuery,
@@ -56,10 +46,6 @@ class _OpenAlexItem(AnswerShape):
     locations: tuple[_OpenAlexLocation, ...] | None = None
 
 
-class _OpenAlexAnswer(AnswerShape):
-    results: list[Any] = Field(description="each an `_OpenAlexItem`")
-
-
 class OpenAlex(WebCatalogue):
     name: CatalogueName = "openalex"
     lists_retractions = True
@@ -80,7 +66,7 @@ class OpenAlex(WebCatalogue):
         )
 
     def read_works(self, text: str, *, lookup: bool) -> tuple[PublishedWork, ...]:
-        return parse_works(parse_answer(self.name, text, _OpenAlexAnswer).results, _OpenAlexItem, _build_work)
+        return read_json_works(self.name, text, ("results",), _OpenAlexItem, _build_work)
 
 
 def _build_work(item: _OpenAlexItem) -> PublishedWork | None:

@@ -6,20 +6,12 @@ Source: api.semanticscholar.org, "Academic Graph API" (`/paper/search`, `/paper/
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import quote
 
 from pydantic import Field
 
 from labwright.literature.catalogue_client import CatalogueName, CatalogueRequest
-from labwright.literature.catalogues import (
-    AnswerShape,
-    WebCatalogue,
-    nested_field,
-    parse_answer,
-    parse_works,
-    unique_years,
-)
+from labwright.literature.catalogues import AnswerShape, WebCatalogue, nested_field, read_json_works, unique_years
 from labwright.literature.works import (
     PublishedWork,
     WorkQuery,
@@ -50,11 +42,6 @@ class _SemanticScholarItem(AnswerShape):
     venue: str | None = None
 
 
-class _SemanticScholarAnswer(AnswerShape):
-    total: int
-    data: tuple[Any, ...] = Field(default=(), description="each a `_SemanticScholarItem`")
-
-
 class SemanticScholar(WebCatalogue):
     name: CatalogueName = "semantic_scholar"
 
@@ -74,12 +61,9 @@ class SemanticScholar(WebCatalogue):
             yield self.build_search_request(words, 10)
 
     def read_works(self, text: str, *, lookup: bool) -> tuple[PublishedWork, ...]:
-        items = (
-            [parse_answer(self.name, text, _SemanticScholarItem)]
-            if lookup
-            else parse_answer(self.name, text, _SemanticScholarAnswer).data
-        )
-        return parse_works(items, _SemanticScholarItem, _build_work)
+        if '"total"' in text and '"data"' not in text:  # nothing was found
+            return ()
+        return read_json_works(self.name, text, () if lookup else ("data",), _SemanticScholarItem, _build_work)
 
 
 def _build_work(item: _SemanticScholarItem) -> PublishedWork | None:

@@ -295,10 +295,13 @@ class ClaimRecord:
                 datasets=(claim.dataset,),
                 levels=tuple(dict.fromkeys(filter(None, map(parse_level, sides)))),
             )
-        found = self._effects_by_key.get(strip_form(key))
-        if found is None:
+        found: dict[str, tuple[EffectDecision, HypothesisDecision | None]] = {
+            each: (part, one) for one in self.decisions for each, part in one.parts_by_key.items()
+        }
+        found |= {f"estimate/{name}": (part, None) for name, part in self.estimates.items()}
+        if (effect := found.get(strip_form(key))) is None:
             return None
-        part, decision = found
+        part, decision = effect
         try:
             metric = find_effect_metric(part.effect, self.plan)
             read = list_cells_read(part.effect.estimand, self.plan, metric)
@@ -311,23 +314,12 @@ class ClaimRecord:
             kind="effect",
             arms=tuple(dict.fromkeys(place.arm for place in read)),
             metric=metric.name,
-            datasets=self._list_datasets(read, decision),
+            datasets=tuple(one.name for one in self.plan.datasets)
+            if decision is not None and decision.hypothesis.unit == "datasets"
+            else tuple(dict.fromkeys(place.dataset for place in read)),
             levels=tuple(dict.fromkeys(place.level for place in read if place.level)),
             hypothesis=decision.hypothesis.id if decision is not None else "",
         )
-
-    def _list_datasets(self, read: Sequence[CellRef], decision: HypothesisDecision | None) -> tuple[str, ...]:
-        if decision is not None and decision.hypothesis.unit == "datasets":
-            return tuple(one.name for one in self.plan.datasets)
-        return tuple(dict.fromkeys(place.dataset for place in read))
-
-    @cached_property
-    def _effects_by_key(self) -> Mapping[str, tuple[EffectDecision, HypothesisDecision | None]]:
-        """Estimates by the keys of their numbers: those of `HypothesisDecision.parts_by_key`, `estimate/NAME`."""
-        return {
-            **{key: (part, one) for one in self.decisions for key, part in one.parts_by_key.items()},
-            **{f"estimate/{name}": (part, None) for name, part in self.estimates.items()},
-        }
 
     def find_margin(self, metric: str) -> float | None:
         """Return the smallest size that matters in a metric; None if no effect in it was registered."""

@@ -151,28 +151,23 @@ def find_unreported(
 ) -> tuple[str, ...]:
     """Return what the text does not report, one line each: the outcome of a confirmatory hypothesis in the abstract or
     in any section, and that comparisons of a section are exploratory."""
-    reported = {place: find_reported(sentences, readings, record, place) for place in (ABSTRACT, "section")}
-    exploratory: dict[str, None] = {}
-    for sentence in sentences:
-        reading = readings.get(sentence.sha256)
-        for claim in reading.claims if reading is not None and sentence.where.startswith("section ") else ():
-            if _is_exploratory(claim, sentence, record):
-                exploratory[sentence.where] = None
-    texts = {where: " ".join(one.text for one in sentences if one.where == where) for where in exploratory}
-    return (
-        *(
-            f"{place} does not report the outcome of hypothesis {one.hypothesis.id} ({one.verdict}): add a sentence"
-            for one in record.decisions
-            if one.hypothesis.confirmatory
-            for place, ids in (("the abstract", reported[ABSTRACT]), ("any section", reported["section"]))
-            if one.hypothesis.id not in ids
-        ),
-        *(
-            f"{where} reports comparisons that were not registered: call them exploratory once"
-            for where, text in texts.items()
-            if "explorator" not in text.casefold()
-        ),
+    lines = [
+        f"{place} does not report the outcome of hypothesis {one.hypothesis.id} ({one.verdict}): add a sentence"
+        for one in record.decisions
+        if one.hypothesis.confirmatory
+        for place, part in (("the abstract", ABSTRACT), ("any section", "section"))
+        if one.hypothesis.id not in find_reported(sentences, readings, record, part)
+    ]
+    exploratory = dict.fromkeys(
+        sentence.where
+        for sentence in sentences
+        if sentence.where.startswith("section ") and (reading := readings.get(sentence.sha256)) is not None
+        if any(_is_exploratory(claim, sentence, record) for claim in reading.claims)
     )
+    for where in exploratory:
+        if not any("explorator" in one.text.casefold() for one in sentences if one.where == where):
+            lines.append(f"{where} reports comparisons that were not registered: call them exploratory once")
+    return tuple(lines)
 
 
 def _list_outcomes(
@@ -228,9 +223,10 @@ def _find_faults(
     ids = {one.hypothesis for one in reading.claims if one.kind == "registered"}
     for one in sentence.references if "outcome" in reading.labels else ():
         if one.hypothesis not in ids - {""} and not any(_covers(each, one, record) for each in resolved):
+            about = ", ".join((" and ".join(one.arms), one.metric, *one.datasets, *one.levels))
             yield (
-                f"the number \\result{{{one.key}}} ({_describe_reference(one)}) belongs to no comparison of this "
-                "sentence: name what it measures, or print the number of the comparison"
+                f"the number \\result{{{one.key}}} ({about}) belongs to no comparison of this sentence: name what it "
+                "measures, or print the number of the comparison"
             )
 
 
@@ -255,9 +251,11 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
     if claim.kind == "size" and (not claim.is_bounded or Side() in (resolved.subject, resolved.other)):
         return _check_size(resolved, sentence, around.numbers, record)
     if claim.kind == "ratio" and not claim.is_bounded:
-        if claim.certainty == "open":
+        arms = {side.arm for side in (resolved.subject, resolved.other, *resolved.divisor) if side.arm}
+        near = (one for one in around.numbers if one.kind == "effect" and arms <= {*one.arms})
+        if claim.certainty == "open" or any(_covers(resolved, one, record) for one in near):
             return None
-        return _check_printed(resolved, around.numbers, record)
+        raise RefusedClaim("the paragraph has no number of this ratio: print a listed estimate of it")
     if claim.kind == "trend" and resolved.subject == resolved.other:
         for arm in record.plan.compared_arms:
             _check_claim(
@@ -419,27 +417,32 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
     other registered comparisons, otherwise pairs. Raises `RefusedClaim` if there is nothing."""
     if one.subject == one.other:
         raise RefusedClaim("it does not say what is compared: name both sides")
-    if one.other_dataset:
-        return _compare_datasets(one, record)
-    registered = list(_find_registered(one, record)) if one.claim.count is None else []
+    registered = [] if one.other_dataset or one.claim.count is not None else list(_find_registered(one, record))
     if registered:
         effects = [each for each in registered if each.source == "effect"] or registered
         absent = [each for each in effects if each.part is not None and each.part.effect.claim == "within"]
         present = [each for each in effects if each not in absent]
         return (absent if one.claim.kind == "no difference" else present) or effects
+    is_trend = one.claim.kind == "trend"
     datasets = one.datasets or tuple(use.name for use in record.plan.datasets)
     levels = one.levels or record.plan.level_names
+    spans = [levels] if is_trend else [(name,) for name in levels]
     found: dict[tuple[str, int], RecordedComparison] = {}
     missing: list[str] = []
     covered: set[str] = set()
-    for dataset, places in product(datasets, [levels] if one.claim.kind == "trend" else [(name,) for name in levels]):
-        for contrast in filter(None, _build_contrasts(one, (dataset,), places, record)):
+    for dataset, places in product(one.datasets if one.other_dataset else datasets, spans):
+        build = _compare_datasets if one.other_dataset else _build_contrasts
+        for contrast in filter(None, build(one, (dataset,), places, record)):
             known = record.find_all(contrast, one.metric)
             found |= {(each.key, each.sign): each for each in known}
             covered |= {dataset} if known else set()
             missing += [] if known else [f"{', '.join(places)} on {dataset}".removeprefix(" on ")]
-            if one.claim.kind == "trend":
+            if is_trend and (known or not one.other_dataset):
                 break  # the last level minus the first
+    if one.other_dataset:
+        if not found:
+            raise RefusedClaim("the record has no measurement of it on two datasets: name both, and what is compared")
+        return [each for each in found.values() if each.decision is not None] or list(found.values())
     by_reference = not {one.subject.arm, one.other.arm}.isdisjoint(REFERENCE_ARM_TITLES)  # with what was measured
     incomplete = (missing and one.levels) or not covered.issuperset(one.datasets)
     if not found or (incomplete and not by_reference):
@@ -447,31 +450,18 @@ def _find_comparisons(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedC
     return list(found.values())
 
 
-def _compare_datasets(one: ResolvedClaim, record: ClaimRecord) -> list[RecordedComparison]:
-    """Return what the record has about a value or difference on one dataset minus the same on another: registered
-    comparisons if there are any, otherwise estimates at each level. Raises `RefusedClaim` if there is nothing."""
-    levels = one.levels or record.plan.level_names or ("",)
-    found: dict[tuple[str, int], RecordedComparison] = {}
-    for dataset, places in product(
-        one.datasets, [levels] if one.claim.kind == "trend" else [(name,) for name in levels]
-    ):
-        here, there = (
-            [{(place, one.subject.arm, one.subject.level or places[0]): 1.0}]
-            if one.other == Side() and one.subject.arm and one.claim.kind != "trend"
-            else list(_build_contrasts(one, (place,), places, record))
-            for place in (dataset, one.other_dataset)
-        )
-        for first, second in zip(here, there, strict=True):
-            contrast = sum_cells(
-                (sign * each[cell], cell) for sign, each in ((1, first), (-1, second)) for cell in each
-            )
-            known = record.find_all(contrast, one.metric)
-            found |= {(each.key, each.sign): each for each in known}
-            if known and one.claim.kind == "trend":
-                break  # the last level minus the first
-    if not found:
-        raise RefusedClaim("the record has no measurement of it on two datasets: name both, and what is compared")
-    return [each for each in found.values() if each.decision is not None] or list(found.values())
+def _compare_datasets(
+    one: ResolvedClaim, datasets: tuple[str, ...], places: tuple[str, ...], record: ClaimRecord
+) -> Iterator[dict[Cell, float]]:
+    """Yield a value or difference on a dataset minus the same on the one that the claim compares with."""
+    here, there = (
+        [{(place, one.subject.arm, one.subject.level or places[0]): 1.0}]
+        if one.other == Side() and one.subject.arm and one.claim.kind != "trend"
+        else list(_build_contrasts(one, (place,), places, record))
+        for place in (*datasets, one.other_dataset)
+    )
+    for first, second in zip(here, there, strict=True):
+        yield sum_cells((sign * each[cell], cell) for sign, each in ((1, first), (-1, second)) for cell in each)
 
 
 def _list_datasets(found: RecordedComparison) -> set[str]:
@@ -730,13 +720,6 @@ def _check_count(one: ResolvedClaim, found: Sequence[RecordedComparison]) -> Non
         raise RefusedClaim(f"it holds in {sum(shown.values())} of {len(shown)} cases: say in which")
 
 
-def _check_printed(one: ResolvedClaim, numbers: Sequence[NumberReference], record: ClaimRecord) -> None:
-    """Refuse a ratio without a value whose number is not printed around it."""
-    arms = {side.arm for side in (one.subject, one.other, *one.divisor) if side.arm}
-    if not any(each.kind == "effect" and _covers(one, each, record) and arms <= {*each.arms} for each in numbers):
-        raise RefusedClaim("the paragraph has no number of this ratio: print a listed estimate of it")
-
-
 def _name_number(one: ResolvedClaim, record: ClaimRecord) -> str:
     """Name a number that would support a size, by its key if it has one."""
     keys = [each.key for each in record.means if each.arm in (one.subject.arm, one.other.arm)]
@@ -868,17 +851,15 @@ def _check_measured(one: ResolvedClaim, record: ClaimRecord) -> None:
 def _check_generality(one: ResolvedClaim, record: ClaimRecord) -> None:
     if one.claim.certainty in ("open", "conjectured"):
         return
-    sides = one.subject != Side() and one.other != Side()
-    if sides and one.sign:
+    if one.sign and Side() not in (one.subject, one.other):
         if one.claim.datasets and len(one.claim.datasets) + len(one.claim.levels) > 2:
-            for found in _find_comparisons(one, record):
-                _check_direction(one, found)
-            return
-        registered = [each for each in _find_registered(one, record) if each.decision is not None]
-        over = [each for each in registered if each.decision and each.decision.hypothesis.unit == "datasets"]
-        if over:
-            for found in over:
-                _check_direction(one, found)
+            found = _find_comparisons(one, record)
+        else:
+            registered = ((each, each.decision) for each in _find_registered(one, record))
+            found = [each for each, decision in registered if decision and decision.hypothesis.unit == "datasets"]
+        for each in found:
+            _check_direction(one, each)
+        if found:
             return
     raise RefusedClaim(
         "it goes beyond the datasets and levels that were measured: name them, or mark it as a conjecture"
@@ -904,22 +885,20 @@ def _covers(one: ResolvedClaim, number: NumberReference, record: ClaimRecord) ->
 
 def describe_claim(claim: ReadClaim) -> str:
     """Describe a claim in one phrase: `direction: method better than baseline, log_loss, digits, observed`."""
-    link = {"better": "better than", "worse": "worse than", "higher": "higher than", "lower": "lower than"}
-    sides = f"{claim.subject} {link.get(claim.direction, 'and')} {claim.other}" if claim.other else claim.subject
-    alone = claim.direction if not claim.other and claim.direction != "none" else ""
-    sides = f"not {sides}" if claim.denied else sides
-    outcome = f"{claim.hypothesis} {claim.verdict}".strip() if claim.kind == "registered" else ""
-    limits = [
-        f"{word} {one:g}" for word, one in (("at least", claim.at_least), ("at most", claim.at_most)) if one is not None
-    ]
+    sides, link = claim.subject, f"{claim.direction} than" if claim.direction != "none" else "and"
+    if claim.other:
+        sides = f"{sides} {link} {claim.other}"
+    if claim.denied:
+        sides = f"not {sides}"
     if claim.kind == "ratio":
         sides = f"{sides} over {' and '.join(filter(None, (claim.of_subject, claim.of_other)))}"
     parts = (
-        outcome,
+        f"{claim.hypothesis} {claim.verdict}".strip() if claim.kind == "registered" else "",
         claim.amount,
         sides,
-        *limits,
-        alone,
+        f"at least {claim.at_least:g}" if claim.at_least is not None else "",
+        f"at most {claim.at_most:g}" if claim.at_most is not None else "",
+        claim.direction if not claim.other and claim.direction != "none" else "",
         claim.metric,
         *claim.datasets,
         f"against {claim.other_dataset}" if claim.other_dataset else "",
@@ -927,7 +906,3 @@ def describe_claim(claim: ReadClaim) -> str:
         claim.certainty,
     )
     return f"{claim.kind}: {', '.join(filter(None, parts))}"
-
-
-def _describe_reference(one: NumberReference) -> str:
-    return ", ".join((" and ".join(one.arms), one.metric, *one.datasets, *one.levels))

@@ -58,21 +58,7 @@ r"""Control symbols such as `\%` and `\,`, and accents. The scanner handles `\\`
 
 TEXT_ENVIRONMENTS = frozenset({"itemize", "enumerate", "description", "quote"})
 MATH_ENVIRONMENTS = frozenset(
-    {
-        "equation",
-        "equation*",
-        "align",
-        "align*",
-        "gather",
-        "gather*",
-        "aligned",
-        "split",
-        "cases",
-        "matrix",
-        "pmatrix",
-        "bmatrix",
-        "vmatrix",
-    }
+    "equation equation* align align* gather gather* aligned split cases matrix pmatrix bmatrix vmatrix".split()
 )
 ALIGNED_ENVIRONMENTS = MATH_ENVIRONMENTS - {"equation", "equation*"}
 r"""Environments that use `&` and `\\` as separators."""
@@ -185,22 +171,20 @@ class _Scanner:
             return self._close_group("{", at)
         if char == "$":
             return self._read_dollar(at)
-        if char in "_^#&":
-            return self._read_special(char, at)
+        if char == "#" or (char == "&" and not self._is_aligned()):
+            return self._report(at, "syntax", f"a bare {char!r} is an error in LaTeX: write \\{char}")
+        if char in "_^":
+            if not top.math:
+                self._report(at, "syntax", f"{char!r} outside a formula is an error: write \\_ or put it in $...$")
+            self.pending = ["script"]
+            return None
+        if char == "&":
+            return None
         if not char.isspace():
             self.out.math[at] = top.math
             self.out.script[at] = (bool(self.pending) and self.pending.pop(0) == "script") or top.script
         if unicodedata.category(char) == "Cc" and char not in "\n\t\r":
             self._report(at, "syntax", f"control character U+{ord(char):04X}: remove it")
-
-    def _read_special(self, char: str, at: int) -> None:
-        top = self.stack[-1]
-        if char == "#" or (char == "&" and not self._is_aligned()):
-            self._report(at, "syntax", f"a bare {char!r} is an error in LaTeX: write \\{char}")
-        elif char in "_^":
-            if not top.math:
-                self._report(at, "syntax", f"{char!r} outside a formula is an error: write \\_ or put it in $...$")
-            self.pending = ["script"]
 
     def _is_aligned(self) -> bool:
         return any(frame.opener in ALIGNED_ENVIRONMENTS for frame in self.stack)

@@ -107,12 +107,8 @@ def check_bold(text: str, evidence: Evidence, where: str) -> Iterator[Violation]
     for match in _BOLD.finditer(text):
         for key in _iter_result_keys(_rest_of_group(text, match.end() if match[0].endswith("{") else match.start())):
             if key.key_without_form in known:
-                yield Violation(
-                    kind="claim",
-                    where=where,
-                    excerpt=rf"\result{{{key.key}}}",
-                    fix="printed in bold, but no decided hypothesis ranks it first: remove the bold",
-                )
+                fix = "printed in bold, but no decided hypothesis ranks it first: remove the bold"
+                yield Violation(kind="claim", where=where, excerpt=rf"\result{{{key.key}}}", fix=fix)
 
 
 def _rest_of_group(text: str, at: int) -> str:
@@ -191,12 +187,8 @@ async def _compile_check_copy(folder: Path, document: str, timeout: float) -> st
         ran = await tex_runner.run_program(tex_runner.latex_command("check"), copy, timeout=timeout)
         if ran.code != 0 or not (copy / "check.pdf").exists():
             how = f"timed out after {timeout:g} s" if ran.timed_out else find_tex_error(ran.output)
-            return Violation(
-                kind="compile",
-                where="check copy",
-                excerpt=how,
-                fix="the paper could not be checked: fix the source so that it compiles",
-            )
+            fix = "the paper could not be checked: fix the source so that it compiles"
+            return Violation(kind="compile", where="check copy", excerpt=how, fix=fix)
         return await extract_pdf_text(copy / "check.pdf", timeout)
 
 
@@ -253,32 +245,25 @@ def _make_violation(kind: Kind, page: int, text: str, at: int) -> Violation:
 
 def _check_values(folder: Path, document: str, evidence: Evidence, printed: str) -> Iterator[Violation]:
     """Return the keys whose definition differs from the record, or whose value is not in the real PDF."""
-    defined = (
-        result_macros.parse_results((folder / "results.tex").read_text()) if (folder / "results.tex").exists() else {}
-    )
+    results = folder / "results.tex"
+    defined = result_macros.parse_results(results.read_text()) if results.exists() else {}
     squeezed = re.sub(r"\s+", "", printed).replace("\u2212", "-").replace("\u2013", "-")
     texts = [(folder / name).read_text() for name in _SOURCES[document] if (folder / name).exists()]
     uses = {use for text in texts for use in result_macros.find_macro_uses(text)}
     for use in sorted(one for one in uses if one.macro != "verdict"):  # a comparison in words, of an earlier version
-        value = evidence.find_value(use)
+        value, kind, where, fix = evidence.find_value(use), "value", "results.tex", ""
         if value is None:
-            yield Violation(kind="key", where="sources", excerpt=str(use), fix="no such key in the record")
+            kind, where, fix = "key", "sources", "no such key in the record"
         elif not _has_same_value(defined.get(use), value.tex):
-            yield Violation(
-                kind="value",
-                where="results.tex",
-                excerpt=str(use),
-                fix=(f"defined as {defined.get(use)!r}, but the record has {value.tex!r}"),
-            )
+            fix = f"defined as {defined.get(use)!r}, but the record has {value.tex!r}"
         else:
             read = re.sub(r"\s", "", result_macros.to_plain_text(value))
-            missing = [
-                number for _, number in numbers.find_numbers(read) if number.isascii() and number not in squeezed
-            ]
-            if missing:  # compares only numbers, since a page may end within a value
-                yield Violation(
-                    kind="value", where="PDF", excerpt=str(use), fix=f"{missing[0]!r} is not in the PDF's text"
-                )
+            typed = (number for _, number in numbers.find_numbers(read) if number.isascii())
+            # compares only numbers, since a page may end within a value
+            if missing := next((number for number in typed if number not in squeezed), ""):
+                where, fix = "PDF", f"{missing!r} is not in the PDF's text"
+        if fix:
+            yield Violation(kind=kind, where=where, excerpt=str(use), fix=fix)
 
 
 def _has_same_value(defined: str | None, tex: str) -> bool:

@@ -168,34 +168,28 @@ def _check_typed_numbers(piece: DraftPart, evidence: Evidence) -> Iterator[Viola
 
 
 def _check_floats(draft: PaperDraft, pieces: Sequence[DraftPart], evidence: Evidence) -> Iterator[Violation]:
-    placed = Counter(
-        (use.command, use.key)
-        for piece in pieces
-        for use in piece.scanned.uses
-        if use.command in latex_scanner.FLOAT_COMMANDS
-    )
-    for (command, key), times in placed.items():
-        if times > 1:
-            yield Violation(
-                kind="figure" if command == "paperfigure" else "table",
-                where="sections",
-                excerpt=f"\\{command}{{{key}}}",
-                fix=f"placed {times} times: place it once",
-            )
+    uses = [use for piece in pieces for use in piece.scanned.uses]
+    placed = Counter((use.command, use.key) for use in uses if use.command in latex_scanner.FLOAT_COMMANDS)
+    faults: list[tuple[Kind, str, str, str]] = [
+        (
+            "figure" if command == "paperfigure" else "table",
+            "sections",
+            f"\\{command}{{{key}}}",
+            f"placed {times} times: place it once",
+        )
+        for (command, key), times in placed.items()
+        if times > 1
+    ]
     for name in sorted(evidence.figures):
         if ("paperfigure", name) not in placed and name not in evidence.appendix:
-            yield Violation(
-                kind="figure",
-                where="sections",
-                excerpt=name,
-                fix=f"this figure is never placed: add \\paperfigure{{{name}}} to a section",
-            )
+            fix = f"this figure is never placed: add \\paperfigure{{{name}}} to a section"
+            faults.append(("figure", "sections", name, fix))
         if not draft.captions.get(name, "").strip():
-            yield Violation(
-                kind="figure", where=f"caption of {name}", excerpt=name, fix="this figure has no caption: add one"
-            )
+            faults.append(("figure", f"caption of {name}", name, "this figure has no caption: add one"))
     for name in sorted(set(draft.captions) - evidence.figures):
-        yield Violation(kind="figure", where=f"caption of {name}", excerpt=name, fix="there is no such figure")
+        faults.append(("figure", f"caption of {name}", name, "there is no such figure"))
+    for kind, where, excerpt, fix in faults:
+        yield Violation(kind=kind, where=where, excerpt=excerpt, fix=fix)
 
 
 # --- abstract and conclusion ----------------------------------------------------------------------------------------
@@ -231,10 +225,7 @@ def _summary_objection(key: ClaimKey, shown: frozenset[str], tables: frozenset[s
     """
     splits = {table.split for one in tables if (table := ClaimKey.parse_key(one)) and not table.other}
     if not key.other and splits and key.split not in splits:
-        return (
-            f"the tables are on {', '.join(sorted(splits))} data, this value is on {key.split} data: "
-            "use a value from the tables"
-        )
+        return f"the tables are on {', '.join(sorted(splits))} data, this value is not: use a value from the tables"
     means = {one[1:4] for text in shown if (one := ClaimKey.parse_key(text)) and not one.other}
     sides = {(key.dataset, key.metric, side) for side in (key.condition, key.other)}
     if key.key_without_form in shown or key.key not in evidence.results or (key.other and sides <= means):

@@ -30,15 +30,8 @@ Kind = Literal[
 ]
 
 ALLOWED_LITERALS: tuple[str, ...] = (
-    "0",
-    "1",
-    "2",
-    r"95\% interval",
-    r"95\% intervals",
-    r"95\% confidence interval",
-    r"95\% confidence intervals",
-    r"95\% Student t interval",
-    r"95\% Student t intervals",
+    *"012",
+    *(rf"95\% {kind}{s}" for kind in ("interval", "confidence interval", "Student t interval") for s in ("", "s")),
     r"95\% CI",
 )
 r"""The only numbers that may be typed.

@@ -31,10 +31,10 @@ from labwright.review.external_papers.verdicts import (
     ORIGIN_TEXTS,
     NumberVerdict,
     Origin,
-    OriginFinder,
     OriginKind,
     classify_claims,
     find_missing_results,
+    find_origins,
 )
 from labwright.review.judge.paper_reader import read_paper
 
@@ -102,8 +102,7 @@ async def audit_paper(
     if log is not None and not (results is not None and results.resolve() in log.resolve().parents):
         logs = (*logs, read_log(log, log.name))
     report.provenance = reconstruct_provenance(scripts, logs, read.files)
-    finder = OriginFinder(report.provenance)
-    report.origins = tuple(finder.find(one) for one in report.verdicts)
+    report.origins = find_origins(report.verdicts, report.provenance)
     report.missing_results = find_missing_results(
         report.verdicts, {value for one in scripts if not one.is_test for value in one.list_settings()}
     )

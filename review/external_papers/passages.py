@@ -183,7 +183,9 @@ def _read_lines(part: PaperSection, title: str, role: PassageRole | None, form: 
             elif block.strip():
                 yield from _read_paragraph(block.strip(), title, inside, form)
         if table:
-            rows = [_split_markdown_row(row) for row in table[0].split("\n") if not _TABLE_RULE.match(row)]
+            lines = (row.strip() for row in table[0].split("\n") if not _TABLE_RULE.match(row))
+            bare = (row.replace(r"\|", "\x02").removeprefix("|").removesuffix("|") for row in lines)
+            rows = [[cell.replace("\x02", "|").strip() for cell in row.split("|")] for row in bare]
             yield PaperPassage("table", title, table[0], tuple(_build_cells(rows)))
             at = table.end()
 
@@ -202,12 +204,6 @@ def _read_paragraph(text: str, title: str, role: PassageRole | None, form: str) 
         yield PaperPassage("table", title, text)
     elif role is not None:
         yield PaperPassage(role, title, text)
-
-
-def _split_markdown_row(row: str) -> list[str]:
-    """Return the cell texts of a Markdown row."""
-    row = row.strip().replace(r"\|", "\x02")
-    return [cell.replace("\x02", "|").strip() for cell in row.removeprefix("|").removesuffix("|").split("|")]
 
 
 def _build_cells(rows: list[list[str]]) -> Iterator[PaperTableCell]:

@@ -114,24 +114,11 @@ def find_unit_scales(text: str) -> tuple[float, ...]:
 
 
 TextKind = Literal["prose", "cell", "results"]
+_IN_CELLS = (_UNREAD_TEXT, CITED, _CLOCK, _SCRIPTS, _CONFIDENCE, _DIMENSIONS)
+_IN_PROSE = (*_IN_CELLS, _DATE, _BOUND, _LABEL, _ORDINAL, _INLINE_ORDINAL, _HEADING, _YEAR, _RATIO)
 _SKIPPED_PATTERNS: dict[TextKind, tuple[re.Pattern[str], ...]] = {
-    "prose": (
-        _UNREAD_TEXT,
-        CITED,
-        _CLOCK,
-        _DATE,
-        _SCRIPTS,
-        _BOUND,
-        _CONFIDENCE,
-        _LABEL,
-        _ORDINAL,
-        _INLINE_ORDINAL,
-        _HEADING,
-        _YEAR,
-        _DIMENSIONS,
-        _RATIO,
-    ),
-    "cell": (_UNREAD_TEXT, CITED, _CLOCK, _SCRIPTS, _CONFIDENCE, _DIMENSIONS),
+    "prose": _IN_PROSE,
+    "cell": _IN_CELLS,
     "results": (_CLOCK,),
 }
 """Text that states no result: in prose, in a table cell (which has no list or heading), in result files."""

@@ -13,6 +13,7 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -29,7 +30,7 @@ _LOG_SUFFIXES = (".log", ".out", ".err")
 _LOG_NAME = re.compile(r"log|stdout|stderr|console|nohup|slurm", re.I)
 _STAMP = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b")
 _FORMAT_FIELD = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[sdifgeEr]|\{[^{}]*\}")
-_PRINT_CALL = re.compile(r"^(?:print|echo|debug|info|warning|error|log)$")
+_PRINT_CALL = re.compile(r"^(?:print|debug|info|warning|error|log)$")
 _READ_CALL = re.compile(r"^(?:loads?|loadtxt|genfromtxt|read_\w+)$")
 _WORD = re.compile(r"[a-z]{3,}")
 _TEST_PATH = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*$|[^/]*_test\.py$|conftest\.py$)")
@@ -61,11 +62,11 @@ class Log:
 
 @dataclass
 class Script:
-    """A code file; `tree` is None for other languages and for code that does not parse."""
+    """A code file; `nodes`, of its syntax tree, are empty for other languages and for code that does not parse."""
 
     path: str
     text: str
-    tree: ast.Module | None = None
+    nodes: tuple[ast.AST, ...] = ()
     strings: list[PrintedString] = field(default_factory=list[PrintedString])
 
     @property
@@ -75,16 +76,17 @@ class Script:
     @property
     def is_entry(self) -> bool:
         """Return whether the file does something when executed."""
-        return self.tree is not None and any(
+        body = self.nodes[0].body if self.nodes and isinstance(self.nodes[0], ast.Module) else []
+        return any(
             (isinstance(one, ast.If) and "__main__" in ast.unparse(one.test))
             or (isinstance(one, ast.Expr) and isinstance(one.value, ast.Call))
-            for one in self.tree.body
+            for one in body
         )
 
     def list_imports(self) -> set[str]:
         """Return the last parts of imported names."""
         found: set[str] = set()
-        for one in ast.walk(self.tree) if self.tree is not None else ():
+        for one in self.nodes:
             if isinstance(one, ast.Import):
                 found |= {name.name.rpartition(".")[2] for name in one.names}
             elif isinstance(one, ast.ImportFrom):
@@ -93,29 +95,29 @@ class Script:
 
     def list_written_names(self) -> set[str]:
         """Return strings that may name a written file, with `*` for values; those only read are left out."""
-        if self.tree is None:
+        if not self.nodes:
             return set(re.findall(r"[\w./-]+\.\w{2,5}\b", self.text))
-        reads = [one for one in ast.walk(self.tree) if isinstance(one, ast.Call) and _is_read_call(one)]
+        reads = [one for one in self.nodes if isinstance(one, ast.Call) and _is_read_call(one)]
         read = {id(deep) for one in reads for deep in ast.walk(one)}
-        values = [one for one in ast.walk(self.tree) if id(one) not in read]
         return {
             "".join(piece or "*" for piece in _split_string(one))
-            for one in values
-            if isinstance(one, ast.JoinedStr) or (isinstance(one, ast.Constant) and isinstance(one.value, str))
+            for one in self.nodes
+            if id(one) not in read
+            and (isinstance(one, ast.JoinedStr) or (isinstance(one, ast.Constant) and isinstance(one.value, str)))
         }
 
     def list_typed_numbers(self) -> dict[float, int]:
         """Return the numbers typed in the code, with the line of each."""
         return {
             float(one.value): one.lineno
-            for one in (ast.walk(self.tree) if self.tree is not None else ())
+            for one in self.nodes
             if isinstance(one, ast.Constant) and isinstance(one.value, float)
         }
 
     def list_settings(self) -> set[float]:
         """Return the numbers that are given by keyword, as a default, or as a constant in capitals."""
         values = list[ast.expr | None]()
-        for one in ast.walk(self.tree) if self.tree is not None else ():
+        for one in self.nodes:
             match one:
                 case ast.keyword(value=value):
                     values.append(value)
@@ -154,7 +156,7 @@ class PaperProvenance:
 
 def read_scripts(files: Mapping[str, str]) -> tuple[Script, ...]:
     """Return the scripts with the strings that they may print."""
-    scripts = [Script(path, text, _parse(path, text)) for path, text in sorted(files.items())]
+    scripts = [Script(path, text, tuple(_parse(path, text))) for path, text in sorted(files.items())]
     count = 0
     for script in scripts:
         if count < MAX_TEMPLATES and not script.is_test:
@@ -271,30 +273,20 @@ def _match_lines(
                 yield log, number, seen[key]
 
 
-def _parse(path: str, text: str) -> ast.Module | None:
-    if not path.endswith((".py", ".ipynb")):
-        return None
-    try:
-        with warnings.catch_warnings():
+def _parse(path: str, text: str) -> Iterator[ast.AST]:
+    if path.endswith((".py", ".ipynb")):
+        with warnings.catch_warnings(), suppress(SyntaxError):
             warnings.simplefilter("ignore")
-            return parse_plain(text)
-    except SyntaxError:
-        return None
+            yield from ast.walk(parse_plain(text))
 
 
 def _list_strings(script: Script) -> Iterator[PrintedString]:
     """Yield the recognisable strings that calls receive; the arguments of a call are one text."""
-    for call in ast.walk(script.tree) if script.tree is not None else ():
+    for call in script.nodes:
         if isinstance(call, ast.Call):
             pieces = [piece for arg in call.args for piece in (*_split_string(arg), None)]
             printed = _PRINT_CALL.match(_called_name(call)) is not None
             yield from _build_strings(pieces, script.path, call.lineno, is_printed=printed)
-    if script.tree is None:
-        for number, line in enumerate(script.text.splitlines(), 1):
-            if echoed := re.match(r"\s*echo\s+([^|>]*)", line):
-                parts = re.split(r"\$\{?\w+\}?|\$\([^)]*\)|[\"']", echoed[1])
-                pieces = [one for part in parts for one in (part, None)]
-                yield from _build_strings(pieces, script.path, number, is_printed=True)
 
 
 def _build_strings(pieces: Sequence[str | None], path: str, line: int, *, is_printed: bool) -> Iterator[PrintedString]:
@@ -311,7 +303,9 @@ def _split_string(node: ast.AST) -> Iterator[str | None]:
     """Yield the literal parts of an expression in order, and None for each value."""
     match node:
         case ast.Constant(value=str(text)):
-            yield from _split_fields(text)
+            for at, part in enumerate(_FORMAT_FIELD.split(text.replace("%%", "\1"))):
+                yield from (None,) * bool(at)
+                yield part.replace("\1", "%")
         case ast.JoinedStr():
             for part in node.values:
                 yield part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else None
@@ -329,13 +323,6 @@ def _split_string(node: ast.AST) -> Iterator[str | None]:
                     yield from (f'"{key.value}":', None)
         case _:
             yield None
-
-
-def _split_fields(text: str) -> Iterator[str | None]:
-    for at, part in enumerate(_FORMAT_FIELD.split(text.replace("%%", "\1"))):
-        if at:
-            yield None
-        yield part.replace("\1", "%")
 
 
 def _called_name(call: ast.Call) -> str:

@@ -27,21 +27,7 @@ from labwright.record.untrusted_files import BadFile, raise_read_errors_as
 from labwright.record.yaml_text import load_untrusted_yaml
 from labwright.review.external_papers.printed_numbers import PrintedNumber, extract_numbers
 
-RESULT_SUFFIXES = (
-    ".json",
-    ".jsonl",
-    ".csv",
-    ".tsv",
-    ".txt",
-    ".log",
-    ".out",
-    ".md",
-    ".yaml",
-    ".yml",
-    ".npy",
-    ".npz",
-    ".ipynb",
-)
+RESULT_SUFFIXES = tuple(".json .jsonl .csv .tsv .txt .log .out .md .yaml .yml .npy .npz .ipynb".split())
 MAX_FILES, MAX_FILE_BYTES, MAX_VALUES = 2000, 20_000_000, 500_000
 """Limits: files of a folder; bytes of a file or an array; values in total."""
 MAX_FACTOR_LEVELS = 12
@@ -96,15 +82,10 @@ def read_results(folder: Path, *, excluded: Path | None = None) -> ResultFolder:
     if not folder.exists():
         raise ResultsError(f"{folder} does not exist: give --results the folder with the paper's result files")
     results, count = ResultFolder(), 0
-    paths = (
-        [folder]
-        if folder.is_file()
-        else sorted(
-            path
-            for path in folder.rglob("*")
-            if path.suffix.lower() in RESULT_SUFFIXES and not path.is_symlink() and path.is_file()
-        )
-    )
+    paths = [folder]
+    if folder.is_dir():
+        every = sorted(path for path in folder.rglob("*") if path.suffix.lower() in RESULT_SUFFIXES)
+        paths = [path for path in every if path.is_file() and not path.is_symlink()]
     if len(paths) > MAX_FILES:
         results.left_out.append(f"{len(paths) - MAX_FILES} files: only the first {MAX_FILES} are read")
     for path in paths[:MAX_FILES]:
@@ -204,9 +185,7 @@ def _read_rows(path: Path, name: str, results: ResultFolder) -> Iterator[ValueRo
             for output in cast("list[dict[str, Any]]", cell.get("outputs", [])):  # code and prose are not results
                 data = cast("dict[str, Any]", output.get("data") or {})
                 shown: Any = output.get("text") or data.get("text/plain") or ""
-                yield from _read_text_lines(
-                    "".join(cast("list[str]", shown)) if isinstance(shown, list) else str(shown)
-                )
+                yield from _read_text_lines("".join(shown))
     else:
         yield from _read_text_lines(text)
 

@@ -11,7 +11,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations, permutations
 from typing import Literal
 
@@ -256,19 +255,10 @@ CLASSES: tuple[VerdictClass, ...] = ("found", "derivable", "ambiguous", "unsuppo
 
 
 @dataclass(frozen=True)
-class ValueLocation:
-    """Location of a value: a result file, the line or key in it, and the name there."""
-
-    file: str
-    line: str
-    key: str = ""
-
-
-@dataclass(frozen=True)
 class NumberVerdict:
     """Evidence that supports a number.
 
-    `written`: it was found only in a prose report; `places`: its possible origins.
+    `from_prose`: it was found only in a prose report; `locations`: files, and lines in them, that may be its origin.
     """
 
     claim: ClaimedNumber
@@ -277,7 +267,7 @@ class NumberVerdict:
     chance: float = 0.0
     value: float | None = None
     from_prose: bool = False
-    locations: tuple[ValueLocation, ...] = ()
+    locations: tuple[tuple[str, str], ...] = ()
 
 
 class _ValueIndex:
@@ -308,10 +298,7 @@ class _ValueIndex:
         line = one.places[self.offset[at]]
         place = f"{one.file}, {line}" if line else f"{one.file}: {one.key}"
         near = [one for one in matched if shared[one] >= min(2, most)]
-        places = dict.fromkeys(
-            ValueLocation(self.owner[one].file, self.owner[one].places[self.offset[one]], self.owner[one].key)
-            for one in near[:200]
-        )
+        places = dict.fromkeys((self.owner[one].file, self.owner[one].places[self.offset[one]]) for one in near[:200])
         return NumberVerdict(
             claim,
             "ambiguous" if chance > MAX_MATCH_CHANCE else "found",
@@ -324,44 +311,38 @@ class _ValueIndex:
 
 
 def classify_claims(claims: Sequence[ClaimedNumber], series: Sequence[ValueSeries]) -> tuple[NumberVerdict, ...]:
-    """Return a verdict for each number, in order."""
+    """Return a verdict for each number, in order: by its lookup among the results, otherwise among their means and
+    deviations, otherwise by a derivation in one step; ambiguous if a match or an operand is."""
     index = _ValueIndex(series)
     aggregates = _ValueIndex(list(compute_statistics([*series, *pool_series(series)])))
-    first = [_look_up(claim, index, aggregates) for claim in claims]
-    matched = [one for one in first if one is not None and one.value is not None]
+    looked_up: list[NumberVerdict | None] = []
+    for claim in claims:
+        found = index.look_up(claim)
+        if found is None or found.kind != "found":
+            aggregate = aggregates.look_up(claim)
+            if aggregate is not None and aggregate.kind == "found":
+                found = replace(aggregate, kind="derivable", from_prose=False)
+            found = found or aggregate
+        looked_up.append(found)
+    matched = [one for one in looked_up if one is not None]
     sure = [Operand(one.claim, one.value or 0.0) for one in matched if one.kind != "ambiguous"]
     unsure = [Operand(one.claim, one.value or 0.0) for one in matched]
-    return tuple(_settle(claim, found, sure, unsure) for claim, found in zip(claims, first, strict=True))
-
-
-def _look_up(claim: ClaimedNumber, index: _ValueIndex, aggregates: _ValueIndex) -> NumberVerdict | None:
-    """Look up a number among the results, then among their means and deviations; ambiguous if either match is."""
-    found = index.look_up(claim)
-    if found is None or found.kind != "found":
-        aggregate = aggregates.look_up(claim)
-        if aggregate is not None and aggregate.kind == "found":
-            return replace(aggregate, kind="derivable", from_prose=False)
-        return found or aggregate
-    return found
+    return tuple(_settle(claim, found, sure, unsure) for claim, found in zip(claims, looked_up, strict=True))
 
 
 def _settle(
     claim: ClaimedNumber, found: NumberVerdict | None, sure: Sequence[Operand], unsure: Sequence[Operand]
 ) -> NumberVerdict:
-    """Return the lookup result, otherwise a derivation in one step; ambiguous if an operand is."""
     if found is not None and found.kind != "ambiguous":
         return found
     step = find_derivation(claim, sure)
     if step is not None and step.chance <= MAX_MATCH_CHANCE:
         return NumberVerdict(claim, "derivable", step.formula, step.chance)
-    if found is not None:
-        return found
-    step = step or find_derivation(claim, unsure)
-    if step is not None:
+    if found is None and (step := step or find_derivation(claim, unsure)) is not None:
         return NumberVerdict(claim, "ambiguous", step.formula, step.chance)
-    if claim.number.digits == 1:
+    if found is None and claim.number.digits == 1:
         return NumberVerdict(claim, "ambiguous", "one digit", 1 / 9)
-    return NumberVerdict(claim, "unsupported")
+    return found or NumberVerdict(claim, "unsupported")
 
 
 # Find printed results that are in no result file and do not follow from numbers that are. This is a fact about the
@@ -394,7 +375,7 @@ def find_missing_results(
     """Return the numbers that are results and in no result file; `settings` are those that the code has."""
     given = {one.claim.number.text: one.claim.number for one in verdicts if one.kind != "unsupported"}
     pairs = list(permutations(list(given.values())[:MAX_PAIRED_VALUES], 2))
-    missing = [one for one in verdicts if one.kind == "unsupported" and not any(_absence_reasons(one))]
+    missing = [one for one in verdicts if one.kind == "unsupported" and _should_be_in_a_file(one)]
     known = list(settings)
     return tuple(
         one
@@ -454,18 +435,16 @@ def _is_change_from_row(one: NumberVerdict, verdicts: Sequence[NumberVerdict]) -
     )
 
 
-def _absence_reasons(one: NumberVerdict) -> Iterator[bool]:
-    """Yield, for each reason why a number may be in no file, whether it applies."""
+def _should_be_in_a_file(one: NumberVerdict) -> bool:
+    """Return whether a number is a result by its form and its words: no count, spread, setting or cited number."""
     number, cell, (before, after) = one.claim.number, one.claim.cell, _text_around(one)
-    yield "." not in number.text and not number.percent  # a count
-    yield _SPREAD.search(before) is not None
-    if cell is not None:
-        row = " ".join(other.text for other in one.claim.passage.cells if other.row == cell.row)
-        yield _CITED.search(f"{cell.label} {row}") is not None
-        yield SETTING_LABEL.search(cell.label) is not None and SCORE_LABEL.search(cell.label) is None
-        return
-    yield _CITED.search(f"{before}{after}") is not None
-    yield SETTING_LABEL.search(before[-30:]) is not None
+    if ("." not in number.text and not number.percent) or _SPREAD.search(before):
+        return False
+    if cell is None:
+        return not (_CITED.search(f"{before}{after}") or SETTING_LABEL.search(before[-30:]))
+    row = " ".join(other.text for other in one.claim.passage.cells if other.row == cell.row)
+    is_setting = SETTING_LABEL.search(cell.label) and not SCORE_LABEL.search(cell.label)
+    return not (_CITED.search(f"{cell.label} {row}") or is_setting)
 
 
 def _text_around(one: NumberVerdict) -> tuple[str, str]:
@@ -517,38 +496,22 @@ class Origin:
         return self.kind + (f", {self.place}" if self.place else "")
 
 
-@dataclass(frozen=True)
-class OriginFinder:
-    """Finds the origin of numbers in what is known of the programs behind a paper."""
+def find_origins(verdicts: Sequence[NumberVerdict], provenance: PaperProvenance) -> tuple[Origin, ...]:
+    """Return the most direct origin of each number: typed, then printed, then written."""
+    typed = {one.path: one.list_typed_numbers() for one in provenance.scripts if not one.is_test}
+    order: tuple[OriginKind, ...] = ("typed", "printed", "written", "unknown")
 
-    provenance: PaperProvenance
-
-    @cached_property
-    def typed_numbers(self) -> dict[str, dict[float, int]]:
-        """Return the numbers typed in each script, with their lines."""
-        return {one.path: one.list_typed_numbers() for one in self.provenance.scripts if not one.is_test}
-
-    def find(self, verdict: NumberVerdict) -> Origin:
-        """Return the most direct origin: typed, then printed, then written."""
-        origins = [self._find_at(verdict, one) for one in verdict.locations]
-        order: tuple[OriginKind, ...] = ("typed", "printed", "written", "unknown")
-        return min(origins, key=lambda one: order.index(one.kind), default=Origin("none"))
-
-    def _find_at(self, verdict: NumberVerdict, location: ValueLocation) -> Origin:
-        line = re.search(r"line (\d+)", location.line)
-        strings = self.provenance.printed_by.get((location.file, int(line[1])), ()) if line else ()
-        writers = self.provenance.writers.get(location.file, ())
+    def find_at(number: PrintedNumber, file: str, place: str) -> Origin:
+        line = re.search(r"line (\d+)", place)
+        strings = provenance.printed_by.get((file, int(line[1])), ()) if line else ()
+        writers = provenance.writers.get(file, ())
         for path in dict.fromkeys((*(one.file for one in strings), *writers)):
-            if (typed := self._find_typed(verdict, path)) is not None:
-                return Origin("typed", f"{path}:{typed}")
+            lines = list(typed.get(path, {}).items()) if number.digits >= MIN_TYPED_DIGITS else []
+            if found := find_matches(np.array([value for value, _ in lines], dtype=np.float64), number):
+                return Origin("typed", f"{path}:{lines[found[0]][1]}")
         if strings:
             return Origin("printed", strings[0].place)
         return Origin("written", writers[0]) if writers else Origin("unknown")
 
-    def _find_typed(self, verdict: NumberVerdict, path: str) -> int | None:
-        """Return the line on which a script has the number as a literal."""
-        if verdict.claim.number.digits < MIN_TYPED_DIGITS:
-            return None
-        lines = list(self.typed_numbers.get(path, {}).items())
-        found = find_matches(np.array([value for value, _ in lines]), verdict.claim.number) if lines else []
-        return lines[found[0]][1] if found else None
+    found = ([find_at(one.claim.number, *each) for each in one.locations] for one in verdicts)
+    return tuple(min(some, key=lambda one: order.index(one.kind), default=Origin("none")) for some in found)

@@ -45,20 +45,14 @@ def lint_figure(
     found: list[LintFinding] = []
     if facts.error:
         why = f"could not be read completely by the program ({facts.error})"
-        found.append(about.make_finding("unseen", figure.name, why, "Review it closely."))
+        found.append(about.make_finding("unseen", figure.name, why))
     elif not facts.axes and facts.width_inches:
-        found.append(about.make_finding("axes", figure.name, "has no axes", "Draw a plot on it."))
+        found.append(about.make_finding("axes", figure.name, "has no axes"))
     elif not facts.axes:
-        found.append(
-            about.make_finding(
-                "unseen",
-                figure.name,
-                "was not saved by matplotlib: only its pixels were checked",
-                "Draw it with matplotlib and save it with savefig.",
-            )
-        )
+        why = "was not saved by matplotlib: only its pixels were checked"
+        found.append(about.make_finding("unseen", figure.name, why))
     found += check_axes(figure, about)
-    found += (about.make_finding(kind, figure.name, text, fix) for kind, text, fix in check_page_texts(figure, about))
+    found += (about.make_finding(kind, figure.name, text) for kind, text in check_page_texts(figure, about))
     return (*found, *(check_image(figure, picture, about) if picture else ()))
 
 
@@ -78,8 +72,6 @@ def lint_figure_folder(
             alike = other.sha256 == figure.sha256 or (own and theirs and is_same_picture(own, theirs))
             if alike or is_same_data(figure.facts, other.facts):
                 how = "looks the same as" if alike else "shows the same data as"
-                found[figure.name] += (
-                    about.make_finding("duplicate", figure.name, f"{how} {other.name}", "Keep one of them."),
-                )
+                found[figure.name] += (about.make_finding("duplicate", figure.name, f"{how} {other.name}"),)
                 break
     return found

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -24,7 +25,7 @@ MIN_COLOUR_DIFFERENCE = 10.0
 MIN_GREY_DIFFERENCE = 6.0
 """Difference in lightness (CIELAB L*) below which two colours look alike in grey."""
 
-ColourVision = Literal["normal sight", "deuteranopia", "protanopia", "grey"]
+ColourVision = Literal["normal sight", "deuteranopia", "protanopia"]
 Colour = NDArray[np.float64]
 _VISION_MATRICES: dict[ColourVision, Colour] = {
     "normal sight": np.eye(3),
@@ -42,25 +43,19 @@ _WHITE_POINT = np.array([0.95047, 1.0, 1.08883])
 SeriesPair = tuple[DrawnFacts, DrawnFacts]
 
 
-def find_similar_pairs(
-    pairs: Iterable[SeriesPair],
-) -> Iterator[tuple[Literal["colour", "grey"], ColourVision, SeriesPair]]:
-    """Yield the closest pair of colours if they are too similar: at most one pair in colour and one in grey."""
+def find_similar_pair(pairs: Iterable[SeriesPair]) -> tuple[Kind, str, SeriesPair] | None:
+    """Return the closest pair of colours if they are too similar, otherwise the closest in grey if that is."""
     every = list(pairs)
+    if not every:
+        return None
     sights: tuple[ColourVision, ...] = ("normal sight", "deuteranopia", "protanopia")
-    distances: list[tuple[float, ColourVision, SeriesPair]] = [
-        (colour_difference(a.colour, b.colour, seen), seen, (a, b)) for a, b in every for seen in sights
-    ]
-    if distances:
-        distance, sight, closest = min(distances, key=lambda one: one[0])
-        if distance < MIN_COLOUR_DIFFERENCE:
-            yield "colour", sight, closest
-            return
-    grey = min(
-        ((abs(to_lab(a.colour)[0] - to_lab(b.colour)[0]), number) for number, (a, b) in enumerate(every)), default=None
-    )
-    if grey is not None and grey[0] < MIN_GREY_DIFFERENCE:
-        yield "grey", "grey", every[grey[1]]
+    in_colour = ((colour_difference(a.colour, b.colour, seen), seen, (a, b)) for a, b in every for seen in sights)
+    difference, sight, closest = min(in_colour, key=lambda one: one[0])
+    if difference < MIN_COLOUR_DIFFERENCE:
+        return "colour", f"with {sight}", closest
+    in_grey = ((abs(to_lab(a.colour)[0] - to_lab(b.colour)[0]), (a, b)) for a, b in every)
+    difference, closest = min(in_grey, key=lambda one: one[0])
+    return ("grey", "in greyscale print", closest) if difference < MIN_GREY_DIFFERENCE else None
 
 
 def colour_difference(a: str, b: str, vision: ColourVision = "normal sight") -> float:
@@ -107,8 +102,8 @@ def _cos_degrees(degrees: float) -> float:
     return math.cos(math.radians(degrees))
 
 
-FaultText = tuple[Kind, str, str]
-"""Kind, fault (text that follows the place), and fix."""
+FaultText = tuple[Kind, str]
+"""Kind, and fault: the text that follows the place."""
 
 MAX_SERIES = 8
 """Maximum number of distinguishable series in one axes."""
@@ -133,39 +128,36 @@ def check_axes(figure: Figure, about: FigureContext) -> Iterator[LintFinding]:
         panel = f"Panel {number} ({one.title!r})" if one.title else f"Panel {number}"
         called = panel if len(axes) > 1 else "The plot"
         if one.visible and one.empty:
-            yield about.make_finding(
-                "empty", called, "is empty: it has no finite data point", "Remove it, or draw what was recorded."
-            )
+            yield about.make_finding("empty", called, "is empty: it has no finite data point")
         elif one.visible:
-            for kind, text, fix in (*_check_texts(one, about), *_check_series(one), *_check_data(one, about)):
-                yield about.make_finding(kind, called, text, fix)
+            for kind, text in (*_check_texts(one, about), *_check_series(one), *_check_data(one, about)):
+                yield about.make_finding(kind, called, text)
     if axes and all(one.empty for one in axes) and not any(one.visible for one in axes):
-        yield about.make_finding("empty", figure.name, "shows no data: all its axes are empty", "Remove it.")
+        yield about.make_finding("empty", figure.name, "shows no data: all its axes are empty")
 
 
 def _check_texts(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
     sides = (("x", axes.xlabel, axes.xticks, axes.xwords), ("y", axes.ylabel, axes.yticks, axes.ywords))
     for side, text, ticks, words in sides:
         if not text.strip() and ticks != 0 and not words:
-            yield "label", f"has no {side} label", "Describe in words what the axis shows."
+            yield "label", f"has no {side} label"
         elif lacks_unit(text, about.metrics):
-            yield "unit", f"names no unit in its {side} label {text!r}", "Add it in brackets, e.g. 'Time (s)'."
+            yield "unit", f"names no unit in its {side} label {text!r}"
         if (ticks or 0) > MAX_TICKS:
-            yield "crowded", f"has {ticks} tick labels along {side}", f"Label at most {MAX_TICKS}."
+            yield "crowded", f"has {ticks} tick labels along {side}"
     if axes.zlabel is not None and not axes.zlabel.strip():
-        yield "label", "has no z label", "Describe in words what the axis shows."
-    texts = (
-        ("title", (axes.title,)),
-        ("x label", (axes.xlabel,)),
-        ("y label", (axes.ylabel,)),
-        ("legend", (*axes.legend_entries,)),
-        ("tick labels", axes.tick_words),
-        ("notes", axes.notes),
-    )
-    for what, shown in texts:
-        wrong = [text for text in shown if has_bare_underscore(text)]
-        if wrong:
-            yield "underscore", f"shows an underscore in its {what} {wrong[0]!r}", "Write words."
+        yield "label", "has no z label"
+    texts = {
+        "title": (axes.title,),
+        "x label": (axes.xlabel,),
+        "y label": (axes.ylabel,),
+        "legend": axes.legend_entries,
+        "tick labels": axes.tick_words,
+        "notes": axes.notes,
+    }
+    for what, shown in texts.items():
+        if wrong := next(filter(has_bare_underscore, shown), ""):
+            yield "underscore", f"shows an underscore in its {what} {wrong!r}"
 
 
 def _check_series(axes: AxesFacts) -> Iterator[FaultText]:
@@ -173,21 +165,13 @@ def _check_series(axes: AxesFacts) -> Iterator[FaultText]:
     labelled_directly = sum(any(char.isalpha() for char in note) for note in axes.notes) >= axes.series
     labelled_directly = labelled_directly or _is_dot_plot(axes)
     if not axes.legend and not labelled_directly and _needs_legend(axes):
-        yield "legend", f"shows {axes.series} series without a legend", "Label each series and call legend()."
+        yield "legend", f"shows {axes.series} series without a legend"
     if axes.covered > MAX_COVERED_SHARE:
-        yield (
-            "covered",
-            f"has {axes.covered:.0%} of its data under the legend",
-            "Move the legend to a free place or outside the axes.",
-        )
-    for kind, seen, pair in find_similar_pairs(_pairs_by_colour_alone(axes)) if not labelled_directly else ():
+        yield "covered", f"has {axes.covered:.0%} of its data under the legend"
+    if not labelled_directly and (similar := find_similar_pair(_pairs_by_colour_alone(axes))):
+        kind, how, pair = similar
         a, b = (one.label or one.colour for one in pair)
-        how = "in greyscale print" if kind == "grey" else f"with {seen}"
-        yield (
-            kind,
-            f"uses colours for {a!r} and {b!r} that look alike {how}",
-            "Use other colours, and different markers, line styles or hatches.",
-        )
+        yield kind, f"uses colours for {a!r} and {b!r} that look alike {how}"
 
 
 def _needs_legend(axes: AxesFacts) -> bool:
@@ -225,17 +209,12 @@ def _pairs_by_colour_alone(axes: AxesFacts) -> Iterator[tuple[DrawnFacts, DrawnF
         if one.colour and one.kind in ("line", "scatter", "bar", "barh", "area") and not _is_reference(one)
     ]
     labels = {one.label for one in compared}
-    for number, one in enumerate(compared):
-        for other in compared[:number]:
-            form = (one.kind, one.line, one.marker, one.hatch) == (other.kind, other.line, other.marker, other.hatch)
-            named = one.label != other.label or labels == {""}
-            if (
-                form
-                and named
-                and one.colour != other.colour
-                and ((one.label and other.label) or not axes.labelled_series)
-            ):
-                yield other, one
+    for other, one in combinations(compared, 2):
+        alike = all(getattr(one, name) == getattr(other, name) for name in ("kind", "line", "marker", "hatch"))
+        named = one.label != other.label or labels == {""}
+        shown = (one.label and other.label) or not axes.labelled_series
+        if alike and named and shown and one.colour != other.colour:
+            yield other, one
 
 
 def _check_data(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
@@ -249,32 +228,20 @@ def _check_data(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
     ]
     if flat:
         names = dict.fromkeys(repr(one.label) if one.label else f"its {one.kind}" for one in flat)
-        yield (
-            "constant",
-            f"shows the same value everywhere in {', '.join(names)}",
-            "Check the array; if it is correct, state the value in words.",
-        )
+        yield "constant", f"shows the same value everywhere in {', '.join(names)}"
     if _lacks_interval(axes, about):
-        yield (
-            "interval",
-            "shows several runs without their variation",
-            "Draw a band, error bars or all runs as points, and say which.",
-        )
+        yield "interval", "shows several runs without their variation"
     for kind, limits, scale in (("bar", axes.ylimits, axes.yscale), ("barh", axes.xlimits, axes.xscale)):
         drawn = any(one.kind == kind for one in axes.drawn)
         if drawn and limits is not None and scale == "linear" and (min(limits) > 0 or max(limits) < 0):
-            yield "origin", "has bars that do not start at zero", "Start at zero, or draw points with intervals."
+            yield "origin", "has bars that do not start at zero"
             break
     cells = [one.points for one in axes.drawn if one.kind == "image" and not one.constant]
     framed = (axes.xticks or 0) + (axes.yticks or 0) > 0
     if cells and framed and not axes.colourbar and axes.note_count < 0.5 * min(cells):
-        yield (
-            "scale",
-            "encodes values as colours without a colour bar",
-            "Add one with a label, or write the values into the cells.",
-        )
+        yield "scale", "encodes values as colours without a colour bar"
     if axes.series > MAX_SERIES:
-        yield "crowded", f"shows {axes.series} series", f"Show at most {MAX_SERIES} in one panel."
+        yield "crowded", f"shows {axes.series} series"
 
 
 def _lacks_interval(axes: AxesFacts, about: FigureContext) -> bool:
@@ -300,32 +267,19 @@ def check_page_texts(figure: Figure, about: FigureContext) -> Iterator[FaultText
     """Check for labels that are cut off, overlapping or too small, from the facts alone."""
     facts = figure.facts
     for text in filter(has_bare_underscore, (*facts.words, *facts.scales)):
-        yield "underscore", f"shows an underscore in {text!r}", "Write words."
+        yield "underscore", f"shows an underscore in {text!r}"
     for label in facts.scales:
         if lacks_unit(label, about.metrics):
-            yield "unit", f"names no unit at its colour bar {label!r}", "Add it in brackets, e.g. 'Time (s)'."
+            yield "unit", f"names no unit at its colour bar {label!r}"
     if facts.clipped:
         more = f" and {len(facts.clipped) - _MAX_NAMED} more" if len(facts.clipped) > _MAX_NAMED else ""
-        yield (
-            "clipped",
-            f"cuts off {', '.join(map(repr, facts.clipped[:_MAX_NAMED]))}{more}",
-            "Make room with layout='constrained', a larger figure or shorter labels.",
-        )
-    disturbed = [one for one in facts.overlaps if one.share >= MIN_OVERLAP_SHARE]
-    if disturbed:
+        yield "clipped", f"cuts off {', '.join(map(repr, facts.clipped[:_MAX_NAMED]))}{more}"
+    if disturbed := [one for one in facts.overlaps if one.share >= MIN_OVERLAP_SHARE]:
         pairs = [
             f"{one.a!r} on {one.b if one.b.startswith(('the ', 'another ')) else repr(one.b)}" for one in disturbed
         ]
-        yield (
-            "overlap",
-            f"has labels that overlap: {'; '.join(pairs[:_MAX_NAMED])}",
-            "Make room, or shorten, rotate or remove labels.",
-        )
+        yield "overlap", f"has labels that overlap: {'; '.join(pairs[:_MAX_NAMED])}"
     font = facts.smallest_font
     if font is not None and (printed := font * about.print_scale(facts.width_inches)) < MIN_FONT_POINTS:
         small = f"{facts.smallest_text!r}: {font:g} pt in a figure {facts.width_inches:.1f} inches wide"
-        yield (
-            "font",
-            f"has text of {printed:.1f} pt in print ({small})",
-            f"Draw it {about.width_inches:g} inches wide or less, with fonts of 7 pt or more.",
-        )
+        yield "font", f"has text of {printed:.1f} pt in print ({small})"

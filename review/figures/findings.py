@@ -48,16 +48,38 @@ Kind = Literal[
 Severity = Literal["refuse", "complain"]
 Subject = Literal["node", "aggregate", "paper"]
 
-_REFUSED_KINDS: tuple[Kind, ...] = ("axes", "empty", "blank", "label", "legend", "underscore", "clipped", "overlap")
-_KINDS_REFUSED_IN_PAPERS: tuple[Kind, ...] = ("font", "colour", "duplicate")
+_REFUSED: tuple[Kind, ...] = ("axes", "empty", "blank", "label", "legend", "underscore", "clipped", "overlap")
+_REFUSED_IN_PAPERS: tuple[Kind, ...] = (*_REFUSED, "font", "colour", "duplicate")
 SEVERITIES: dict[Kind, tuple[Severity, Severity]] = {
-    kind: (
-        "refuse" if kind in _REFUSED_KINDS else "complain",
-        "refuse" if kind in (*_REFUSED_KINDS, *_KINDS_REFUSED_IN_PAPERS) else "complain",
-    )
+    kind: ("refuse" if kind in _REFUSED else "complain", "refuse" if kind in _REFUSED_IN_PAPERS else "complain")
     for kind in get_args(Kind)
 }
 """Severity of each kind for figures of the search, and of the paper. docs/paper.md shows this table."""
+
+_FIXES: dict[Kind, str] = {
+    "axes": "Draw a plot on it.",
+    "empty": "Remove it, or draw what was recorded.",
+    "blank": "Draw what was recorded, or remove it.",
+    "label": "Describe in words what the axis shows.",
+    "legend": "Label each series and call legend().",
+    "underscore": "Write words.",
+    "clipped": "Make room with layout='constrained', a larger figure or shorter labels.",
+    "overlap": "Make room, or shorten, rotate or remove labels.",
+    "font": "Draw it {width:g} inches wide or less, with fonts of 7 pt or more.",
+    "colour": "Use other colours, and different markers, line styles or hatches.",
+    "duplicate": "Keep one of them.",
+    "grey": "Use other colours, and different markers, line styles or hatches.",
+    "unit": "Add it in brackets, e.g. 'Time (s)'.",
+    "interval": "Draw a band, error bars or all runs as points, and say which.",
+    "covered": "Move the legend to a free place or outside the axes.",
+    "constant": "Check the array; if it is correct, state the value in words.",
+    "scale": "Add one with a label, or write the values into the cells.",
+    "origin": "Start at zero, or draw points with intervals.",
+    "crowded": "Show at most 8 series in one panel and 25 tick labels on one side.",
+    "resolution": "Save it with dpi=200.",
+    "border": "Leave a margin around the content.",
+    "unseen": "Draw it with matplotlib, save it with savefig, and review it closely.",
+}
 
 
 class LintFinding(FrozenModel):
@@ -84,9 +106,10 @@ class FigureContext:
     width_inches: float = 5.5
     """Maximum printed width; a smaller figure keeps its size."""
 
-    def make_finding(self, kind: Kind, where: str, text: str, fix: str) -> LintFinding:
-        """Return the finding with its severity in this context."""
+    def make_finding(self, kind: Kind, where: str, text: str) -> LintFinding:
+        """Return the finding with its severity in this context and its fix."""
         severity = SEVERITIES[kind][self.subject == "paper"]
+        fix = _FIXES[kind].format(width=self.width_inches)
         return LintFinding(kind=kind, severity=severity, where=where, text=text, fix=fix)
 
     def print_scale(self, width: float) -> float:
@@ -184,33 +207,22 @@ def read_figure_image(path: Path) -> FigureImage | None:
     edges = {"top": inked[0], "bottom": inked[-1], "left": inked[:, 0], "right": inked[:, -1]}
     framed = all(edge.mean() > 0.9 for edge in edges.values())  # a frame around the whole image cuts nothing
     cut = tuple(side for side, edge in edges.items() if edge.any() and not framed)
-    return FigureImage(
-        width=grey.width,
-        height=grey.height,
-        ink_share=float(inked.mean()),
-        cut_edges=cut,
-        thumbnail=np.asarray(small, dtype=np.float64) / 255,
-    )
+    thumbnail = np.asarray(small, dtype=np.float64) / 255
+    return FigureImage(grey.width, grey.height, float(inked.mean()), cut, thumbnail)
 
 
 def check_image(figure: Figure, picture: FigureImage, about: FigureContext) -> Iterator[LintFinding]:
     """Report blank images and too few pixels; without facts of the live figure, report content at the edge as well."""
     if picture.ink_share < MIN_INK_SHARE:
-        yield about.make_finding("blank", figure.name, "is blank", "Draw what was recorded, or remove it.")
+        yield about.make_finding("blank", figure.name, "is blank")
         return
     if picture.cut_edges and not figure.facts.axes:
-        yield about.make_finding(
-            "border",
-            figure.name,
-            f"is cut off or touches the edge ({', '.join(picture.cut_edges)})",
-            "Leave a margin around the content.",
-        )
+        edges = ", ".join(picture.cut_edges)
+        yield about.make_finding("border", figure.name, f"is cut off or touches the edge ({edges})")
     inches = figure.facts.width_inches or about.width_inches
     dots = picture.width / min(inches, about.width_inches)
     if dots < MIN_DPI:
-        yield about.make_finding(
-            "resolution", figure.name, f"has {dots:.0f} pixels per inch in print", "Save it with dpi=200."
-        )
+        yield about.make_finding("resolution", figure.name, f"has {dots:.0f} pixels per inch in print")
 
 
 MIN_SHARED_INK = 0.9

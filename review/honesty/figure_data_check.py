@@ -21,23 +21,13 @@ MIN_TYPED_BARS = 2
 """The same number for bars, which are never limits."""
 
 DRAWN_ARGUMENTS: Mapping[str, tuple[int, str]] = {
-    "plot": (1, "y"),
+    **dict.fromkeys("plot errorbar scatter step stem semilogy loglog semilogx barplot lineplot".split(), (1, "y")),
+    **dict.fromkeys(("hist", "boxplot"), (0, "x")),
     "bar": (1, "height"),
     "barh": (1, "width"),
-    "errorbar": (1, "y"),
-    "scatter": (1, "y"),
-    "step": (1, "y"),
     "fill_between": (1, "y1"),
-    "hist": (0, "x"),
-    "boxplot": (0, "x"),
     "violinplot": (0, "dataset"),
     "imshow": (0, "X"),
-    "stem": (1, "y"),
-    "semilogy": (1, "y"),
-    "loglog": (1, "y"),
-    "semilogx": (1, "y"),
-    "barplot": (1, "y"),
-    "lineplot": (1, "y"),
     "pcolormesh": (2, "C"),
     "matshow": (0, "Z"),
     "heatmap": (0, "data"),
@@ -63,16 +53,13 @@ def find_typed_figures(source: str) -> Iterator[HonestyFinding]:
         if isinstance(target, ast.Name)
     }
     for node in ast.walk(tree):
-        if not (
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in DRAWN_ARGUMENTS
-        ):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        values = _drawn_values(node, node.func.attr)
-        if values is None:
+        method = node.func.attr
+        if method not in DRAWN_ARGUMENTS or (values := _drawn_values(node, method)) is None:
             continue
-        if _count_typed_values(values, bindings, MAX_HOPS) >= (
-            MIN_TYPED_BARS if node.func.attr in BAR_METHODS else MIN_TYPED_VALUES
-        ):
+        least = MIN_TYPED_BARS if method in BAR_METHODS else MIN_TYPED_VALUES
+        if _count_typed_values(values, bindings, MAX_HOPS) >= least:
             why = "draws numbers that are typed into the script"
         elif _is_random(values, bindings):
             why = "draws random numbers"
@@ -127,16 +114,14 @@ def _is_random(node: ast.expr, bindings: Mapping[str, ast.expr], hops: int = MAX
     """
     if isinstance(node, ast.Name) and node.id in bindings and hops:
         return _is_random(bindings[node.id], bindings, hops - 1)
-    sources = {name for name, value in bindings.items() if _makes_generator(value)} | {"np", "numpy", "rng", "random"}
+    makers = ("default_rng", "RandomState", "Random")
+    generators = (
+        name
+        for name, value in bindings.items()
+        if isinstance(value, ast.Call) and ast.unparse(value.func).rsplit(".", 1)[-1] in makers
+    )
+    sources = {"np", "numpy", "rng", "random", *generators}
     names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - sources
     calls = [ast.unparse(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)]
     first = tuple(f"{name}." for name in sources - {"np", "numpy"})
     return not names and any(call.startswith(("np.random.", "numpy.random.", *first)) for call in calls)
-
-
-def _makes_generator(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and ast.unparse(value.func).rsplit(".", 1)[-1] in (
-        "default_rng",
-        "RandomState",
-        "Random",
-    )

@@ -37,8 +37,7 @@ MIN_ADVANTAGE = 0.02
 MAX_PERMUTATIONS = 6
 """Number of permutations that must all leave the numbers unchanged; on small data a single one may do so by chance."""
 
-_PROBE_TEMPLATE = '''\
-"""Runs experiment.py with the labels of train and dev permuted: what it then reaches comes from something else."""
+_PROBE_SCRIPT = """\
 import dataclasses
 import functools
 
@@ -49,24 +48,37 @@ _data = lab.data
 
 
 @functools.cache
-def permuted(name):
+def changed(name):
     found = _data(name)
     if not hasattr(found, "train"):
         return found
-    rng = np.random.default_rng([lab.seed, NUMBER])
-    parts = {part: dataclasses.replace(getattr(found, part), y=rng.permutation(getattr(found, part).y))
-             for part in ("train", "dev")}
+    parts = {}
+CHANGE
     return dataclasses.replace(found, **parts)
 
 
-lab.data = permuted
+lab.data = changed
 exec(compile(open("experiment.py", encoding="utf-8").read(), "experiment.py", "exec"))
-'''
+"""
+_PERMUTED_LABELS = """\
+    rng = np.random.default_rng([lab.seed, NUMBER])
+    for part in ("train", "dev"):
+        parts[part] = dataclasses.replace(getattr(found, part), y=rng.permutation(getattr(found, part).y))"""
+_REPLACED_ROWS = """\
+    rng = np.random.default_rng(7919)
+    for split in ("validation", "test"):
+        x = np.array(getattr(found, split).x[:])
+        places = np.arange(1, len(x), 2)
+        x[places] = found.train.x[np.sort(rng.integers(len(found.train.x), size=len(places)))]
+        parts[split] = dataclasses.replace(getattr(found, split), x=x)"""
+ROW_PROBE_SCRIPT = _PROBE_SCRIPT.replace("CHANGE", _REPLACED_ROWS)
+"""Runs experiment.py with every second row of validation and test replaced by a training row."""
 
 
 def build_probe_script(number: int = 0) -> str:
-    """Return the script that runs experiment.py with permuted labels; `number` selects the permutation."""
-    return _PROBE_TEMPLATE.replace("NUMBER", str(7919 + number))
+    """Return the script that runs experiment.py with the labels of train and dev permuted: what it then reaches comes
+    from something else. `number` selects the permutation."""
+    return _PROBE_SCRIPT.replace("CHANGE", _PERMUTED_LABELS).replace("NUMBER", str(7919 + number))
 
 
 DatasetArm = tuple[str, str]
@@ -175,36 +187,6 @@ def _retained_advantage(before: float, after: float, chance: float, metric: Metr
 
 Array = NDArray[Any]
 
-ROW_PROBE_SCRIPT = '''\
-"""Runs experiment.py with every second row of validation and test replaced by a training row."""
-import dataclasses
-import functools
-
-import lab
-import numpy as np
-
-_data = lab.data
-
-
-@functools.cache
-def altered(name):
-    found = _data(name)
-    if not hasattr(found, "train"):
-        return found
-    rng = np.random.default_rng(7919)
-    parts = {}
-    for split in ("validation", "test"):
-        x = np.array(getattr(found, split).x[:])
-        places = np.arange(1, len(x), 2)
-        x[places] = found.train.x[np.sort(rng.integers(len(found.train.x), size=len(places)))]
-        parts[split] = dataclasses.replace(getattr(found, split), x=x)
-    return dataclasses.replace(found, **parts)
-
-
-lab.data = altered
-exec(compile(open("experiment.py", encoding="utf-8").read(), "experiment.py", "exec"))
-'''
-
 TRANSDUCTIVE_WORDS = re.compile(
     r"transduct|semi-?supervis|unlabel|test-time|domain adapt|self-train|pseudo-?label", re.I
 )
@@ -276,25 +258,8 @@ MIN_ROWS = 20
 
 NUMERIC_METRICS = frozenset({"mse", "mae", "r2", "rmse", "mean_squared_error", "mean_absolute_error", "r2_score"})
 CLASS_METRICS = frozenset(
-    {
-        "accuracy",
-        "macro_f1",
-        "auroc",
-        "log_loss",
-        "ece",
-        "brier",
-        "acc",
-        "f1",
-        "f1_macro",
-        "auc",
-        "roc_auc",
-        "logloss",
-        "brier_score",
-        "error_rate",
-        "balanced_accuracy",
-        "top1_accuracy",
-        "expected_calibration_error",
-    }
+    "accuracy macro_f1 auroc log_loss ece brier acc f1 f1_macro auc roc_auc logloss brier_score error_rate "
+    "balanced_accuracy top1_accuracy expected_calibration_error".split()
 )
 """Metrics that the host computes (sandbox.metrics), and other names for them."""
 SPLIT_PREFIX = re.compile(r"^(validation|valid|val|test)_")
@@ -327,19 +292,12 @@ def find_impossible_scores(measurements: Sequence[Measurement], hidden: Withheld
         (one.name, one.dataset, one.split) for one in measurements if one.grade == "logged" and one.step is None
     )
     return tuple(
-        HonestyFinding(kind=FINDING_KIND, why=_explain(*one)) for one in logged if _needs_withheld_labels(*one, hidden)
-    )
-
-
-def _needs_withheld_labels(metric: object, dataset: object, split: object, hidden: WithheldMetrics) -> bool:
-    if not isinstance(metric, str) or not isinstance(dataset, str) or split not in ("validation", "test"):
-        return False
-    plain = SPLIT_PREFIX.sub("", re.sub(r"\W+", "_", metric.strip().lower()))
-    return plain in hidden.get(dataset, frozenset[str]())
-
-
-def _explain(metric: object, dataset: object, split: object) -> str:
-    return (
-        f"the code reports {metric!r} of {dataset!r} on {split}, but it cannot have the labels of these rows: "
-        'submit predictions with lab.submit, or name what it is (dev_accuracy, split="dev")'
+        HonestyFinding(
+            kind=FINDING_KIND,
+            why=f"the code reports {metric!r} of {dataset!r} on {split}, but it cannot have the labels of these rows: "
+            'submit predictions with lab.submit, or name what it is (dev_accuracy, split="dev")',
+        )
+        for metric, dataset, split in logged
+        if split in ("validation", "test")
+        and SPLIT_PREFIX.sub("", re.sub(r"\W+", "_", metric.strip().lower())) in hidden.get(dataset, ())
     )

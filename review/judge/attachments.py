@@ -11,9 +11,9 @@ import asyncio
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Collection, Container, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
 from pathlib import Path
 
 from labwright.models.backend import Image
@@ -51,30 +51,18 @@ def fold_log(text: str) -> str:
 
     Each state of a progress bar counts as a line.
     """
-    lines = re.split(r"\r\n|\r|\n", text)
-    return "\n".join(_fold_lines(lines, _find_repeats(lines)))
-
-
-def _find_repeats(lines: Sequence[str]) -> list[bool]:
-    """Return which lines repeat earlier ones apart from numbers and bars."""
-    seen: Counter[str] = Counter()
-    found: list[bool] = []
+    lines, seen, repeats = re.split(r"\r\n|\r|\n", text), Counter[str](), list[bool]()
     for line in lines:
         kind = _PROGRESS_BAR.sub(" ", _NUMBER.sub("0", line)).strip()
-        found.append(seen[kind] >= KEPT_LINES)
+        repeats.append(seen[kind] >= KEPT_LINES)
         seen[kind] += 1
-    return found
-
-
-def _fold_lines(lines: Sequence[str], repeats: Sequence[bool]) -> Iterator[str]:
-    at = 0
-    while at < len(lines):
-        end = next((k for k in range(at, len(lines)) if not repeats[k]), len(lines))
-        if end - at > MIN_FOLDED_LINES:
-            yield format_mark(f"{end - at - 1} lines like those above, with other numbers")
-            at = end - 1
-        yield lines[at]
-        at += 1
+    shown = list[str]()
+    for is_repeat, run in groupby(range(len(lines)), key=lambda at: repeats[at]):
+        run = [lines[at] for at in run]
+        if is_repeat and len(run) > MIN_FOLDED_LINES:
+            run = [format_mark(f"{len(run) - 1} lines like those above, with other numbers"), run[-1]]
+        shown += run
+    return "\n".join(shown)
 
 
 MAX_FILE_BYTES = 50_000_000
@@ -102,10 +90,8 @@ def read_file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
     if not path.exists():
         endings = (".log", ".txt", ".out") if kind == "log" else (".md", ".txt")
         names = sorted(one.name for one in path.parent.glob("*") if one.suffix in endings)[:8]
-        raise PaperError(
-            f"{path} (--{kind}) does not exist: {path.parent} contains "
-            + (", ".join(names) or f"no file ending in {' or '.join(endings)}; give the path of a text file")
-        )
+        there = ", ".join(names) or f"no file ending in {' or '.join(endings)}; give the path of a text file"
+        raise PaperError(f"{path} (--{kind}) does not exist: {path.parent} contains {there}")
     text = read_text_file(path, kind)
     if not text.strip():
         if kind == "task":
@@ -286,24 +272,9 @@ MAX_CHARACTERS, MAX_NAMES = 26_000, 60
 """Characters shown of all files together; number of names listed."""
 MAX_RAN_CHARACTERS, MAX_FILE_CHARACTERS, MIN_FILE_CHARACTERS = 6_000, 5_000, 500
 """Characters shown of a script that ran, and of any other file; a shorter excerpt is omitted."""
-CODE_SUFFIX_RANKS = {
-    ".py": 3,
-    ".ipynb": 1,
-    ".sh": 1,
-    ".yaml": 1,
-    ".yml": 1,
-    ".toml": 1,
-    ".json": 0,
-    ".md": 0,
-    ".r": 2,
-    ".jl": 2,
-    ".cpp": 1,
-    ".c": 1,
-    ".cu": 2,
-    ".java": 1,
-    ".rs": 1,
-}
-"""File endings that may be shown, with their weights."""
+PROGRAM_SUFFIXES = frozenset(".py .ipynb .sh .r .jl .cpp .c .cu .java .rs".split())
+CODE_SUFFIXES = PROGRAM_SUFFIXES | frozenset(".yaml .yml .toml .json .md".split())
+"""File endings that may be shown, programs first."""
 
 _EVALUATION_NAME = re.compile(r"eval|metric|scor|bench|compar|analy[sz]|result", re.IGNORECASE)
 _METHOD_NAME = re.compile(r"train|experiment|main|run|model|method|algorithm|loss|data|baseline|ablat", re.IGNORECASE)
@@ -316,100 +287,51 @@ _MAIN_BLOCK = re.compile(rb"^if __name__ == [\"']__main__[\"']", re.MULTILINE)
 def build_code_exhibit(folder: Path, paper: str, *, ran_scripts: Collection[str] = ()) -> GuardedExhibit:
     """Return an excerpt of the files in a code folder.
 
-    `ran_scripts` are the scripts known to have run, as relative paths. Raises `PaperError`.
+    `ran_scripts` are the scripts known to have run, as relative paths; `paper` is the text that may name files. Raises
+    `PaperError`.
     """
-    sizes = _list_code_files(folder)
+    if folder.is_file():
+        paths, sizes = {folder.name: folder}, {folder.name: folder.stat().st_size}
+    else:
+        found = list_files(folder, CODE_SUFFIXES)
+        paths = {path.relative_to(folder).as_posix(): path for path in found}
+        sizes = {name: found[path] for name, path in paths.items()}
     if not sizes:
         raise PaperError(f"{folder} contains no code: give --code the folder with the paper's code")
-    excerpt = _CodeExcerpt(folder, sizes, frozenset(ran_scripts), paper.lower())
-    blocks = [excerpt.format_listing(), *excerpt.iter_blocks()]
-    shown, removed = remove_encoded("\n\n".join(blocks), f"--code {folder.name}")
-    exhibit = Exhibit(kind="code", name=folder.name, text=shown, left_out=excerpt.omitted_lines)
-    return GuardedExhibit(exhibit, (*excerpt.removed, *removed))
+    described = {name: f"{size} bytes" + ", ran" * (name in ran_scripts) for name, size in sorted(sizes.items())}
 
+    paper = paper.lower()
 
-@dataclass
-class _CodeExcerpt:
-    """The excerpt of a folder; `left_out` and `hidden` grow while files are read."""
-
-    folder: Path
-    sizes: dict[str, int]
-    ran_scripts: frozenset[str]
-    paper: str
-    left_out: list[str] = field(default_factory=list[str])
-    removed: list[RemovedPassage] = field(default_factory=list[RemovedPassage])
-
-    def format_listing(self) -> str:
-        """Return the names and sizes in bytes of the files."""
-        names = [f"{format_file_name(name)} ({self._describe_file(name)})" for name in sorted(self.sizes)]
-        rest = [format_mark(f"{len(names) - MAX_NAMES} more files")] if len(names) > MAX_NAMES else []
-        return "\n".join(["Files:", *names[:MAX_NAMES], *rest])
-
-    def iter_blocks(self) -> Iterator[str]:
-        """Yield the text of each file under a mark with its name, within the limit."""
-        used = 0
-        for name in sorted(self.sizes, key=self._sort_key):
-            if MAX_CHARACTERS - used < MIN_FILE_CHARACTERS or self.sizes[name] > MAX_FILE_BYTES:
-                self.left_out.append(f"{format_file_name(name)} ({self.sizes[name]} bytes): all of it")
-                continue
-            text, most = (
-                self._read_text(name),
-                MAX_RAN_CHARACTERS if name in self.ran_scripts else MAX_FILE_CHARACTERS,
-            )
-            share = min(len(text), most, MAX_CHARACTERS - used)
-            if share < len(text):
-                self.left_out.append(
-                    f"{format_file_name(name)}: {len(text) - share} of {len(text)} characters in its middle"
-                )
-            used += share
-            mark = format_mark(f"{format_file_name(name)}, {self._describe_file(name)}")
-            yield f"{mark}\n{cut_middle(text, share, min_saved_share=0)}"
-
-    @property
-    def omitted_lines(self) -> tuple[str, ...]:
-        """Yield the omissions, one line each, at most twenty."""
-        return format_file_list(self.left_out, 20)
-
-    def _read_text(self, name: str) -> str:
-        text, hidden = strip_invisible(read_text_file(self._resolve(name), "code"), f"--code {format_file_name(name)}")
-        self.removed += hidden
-        return text
-
-    def _resolve(self, name: str) -> Path:
-        return self.folder / name if self.folder.is_dir() else self.folder
-
-    def _describe_file(self, name: str) -> str:
-        """Return the known facts about a file other than its name."""
-        return f"{self.sizes[name]} bytes" + ", ran" * (name in self.ran_scripts)
-
-    def _sort_key(self, name: str) -> tuple[float, ...]:
-        """Sort key: files are shown in this order until the limit is reached."""
-        path = Path(name)
-        role = 0 if _EVALUATION_NAME.search(path.stem) else 1 if _METHOD_NAME.search(path.stem) else 2
-        weight = (
-            CODE_SUFFIX_RANKS.get(path.suffix.lower(), 0)
-            - 0.2 * name.count("/")
-            + 3 * (len(path.stem) > 3 and path.name.lower() in self.paper)
-        )
+    def rank(name: str) -> tuple[float, ...]:
+        path, is_unrun = Path(name), False
+        if ran_scripts and name not in ran_scripts and sizes[name] <= MAX_FILE_BYTES:
+            is_unrun = name.endswith(".sh") or bool(_MAIN_BLOCK.search(paths[name].read_bytes()))
         return (
-            name not in self.ran_scripts,
-            self._is_unrun_script(name),
+            name not in ran_scripts,
+            is_unrun,
             bool(_SKIPPED_PATH.search(name)),
-            not CODE_SUFFIX_RANKS.get(path.suffix.lower(), 0),
-            role,
-            -weight,
-            self.sizes[name],
+            path.suffix.lower() not in PROGRAM_SUFFIXES,
+            0 if _EVALUATION_NAME.search(path.stem) else 1 if _METHOD_NAME.search(path.stem) else 2,
+            path.name.lower() not in paper,
+            sizes[name],
         )
 
-    def _is_unrun_script(self, name: str) -> bool:
-        """Return whether a file is a script that did not run; False if it is not known which scripts ran."""
-        if not self.ran_scripts or name in self.ran_scripts or self.sizes[name] > MAX_FILE_BYTES:
-            return False
-        return name.endswith(".sh") or bool(_MAIN_BLOCK.search(self._resolve(name).read_bytes()))
-
-
-def _list_code_files(folder: Path) -> dict[str, int]:
-    """Return the sizes in bytes of files that may be code, by name."""
-    if folder.is_file():
-        return {folder.name: folder.stat().st_size}
-    return {path.relative_to(folder).as_posix(): size for path, size in list_files(folder, CODE_SUFFIX_RANKS).items()}
+    listed = [f"{format_file_name(name)} ({about})" for name, about in described.items()]
+    more = [format_mark(f"{len(listed) - MAX_NAMES} more files")] if len(listed) > MAX_NAMES else []
+    blocks = ["\n".join(["Files:", *listed[:MAX_NAMES], *more])]
+    removed, left_out, room = list[RemovedPassage](), list[str](), MAX_CHARACTERS
+    for name in sorted(sizes, key=rank):
+        title = format_file_name(name)
+        if room < MIN_FILE_CHARACTERS or sizes[name] > MAX_FILE_BYTES:
+            left_out.append(f"{title} ({sizes[name]} bytes): all of it")
+            continue
+        text, hidden = strip_invisible(read_text_file(paths[name], "code"), f"--code {title}")
+        removed += hidden
+        share = min(len(text), room, MAX_RAN_CHARACTERS if name in ran_scripts else MAX_FILE_CHARACTERS)
+        if share < len(text):
+            left_out.append(f"{title}: {len(text) - share} of {len(text)} characters in its middle")
+        room -= share
+        blocks.append(f"{format_mark(f'{title}, {described[name]}')}\n{cut_middle(text, share, min_saved_share=0)}")
+    shown, encoded = remove_encoded("\n\n".join(blocks), f"--code {folder.name}")
+    exhibit = Exhibit(kind="code", name=folder.name, text=shown, left_out=format_file_list(left_out, 20))
+    return GuardedExhibit(exhibit, (*removed, *encoded))

@@ -23,7 +23,7 @@ from labwright.models.prompt_filters import format_mark
 from labwright.models.roles.judge import INFLUENCE, ExhibitKind, Influence, InfluenceInputs, NumberedPassage
 from labwright.record.schema.paper import RemovedPassage
 from labwright.review.judge.attachments import GuardedExhibit
-from labwright.review.judge.guards import MARK_PATTERN, GuardedPaper
+from labwright.review.judge.guards import MARK_PATTERN
 from labwright.review.judge.judge import MAX_PAPER_CHARACTERS, JudgeCase
 from labwright.review.judge.paper_reader import Paper, PaperSection, allot_characters, squeeze
 
@@ -54,25 +54,18 @@ def split_passages(text: str, *, prose: bool = True) -> list[Span]:
 
 def _join_short(text: str, *, prose: bool) -> Iterator[Span]:
     """Join short passages with the following ones, up to a blank line."""
-    begin, end = 0, 0
-    for first, last in _split_text(text, prose=prose):
-        room = MIN_PASSAGE_CHARACTERS if prose else MAX_PASSAGE_CHARACTERS // 2
-        if end > begin and (
-            last - begin > MAX_PASSAGE_CHARACTERS or end - begin >= room or re.search(r"\n\s*\n", text[end:first])
-        ):
-            yield begin, end
-            begin = end
-        begin, end = (begin if end > begin else first), last
+    begin, end, start = 0, 0, 0
+    room = MIN_PASSAGE_CHARACTERS if prose else MAX_PASSAGE_CHARACTERS // 2
+    for match in (_SENTENCE_END if prose else _LINE_END).finditer(text):
+        for first, last in _split_long(text, start, match.start()):
+            is_full = last - begin > MAX_PASSAGE_CHARACTERS or end - begin >= room
+            if end > begin and (is_full or re.search(r"\n\s*\n", text[end:first])):
+                yield begin, end
+                begin = end
+            begin, end = (begin if end > begin else first), last
+        start = match.end()
     if end > begin:
         yield begin, end
-
-
-def _split_text(text: str, *, prose: bool) -> Iterator[Span]:
-    begin = 0
-    for match in (_SENTENCE_END if prose else _LINE_END).finditer(text):
-        if text[begin : match.start()].strip():
-            yield from _split_long(text, begin, match.start())
-        begin = match.end()
 
 
 def _split_long(text: str, begin: int, end: int) -> Iterator[Span]:
@@ -133,17 +126,23 @@ async def screen_case(case: JudgeCase, *readers: ModelClient) -> JudgeCase:
             for one in (shown.exhibit for shown in exhibits)
         ),
     ]
-    spans, notes = await _read_twice(texts, _describe_paper(paper), readers)
+    about = "; ".join(section.title for section in paper.sections if section.title and not section.is_back_matter)
+    spans, notes = await _read_twice(texts, about, readers)
     cleaned = [_remove_spans(text, spans.get(at, ())) for at, text in enumerate(texts)]
     in_paper = cleaned[: 2 * len(paper.sections)]
     sections = tuple(
         PaperSection(title, text, section.is_back_matter)
         for (title, _), (text, _), section in zip(in_paper[::2], in_paper[1::2], paper.sections, strict=True)
     )
-    guarded = _remove_from_guarded(
-        case.guarded, replace(paper, sections=sections), [one for _, found in in_paper for one in found]
+    found = [one for _, some in in_paper for one in some]
+    pages = {page for one in found for page in _find_pages(one.text, case.guarded.page_texts)}
+    guarded = replace(
+        case.guarded,
+        paper=replace(paper, sections=sections),
+        removed=(*case.guarded.removed, *found),
+        withheld_pages=tuple(sorted({*case.guarded.withheld_pages, *pages})),
+        unchecked=(*case.guarded.unchecked, *notes),
     )
-    guarded = replace(guarded, unchecked=(*guarded.unchecked, *notes))
     shown = tuple(
         GuardedExhibit(one.exhibit.model_copy(update={"text": text}), (*one.removed, *found))
         for one, (text, found) in zip(exhibits, cleaned[len(in_paper) :], strict=True)
@@ -165,10 +164,6 @@ def _list_texts(paper: Paper) -> Iterator[_ScreenedText]:
         )
         yield _ScreenedText("a heading", section.title, read_spans=((0, len(section.title)),))
         yield _ScreenedText(where, section.text, read_spans=parts)
-
-
-def _describe_paper(paper: Paper) -> str:
-    return "; ".join(section.title for section in paper.sections if section.title and not section.is_back_matter)
 
 
 async def _read_twice(
@@ -241,13 +236,12 @@ async def _ask_first_available(inputs: InfluenceInputs, readers: list[ModelClien
             answer = await readers[0].ask_or_none(INFLUENCE, inputs, instead="the paper is judged without screening")
         except ModelError as error:
             why = str(error)
-            del readers[0]
-            continue
-        if answer is not None:
-            return answer, NO_READER_NOTE if answer.unread else ""
-        why = "the screening model gave no usable answer"
-        if len(readers) == 1:
-            break
+        else:
+            if answer is not None:
+                return answer, NO_READER_NOTE if answer.unread else ""
+            why = "the screening model gave no usable answer"
+            if len(readers) == 1:
+                break
         del readers[0]
     return Influence(), why
 
@@ -268,45 +262,18 @@ def _split_into_calls(passages: Iterable[_Passage]) -> Iterator[list[_Passage]]:
 
 def _remove_spans(text: _ScreenedText, spans: Sequence[Span]) -> tuple[str, tuple[RemovedPassage, ...]]:
     """Return the text with a mark in place of each run of passages, and the removed passages."""
-    left, found = text.text, list[RemovedPassage]()
-    for begin, end in reversed(_merge_spans(text.text, spans)):
+    runs = list[Span]()
+    for begin, end in sorted(spans):
+        if runs and not text.text[runs[-1][1] : begin].strip():
+            begin, _ = runs.pop()
+        runs.append((begin, end))
+    left, found, where = text.text, list[RemovedPassage](), " ".join(text.where.split())[:200]
+    for begin, end in reversed(runs):
         passage = left[begin:end]
-        found.append(
-            RemovedPassage(
-                kind="instruction",
-                where=" ".join(text.where.split())[:200],
-                text=passage[:2000],
-                characters=len(passage),
-                by="reader",
-            )
-        )
+        size = len(passage)
+        found.append(RemovedPassage(kind="instruction", where=where, text=passage[:2000], characters=size, by="reader"))
         left = left[:begin] + INJECTION_REMOVED_MARK + left[end:]
     return left, tuple(reversed(found))
-
-
-def _merge_spans(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Return the spans in order, merging those with only white space between them."""
-    runs: list[Span] = []
-    for begin, end in sorted(spans):
-        if runs and not text[runs[-1][1] : begin].strip():
-            runs[-1] = (runs[-1][0], end)
-        else:
-            runs.append((begin, end))
-    return runs
-
-
-def _remove_from_guarded(before: GuardedPaper, paper: Paper, found: Sequence[RemovedPassage]) -> GuardedPaper:
-    """Return the guarded paper without these passages.
-
-    For a PDF, images of pages that may contain one are withheld.
-    """
-    pages = {page for one in found for page in _find_pages(one.text, before.page_texts)}
-    return replace(
-        before,
-        paper=paper,
-        removed=(*before.removed, *found),
-        withheld_pages=tuple(sorted({*before.withheld_pages, *pages})),
-    )
 
 
 def _find_pages(passage: str, texts: Sequence[str]) -> list[int]:

@@ -134,6 +134,10 @@ def build_judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, n
         for one in rubric.checks
         for given in [getattr(answer.checks, one.name)]
     )
+    text_alone, overall = None, rubric.overall_dimension
+    if answer.text_alone is not None and overall is not None:
+        given = answer.text_alone.model_dump()
+        text_alone = TextOnlyScore(lowest=overall.lowest, highest=overall.highest, **given)
     return Judgement(
         paper=name,
         paper_sha256=paper.sha256,
@@ -142,7 +146,7 @@ def build_judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, n
         model=model,
         heuristic=answer.heuristic,
         scores=scores,
-        text_alone=_build_text_alone(answer, rubric),
+        text_alone=text_alone,
         results=_build_results(answer, paper, inputs),
         confidence=answer.confidence,
         most_confidence=rubric.confidence.highest,
@@ -151,12 +155,6 @@ def build_judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, n
         left_out=inputs.left_out,
         checks=checks,
     )
-
-
-def _build_text_alone(answer: JudgeAnswer, rubric: Rubric) -> TextOnlyScore | None:
-    if answer.text_alone is None or (of := rubric.overall_dimension) is None:
-        return None
-    return TextOnlyScore(lowest=of.lowest, highest=of.highest, **answer.text_alone.model_dump())
 
 
 def _build_results(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs) -> ResultsOrigin | None:

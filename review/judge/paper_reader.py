@@ -35,6 +35,9 @@ from labwright.record.errors import UsageError
 MIN_SECTION_CHARACTERS = 800
 """Minimum number of characters of a section that is cut; below it, the section is omitted entirely."""
 
+MAX_LISTED_SECTIONS = 40
+"""Maximum number of cut sections that are named."""
+
 _BACK_MATTER_TITLE = re.compile(
     r"^(?:references\b|bibliography\b|appendi|acknowledge?ments?\b|supplement)", re.IGNORECASE
 )
@@ -166,11 +169,17 @@ def find_group_end(text: str, begin: int) -> int | None:
 def make_excerpt(sections: Sequence[PaperSection], limit: int) -> PaperExcerpt:
     """Return about `limit` characters: short sections in full, long ones cut in the middle, back matter last."""
     allowed = allot_characters(sections, limit)
-    text, left_out = "\n\n".join(_format_shown(sections, allowed)), tuple(_list_left_out(sections, allowed))
+    text, left_out = "\n\n".join(_format_shown(sections, allowed)), list[str]()
+    cut = [(section, share) for section, share in zip(sections, allowed, strict=True) if share < len(section.text)]
+    for section, share in cut[:MAX_LISTED_SECTIONS]:
+        what = f"{len(section.text) - share} of {len(section.text)} characters" if share else "all of it"
+        left_out.append(f"{cut_line(section.title, 100) or 'before the first heading'}: {what}")
+    if len(cut) > MAX_LISTED_SECTIONS:
+        left_out.append(f"and {len(cut) - MAX_LISTED_SECTIONS} more sections, in part or whole")
     most = limit * 11 // 10  # leave room for titles and marks
     if len(text) > most:  # thousands of headings with little text
-        left_out = (*left_out, f"{len(text) - most} characters in the middle of the rest")
-    return PaperExcerpt(cut_middle(text, most, min_saved_share=0), left_out)
+        left_out.append(f"{len(text) - most} characters in the middle of the rest")
+    return PaperExcerpt(cut_middle(text, most, min_saved_share=0), tuple(left_out))
 
 
 def allot_characters(sections: Sequence[PaperSection], limit: int) -> list[int]:
@@ -205,15 +214,6 @@ def _format_shown(sections: Sequence[PaperSection], allowed: Sequence[int]) -> I
         for section, share in run:
             title = f"## {cut_line(section.title, 160)}\n\n" if section.title else ""
             yield title + cut_middle(section.text, share, min_saved_share=0)
-
-
-def _list_left_out(sections: Sequence[PaperSection], allowed: Sequence[int], most: int = 40) -> Iterator[str]:
-    cut = [(section, share) for section, share in zip(sections, allowed, strict=True) if share < len(section.text)]
-    for section, share in cut[:most]:
-        what = f"{len(section.text) - share} of {len(section.text)} characters" if share else "all of it"
-        yield f"{cut_line(section.title, 100) or 'before the first heading'}: {what}"
-    if len(cut) > most:
-        yield f"and {len(cut) - most} more sections, in part or whole"
 
 
 class JudgeError(UsageError):

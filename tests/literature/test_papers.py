@@ -10,10 +10,10 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.literature import LibraryError
-from labwright.literature.bibtex import BibEntry, build_entry, format_bibtex, parse_bibtex
+from labwright.literature.bibtex import build_entry, format_bibtex, parse_bibtex
 from labwright.literature.catalogue_client import CATALOGUE_NAMES, CatalogueCredentials
 from labwright.literature.lookup import open_literature, read_verification
-from labwright.literature.paper_folder import find_titles, read_papers
+from labwright.literature.paper_folder import read_papers
 from labwright.literature.works import PublishedWork
 from tests.literature.catalogues import Catalogues, stay_silent
 from tests.literature.reference_sets import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
@@ -80,6 +80,8 @@ async def test_papers_are_found_by_identifier_or_title_and_others_are_said(
     )
     (tmp_path / "notes.txt").write_text("not a paper")
     async with open_literature(catalogues.settings(), CatalogueCredentials()) as literature:
+        with pytest.raises(LibraryError, match="does not exist"):
+            await read_papers(tmp_path / "none", literature)
         found = await read_papers(tmp_path, literature, taken_keys=["guo2017calibration"])
         library = await literature.check(found.entries)
     assert [one.key for one in found.entries] == ["guo2017calibration-2", "kang2020decoupling", "actor2018miracle"]
@@ -97,16 +99,6 @@ async def test_catalogues_that_never_answer_do_not_hold_a_folder_up(
         async with open_literature(catalogues.settings(), CatalogueCredentials()) as literature:
             found = await read_papers(tmp_path, literature)
     assert found.entries == () and "a.pdf and 1 others: not looked up within 0.5 s" in found.notes[0]
-
-
-async def test_a_folder_that_is_none_is_refused(tmp_path: Path, catalogues: Catalogues) -> None:
-    async with open_literature(catalogues.settings(), CatalogueCredentials()) as literature:
-        with pytest.raises(LibraryError, match="does not exist"):
-            await read_papers(tmp_path / "none", literature)
-
-
-def test_lines_near_the_top_may_be_the_title() -> None:
-    assert "A b c d" in find_titles("ICML\nA b\nc d\nMe and You\n") and find_titles("one\n\ntwo\n") == ()
 
 
 def test_a_strangers_words_stay_inside_of_their_field() -> None:
@@ -154,26 +146,6 @@ def test_the_command_verifies_a_library_and_writes_its_records(
     assert [one["outcome"] for one in json.loads(said)["entries"]] == ["verified"] * 2
     code, said = run(str(library), "--set", "literature.sources=[]", capsys=capsys)
     assert code == 5 and "no catalogue is configured" in " ".join(said.split())
-
-
-def test_the_command_takes_years_of_dates_and_of_parents(
-    tmp_path: Path, catalogues: Catalogues, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one, other = TRUE_ENTRIES[:2]
-    parent = BibEntry(kind="proceedings", key="whole", fields={"title": "All", "year": other.fields["year"]})
-    library = tmp_path / "my.bib"
-    library.write_text(
-        "@string{x = {1}}\n@string{x = {2}}\n"
-        + format_bibtex(
-            (
-                one.with_fields(year="", date=f"{one.fields['year']}-05-03"),
-                other.with_fields(year="", crossref="whole"),
-                parent,
-            )
-        )
-    )
-    code, said = run(str(library), "--config", settings_of(catalogues, tmp_path), "--json", capsys=capsys)
-    assert code == 0 and [entry["outcome"] for entry in json.loads(said)["entries"]] == ["verified"] * 2
 
 
 @pytest.mark.parametrize(("text", "sign"), [(None, "cannot read"), ("@misc{a, title={", "line 1")])

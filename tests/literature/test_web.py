@@ -59,9 +59,8 @@ async def test_a_busy_server_is_asked_again_when_it_says_so(monkeypatch: pytest.
             assert time.monotonic() - began >= 1.0 and catalogues.count("crossref") == 2
 
 
-@pytest.mark.parametrize("value", ["3600", "Wed, 21 Oct 2099 07:28:00 GMT"])
-async def test_a_server_that_asks_for_too_long_a_wait_is_left_alone(value: str):
-    with Catalogues(WORLD, {"crossref": failing(9, 429, retry_after=value)}) as catalogues:
+async def test_a_server_that_asks_for_too_long_a_wait_is_left_alone():
+    with Catalogues(WORLD, {"crossref": failing(9, 429, retry_after="3600")}) as catalogues:
         async with CatalogueClient(catalogues.settings(), MAIL) as web:
             for sign in ("more than 20 s", "is not queried"):
                 with pytest.raises(CatalogueAnswerError, match=sign):
@@ -79,14 +78,6 @@ async def test_after_three_failures_in_a_row_nobody_is_asked_for_a_while():
             assert catalogues.count("crossref") == 3
             now[0] += 121
             assert await web.ask(ASK, words)
-
-
-async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("labwright.literature.catalogue_client.MAX_ANSWER_BYTES", 50)
-    with Catalogues(WORLD) as catalogues:
-        async with CatalogueClient(catalogues.settings(), MAIL) as web:
-            with pytest.raises(CatalogueAnswerError, match="more than 50 bytes"):
-                await web.ask(ASK, words)
 
 
 async def test_the_pace_is_kept(monkeypatch: pytest.MonkeyPatch):
@@ -201,24 +192,6 @@ async def test_an_answer_that_unpacks_to_more_takes_no_more_memory(body: bytes, 
                 await web.ask(ASK, lambda text: (text,))
             assert tracemalloc.get_traced_memory()[1] < 4 * MAX_ANSWER_BYTES
             tracemalloc.stop()
-
-
-async def test_a_packed_answer_is_read():
-    def packed(exchange: Exchange) -> bool:
-        exchange.say(200, gzip.compress(b"two words"), {"content-encoding": "gzip"})
-        return True
-
-    with Catalogues(WORLD, {"crossref": packed}) as catalogues:
-        async with CatalogueClient(catalogues.settings(), MAIL) as web:
-            assert await web.ask(ASK, words) == ("two", "words")
-
-
-async def test_a_wait_until_a_year_that_there_is_not_is_none():
-    late = "Mon, 01 Jan 99999999999999 00:00:00 GMT"
-    with Catalogues(WORLD, {"crossref": failing(9, 429, retry_after=late)}) as catalogues:
-        async with CatalogueClient(catalogues.settings(), MAIL) as web:
-            with pytest.raises(CatalogueAnswerError, match="returned status 429"):
-                await web.ask(ASK, words)
 
 
 def test_entries_within_each_other_are_no_works_of_a_feed():

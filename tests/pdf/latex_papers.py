@@ -125,8 +125,6 @@ _STAMP = r"""\usepackage{eso-pic,graphicx,xcolor}
 DRAFT 2026}}}}\AtPageLowerLeft{\put(28,250){\rotatebox{90}{\large arXiv:2611.01234v2 [cs.LG] 28 Nov 2026}}}}"""
 _RUNNING = r"""\usepackage{fancyhdr}\pagestyle{fancy}\fancyhead[L]{Journal of Tests 12 (2026) 245--267}
 \fancyhead[R]{\rightmark}\fancyfoot[C]{Page \thepage\ of 9}"""
-_OWN_LINES = r"""\newcommand\tall[1]{\refstepcounter{section}\par\bigskip{\Large\bfseries\noindent\thesection\par
-\nobreak\noindent #1\par}\nobreak\medskip}"""
 
 
 def _list_articles() -> Iterator[LatexPaper]:
@@ -148,25 +146,15 @@ def _list_articles() -> Iterator[LatexPaper]:
         back=_BACK,
         titles=_ALL,
     )  # fmt: skip
-    yield _write_article("article-contents", _RUNNING, front=_PLAIN_FRONT + r"\tableofcontents")
+    yield _write_article("article-running-heads", _RUNNING)
     yield _write_article("article-line-numbers", r"\usepackage{lineno}\linenumbers")
     yield _write_article("article-stamped", _STAMP)
-    yield _write_article(
-        "article-two-lines",
-        _OWN_LINES,
-        body=write_body(section=r"\tall{%s}", subsection=""),
-        back=_BACK,
-        titles=_ALL,
-        inner=(),
-    )
-    yield _write_article("article-times", r"\usepackage{mathptmx}", options="11pt,a4paper")
     yield _write_article(
         "amsart",
         document_class="amsart",
         head=_HEAD.replace(r"\thanks", r"}\thanks").replace("0000-5.}}", "0000-5.}"),
         front=rf"\begin{{abstract}}{ABSTRACT}\end{{abstract}}\maketitle",
     )
-    yield _write_article("scrartcl", document_class="scrartcl")
 
 
 def _list_books() -> Iterator[LatexPaper]:
@@ -175,24 +163,6 @@ def _list_books() -> Iterator[LatexPaper]:
         yield _write_article(
             name, document_class=name, body=body, back=REFERENCES, titles=(*TITLES, "Bibliography"), front=_PLAIN_FRONT
         )
-    yield _write_article(
-        "memoir-article",
-        document_class="memoir",
-        options="article",
-        body=write_body(section=r"\chapter{%s}", subsection=r"\section{%s}"),
-        back=REFERENCES,
-        titles=(*TITLES, "Bibliography"),
-    )
-    frames = "\n".join(
-        rf"\begin{{frame}}{{{title}}} The text of {title.lower()} begins here. {name_place(number)} describes how the "
-        rf"model learns. {'The accuracy is 91.4 percent, not 87.25 percent.' if title == 'Results' else ''} "
-        rf"The text of {title.lower()} ends here.\end{{frame}}"
-        for number, title in enumerate(TITLES)
-    )
-    yield _write_article(
-        "beamer-handout", document_class="beamer", options="handout", front=r"\frame{\titlepage}", body=frames,
-        back=" ", titles=TITLES, inner=(), has_abstract=False,
-    )  # fmt: skip
 
 
 def _list_publishers() -> Iterator[LatexPaper]:

@@ -14,7 +14,7 @@ from labwright.review.external_papers.passages import extract_claims, extract_pa
 from labwright.review.judge import read_paper
 from tests.pdf.latex_papers import ABSTRACT, PAPERS, RESULTS, LatexMissing, LatexPaper, find_places, typeset
 
-TYPICAL = ("article-wide-table", "article-contents", "article-stamped", "IEEEtran", "memoir")
+TYPICAL = ("article-wide-table", "article-running-heads", "article-stamped", "IEEEtran", "memoir")
 """Papers that `make test` reads; `make bench` reads all."""
 PUBLIC_PAPERS = Path(__file__).parents[2].parent / "shared" / "data" / "mlr-bench" / "papers"
 

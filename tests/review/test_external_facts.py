@@ -62,18 +62,6 @@ def test_numbers_that_a_script_prints_or_writes_are_named_as_such(tmp_path: Path
     assert found.counts == (("found", 6), ("derivable", 0), ("ambiguous", 0), ("unsupported", 0))
 
 
-def test_numbers_of_a_report_belong_to_the_script_that_writes_it(tmp_path: Path) -> None:
-    text, results = "The least error is 1.0987.\n", {"report.md": "the least error is 1.0987\n"}
-    code = {"run.py": RUN + "open('results/report.md', 'w').write(f'the least error is {least:.4f}')\n"}
-    assert numbers(facts(tmp_path, text, code=code, results=results)) == [
-        "numbers of the paper in files that the code names for writing: 1"
-    ]
-    (other := tmp_path / "other").mkdir()
-    assert numbers(facts(other, text, results=results)) == [
-        "numbers of the paper in files or log lines that no code is seen to write: 1, such as 1.0987"
-    ]
-
-
 def test_numbers_typed_in_the_script_that_writes_them_are_named_with_the_line(tmp_path: Path) -> None:
     code = {"table.py": "import json\n\njson.dump({'ndcg': 0.9134}, open('results/table.json', 'w'))\n"}
     found = facts(tmp_path, "The gain is 0.9134.\n", code=code, results={"table.json": '{"ndcg": 0.9134}'})

@@ -8,14 +8,11 @@ from benchmarks.honesty import PLAN
 from labwright.record.schema.data_plan import DatasetFacts, EvidenceGrade, Measurement, MetricSpec, Split
 from labwright.review.honesty.figure_data_check import find_typed_figures
 from labwright.review.honesty.label_probe import (
-    CLASS_METRICS,
-    NUMERIC_METRICS,
     find_impossible_scores,
     judge_label_permutation,
     judge_seed_change,
     list_withheld_metrics,
 )
-from labwright.sandbox.metrics import METRICS
 from tests.models.offline import role_inputs
 from tests.stages import small_study
 
@@ -115,7 +112,3 @@ def test_what_was_recorded_is_held_to_the_same_rule() -> None:
     ]
     assert find_impossible_scores(fine, withheld) == ()
     assert find_impossible_scores([logged("accuracy")], list_withheld_metrics(PLAN, ())) == ()
-
-
-def test_every_metric_that_we_score_is_among_those_that_take_labels() -> None:
-    assert set(METRICS) <= CLASS_METRICS | NUMERIC_METRICS and not CLASS_METRICS & NUMERIC_METRICS

@@ -65,14 +65,6 @@ def test_a_short_script_that_ran_is_whole_and_a_long_one_is_cut_and_named(tmp_pa
     )
 
 
-def test_a_script_that_drives_the_paper_s_results_is_not_crowded_out(tmp_path: Path) -> None:
-    big = {f"train_model_{k}_py": MAIN * 300 for k in range(12)}
-    code = tree(tmp_path, **big, final_py="print('Generating simulated results')\n")
-    assert "Generating simulated" not in build_code_exhibit(code, "train_model_1.py").exhibit.text
-    found = build_code_exhibit(code, "train_model_1.py", ran_scripts=["final.py"]).exhibit
-    assert shown(found.text)[0] == "final.py" and "Generating simulated" in found.text
-
-
 # --- logs -----------------------------------------------------------------------------------------------------------
 
 
@@ -111,11 +103,6 @@ def test_a_progress_bar_is_folded_and_a_short_log_is_left_as_it_is(tmp_path: Pat
     assert "step 4" in read_file_exhibit("log", tmp_path / "short.log").exhibit.text
 
 
-def test_an_empty_log_is_shown_as_what_it_is(tmp_path: Path) -> None:
-    (tmp_path / "run.log").write_text("\n \n")
-    assert read_file_exhibit("log", tmp_path / "run.log").exhibit.text == "(the file is empty)"
-
-
 def test_result_files_are_shown_short_ones_first_without_the_log(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "means.csv").write_text("arm,accuracy\na,0.5\n[[scientist: no mark]]\n")
@@ -143,21 +130,6 @@ def test_a_long_result_file_is_summarised_by_group(tmp_path: Path) -> None:
         assert f"accuracy|{{{arm}}}|0: n 60, mean 0.795, sd 0.175, from 0.5 to 1.09" in found.exhibit.text
 
 
-def test_what_is_said_in_the_middle_of_a_long_log_is_seen(tmp_path: Path) -> None:
-    steps = "".join(f"step {k}: loss {k / 7:.3f}\n" for k in range(3000))
-    (tmp_path / "run.log").write_text(f"{steps}Training failed. Generating simulated results\n{steps}")
-    found = read_file_exhibit("log", tmp_path / "run.log").exhibit
-    assert "Generating simulated results" in found.text and "lines of run.log that repeat others" in found.left_out[0]
-
-
-@given(st.lists(st.sampled_from(["a 1", "a 2", "b", "", "c 3 c", "d\r4"]), max_size=60))
-def test_no_line_is_lost_without_being_counted(lines: list[str]) -> None:
-    text = "\n".join(lines)
-    kept = fold_log(text).split("\n")
-    counted = sum(int(line.removeprefix(MARK_PREFIX).split()[0]) - 1 for line in kept if line.startswith(MARK_PREFIX))
-    assert len(kept) + counted == len(text.replace("\r", "\n").split("\n"))
-
-
 # --- marks ----------------------------------------------------------------------------------------------------------
 
 
@@ -178,11 +150,6 @@ def test_nothing_that_a_text_says_is_a_mark_of_ours(tmp_path: Path, text: str) -
     log = read_file_exhibit("log", tmp_path / "run.log").exhibit.text
     assert MARK_PREFIX.strip() not in neutralise(text, "here")[0] and log.count(MARK_PREFIX) == 1
     assert len(shown(build_code_exhibit(code, "").exhibit.text)) == 1
-
-
-def test_a_file_s_name_is_no_mark_either(tmp_path: Path) -> None:
-    (tmp_path / "[[scientist: x]].py").write_text("x = 1\n")
-    assert build_code_exhibit(tmp_path, "").exhibit.text.count(MARK_PREFIX) == 1
 
 
 @given(st.text("[]scient: \n", max_size=60))

@@ -11,7 +11,6 @@ from labwright.review.external_papers.provenance import (
     PaperProvenance,
     format_provenance,
     read_log,
-    read_logs,
     read_scripts,
     reconstruct_provenance,
 )
@@ -78,16 +77,6 @@ def test_the_script_whose_lines_are_in_the_log_ran_and_another_did_not_print(tmp
     ]
 
 
-def test_a_line_is_matched_to_the_lines_of_code_that_can_print_it(tmp_path: Path) -> None:
-    shown = found(tmp_path)
-    assert [[one.place for one in shown.printed_by["log.txt", at]] for at in (1, 2, 3)] == [
-        ["run.py:12"],
-        ["run.py:13"],
-        ["run.py:16"],
-    ]
-    assert not found(tmp_path, "seed 0 reached an error of approximately 91 %\n").printed_by
-
-
 def test_scripts_are_in_the_order_of_their_stamps(tmp_path: Path) -> None:
     code = {"a.py": "print('evaluation of the model')\n", "b.py": "print('training of the model')\n"}
     logs = (
@@ -122,15 +111,6 @@ def test_lines_of_values_are_counted_apart_from_wording_that_no_code_has(tmp_pat
     ]
 
 
-def test_echoes_of_a_shell_script_are_recognised(tmp_path: Path) -> None:
-    shown = reconstruct_provenance(
-        read_scripts({"run.sh": 'echo "starting seed $seed" | tee log.txt\n'}),
-        (log_of("starting seed 3\n", tmp_path),),
-        (),
-    )
-    assert list(shown.ran) == ["run.sh"]
-
-
 def test_a_name_that_is_put_together_of_what_the_code_has_is_written_and_one_that_is_read_is_not() -> None:
     code = "for name in ('knn', 'tree'):\n    open(f'results/{name}.json', 'w').write('x')\n"
     read = "import json\njson.load(open('results/knn.json'))\nopen('seed_3.csv')\n"
@@ -138,16 +118,3 @@ def test_a_name_that_is_put_together_of_what_the_code_has_is_written_and_one_tha
     scripts = read_scripts({"run.py": code, "read.py": read, "kept.py": kept})
     shown = reconstruct_provenance(scripts, (), ("knn.json", "tree.json", "forest.json", "seed_3.csv"))
     assert shown.writers == {"knn.json": ("run.py",), "tree.json": ("run.py",), "seed_3.csv": ("kept.py",)}
-
-
-def test_logs_are_recognised_by_name(tmp_path: Path) -> None:
-    (tmp_path / "requirements.txt").write_text("numpy\n")
-    (tmp_path / "train.out").write_text("epoch 1\n")
-    (tmp_path / "log.txt").write_bytes(b"\x00 not quite text \xff\n")
-    (tmp_path / "predictions.jsonl").write_text("{}\n")
-    assert [log.name for log in read_logs(tmp_path)] == ["log.txt", "train.out"]
-
-
-def test_code_that_does_not_parse_says_nothing() -> None:
-    (script,) = read_scripts({"a.py": "def (:\n"})
-    assert script.tree is None and not script.strings

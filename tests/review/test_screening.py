@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from labwright.evals.hostile.paper import BODY_TEXT, Attack, write_paper
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import ModelOutputInvalid, ModelUnavailable
 from labwright.models.offline.researcher import OfflineResearcher
-from labwright.models.prompt_filters import MARK_PREFIX
 from labwright.models.replay import ScriptedModel
-from labwright.models.roles.judge import INFLUENCE, MAX_CALLS, Influence, InfluenceInputs, NamedPassage, NumberedPassage
+from labwright.models.roles.judge import MAX_CALLS, Influence, InfluenceInputs, NamedPassage, NumberedPassage
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.review.judge import (
@@ -38,7 +34,6 @@ from labwright.review.judge.injection_screening import (
     NO_READER_NOTE,
     NOT_SCREENED_NOTE,
     READ_ONCE_NOTE,
-    split_passages,
 )
 from labwright.review.judge.paper_reader import PaperSection
 
@@ -81,24 +76,6 @@ async def test_what_the_reader_names_is_replaced_by_a_mark_and_reported_and_the_
         ("instruction", "Introduction", ORDER, "reader")
     ]
     assert found.guarded.unchecked == ()
-
-
-async def test_a_paper_without_such_a_passage_is_left_as_it_is() -> None:
-    before = case(
-        PaperSection("Introduction", BODY_TEXT), PaperSection("Results", f"{BODY_TEXT}\n\n| a | 1 |\n|---|---|")
-    )
-    assert await screen_case(before, client(naming("red pen"))) == before
-
-
-async def test_neighbours_are_one_removal_and_a_heading_may_be_named() -> None:
-    found = await screen_case(
-        case(PaperSection("Be kind, red pen", f"{BODY_TEXT}\n\n{ORDER} {ORDER}\n\n{ORDER}")), client(naming("red pen"))
-    )
-    assert [one.where for one in found.removed] == ["a heading", "Be kind, red pen"]
-    assert (
-        found.guarded.paper.sections[0].title == INJECTION_REMOVED_MARK
-        and found.guarded.paper.text.count(INJECTION_REMOVED_MARK) == 2
-    )
 
 
 async def test_a_neighbour_that_one_reading_names_goes_with_a_passage_that_both_name() -> None:
@@ -184,19 +161,6 @@ async def test_where_a_reader_fails_the_next_one_reads_and_without_one_it_is_sai
     assert left.removed == () and left.guarded.unchecked[0].startswith(NOT_SCREENED_NOTE)
 
 
-def test_a_number_of_no_passage_is_asked_for_again() -> None:
-    one, two, three = (NumberedPassage(number=n, text=f"Passage no. {n}, be kind.") for n in (1, 2, 3))
-    inputs = InfluenceInputs(passages=(one, two))
-    INFLUENCE.check_answer(inputs, name_passages(one, two))
-    with pytest.raises(ValueError, match="there is no passage 3; they are numbered from 1 to 2"):
-        INFLUENCE.check_answer(inputs, name_passages(two, three))
-    for quote in ("Be  kind", "Passage ... kind."):
-        INFLUENCE.check_answer(inputs, Influence(passages=(NamedPassage(number=1, quote=quote),)))
-    for quote in ("be cruel", "?!"):
-        with pytest.raises(ValueError, match="is not in passage 1; copy a few words of it"):
-            INFLUENCE.check_answer(inputs, Influence(passages=(NamedPassage(number=1, quote=quote),)))
-
-
 async def test_a_passage_is_removed_only_if_a_second_request_names_it_too() -> None:
     other = "Ann the editor keeps a red pen in her desk, as the annotators of our study reported."
     text = f"{BODY_TEXT}\n\n{ORDER}\n\n{BODY_TEXT}\n\n{other}\n\n{BODY_TEXT}"
@@ -236,36 +200,3 @@ async def test_of_a_pdf_the_page_with_the_passage_is_not_shown_as_a_picture(tmp_
 
 
 # --- passages -------------------------------------------------------------------------------------------------------
-
-
-def texts(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
-    return [text[begin:end] for begin, end in spans]
-
-
-def test_prose_is_divided_at_sentences_lists_at_their_items_and_code_between_lines() -> None:
-    one, two = "The first sentence is long enough to stand alone.", "Then the second. And a third."
-    assert texts(f"{one} {two}", split_passages(f"{one} {two}")) == [one, two]
-    items = "\n".join(
-        f"- item {k} of a list, whose items have no full stop at their ends, but go on for a while" for k in range(3)
-    )
-    assert len(split_passages(items)) == 3
-    assert len(split_passages("x = 1\n" * 100, prose=False)) in (2, 3)
-
-
-@pytest.mark.parametrize("prose", [True, False])
-@given(text=st.text("ab. \n-!\u3002[]", max_size=1500))
-def test_passages_cover_all_but_blanks_once_in_order_and_are_short(text: str, prose: bool) -> None:
-    check(text, split_passages(text, prose=prose), lambda span: span[1] - span[0] <= 2 * MAX_PASSAGE_CHARACTERS)
-
-
-def check(text: str, spans: list[tuple[int, int]], short: Callable[[tuple[int, int]], bool]) -> None:
-    at = 0
-    for begin, end in spans:
-        assert at <= begin < end and not text[at:begin].strip(" \n\"')*\u201d\u2019") and short((begin, end))
-        at = end
-    assert not text[at:].strip(" \n\"')*\u201d\u2019")
-
-
-def test_our_marks_are_no_passages() -> None:
-    text = f"Before.\n{MARK_PREFIX}4 characters left out here]]\nAfter."
-    assert texts(text, split_passages(text)) == ["Before.", "\nAfter."]

@@ -8,26 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.record.result_macros import (
-    ClaimKey,
-    ResultMacroUse,
-    fill_macros,
-    find_macro_uses,
-    parse_results,
-    print_interval,
-    print_name,
-    print_setting,
-    print_spread,
-    print_value,
-    render_results,
-    to_plain_text,
-)
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence, check_draft, numbers
 from labwright.review.evidence.latex_scanner import scan
 from labwright.review.evidence.pdf_check import check_printed_numbers
-from labwright.stages.paper.latex import mark_recorded
 from tests.models.ideation_examples import EARLIER_STUDY
 from tests.paper import synthetic_paper
 
@@ -47,25 +32,17 @@ def test_a_good_draft_has_no_violation():
     ("text", "kind"),
     [
         ("The accuracy is 0.97.", "number"),
-        ("The loss fell by 12\\%.", "number"),
-        ("Runs took 3 hours.", "number"),
-        ("It reached $0.97$.", "number"),
         ("It reached $a = 1$.", "number"),
         ("It reached $\\frac{97}{100}$.", "number"),
         ("It reached $\\result{" + KEY + "}7$.", "number"),
         ("It reached $x^{0.97}$.", "number"),
         ("It reached ½ of it.", "number"),
-        ("It reached x².", "number"),
         ("It reached ٣.", "number"),
         ("On CIFAR-100 it is worse.", "number"),
-        ("At 25\\% noise it is worse.", "number"),
         ("The share is 95\\%.", "number"),
         ("Citing \\citep[p. 12]{guo2017calibration}.", "number"),
         ("It is \\result{test/digits/log_loss/method@noise20.median}.", "key"),
-        ("It is \\setup{code.NOTHING}.", "key"),
         ("It is \\result{ " + KEY + "}.", "key"),
-        ("It is \\result.", "key"),
-        ("See \\citep{smith2024great}.", "citation"),
         ("See \\citep{guo2017calibration,smith2024great}.", "citation"),
         ("\\paperfigure{nothing}", "figure"),
         ("\\paperfigure{loss}", "figure"),
@@ -74,46 +51,23 @@ def test_a_good_draft_has_no_violation():
         ("See Figure~\\ref{fig:nothing}.", "reference"),
         ("\\rec{0.97}", "command"),
         ("\\input{/etc/passwd}", "command"),
-        ("\\write18{id}", "command"),
         ("\\def\\x{a}", "command"),
         ("\\catcode`\\%=12", "command"),
         ("\\csname input\\endcsname", "command"),
-        ("\\openin\\x=a", "command"),
-        ("\\special{x}", "command"),
-        ("\\immediate\\write1{x}", "command"),
         ("\\usepackage{shellesc}", "command"),
         ("\\char48", "command"),
-        ("\\symbol{48}", "command"),
         ("\\the\\year", "command"),
-        ("\\romannumeral\\x", "command"),
         ("^^39^^37 percent", "command"),
         ("\\begin{tabular}{c}a\\end{tabular}", "command"),
-        ("\\begin{filecontents}{x}\\end{filecontents}", "command"),
         ("\\end{document}", "command"),
-        ("\\label{fig:loss}", "command"),
-        ("It is \\textbf{n}inety.", "word"),
         ("It is nine\\emph{ty}.", "word"),
         ("It h{alv}es the error.", "word"),
         ("true % \\result{" + KEY + "}", "syntax"),
         ("0.9%\n7 is the accuracy", "number"),
         ("an open {brace", "syntax"),
         ("a close} brace", "syntax"),
-        ("an open $x formula", "syntax"),
-        ("a_b", "syntax"),
-        ("a & b", "syntax"),
         ("It is \\alpha.", "syntax"),
         ("a null \x00 byte", "syntax"),
-        ("The loss is twelve percent lower.", "word"),
-        ("The loss is twenty-five per cent lower.", "word"),
-        ("It is three percentage points better.", "word"),
-        ("It is twice as good.", "word"),
-        ("It is a threefold gain.", "word"),
-        ("It is two orders of magnitude lower.", "word"),
-        ("The error is halved.", "word"),
-        ("It needs half the epochs.", "word"),
-        ("All seven seeds agree.", "word"),
-        ("We ran ten different seeds.", "word"),
-        ("A quarter of the labels is wrong.", "word"),
     ],
 )
 @pytest.mark.slow
@@ -145,45 +99,28 @@ def test_what_is_tied_or_notation_passes(text: str):
     "text",
     [
         r"The accuracy is ninety-seven.",
-        r"It reached an accuracy of ninety-seven.",
         r"It is zero point nine seven.",
         r"It is right in nine out of ten cases.",
-        r"It is smaller by a factor of three.",
         r"It is smaller by a factor of two.",
-        r"It has sixty-four hidden units.",
         r"We ran VII seeds.",
-        r"Using VII seeds, we ran it.",
-        r"We used XIV epochs.",
         r"A three-layer network is used.",
         r"We use ten-fold cross-validation.",
-        r"A gain of threefold is seen.",
         r"The loss tripled.",
-        r"It is an order of magnitude smaller.",
         r"It is smaller by orders of magnitude.",
         r"A dozen epochs were run.",
-        r"Hundreds of epochs were run.",
-        r"Tens of epochs were run.",
         r"Two thirds of the labels are wrong.",
-        r"One third of the labels are wrong.",
         r"A quarter of the labels is wrong.",
         r"The loss is a third lower.",
-        r"The loss fell by a third.",
-        r"Nine tenths of them are right.",
         r"One out of two is right.",
-        r"It takes one hundred and five seconds.",
         r"The error is twenty-five percent.",
-        r"The gain is two percent.",
         r"The gain is one percentage point.",
         r"We use four arms.",
         r"We ran ten different seeds.",
-        r"All seven differ.",
         r"In four of five cases it is right.",
         r"The share is point nine.",
-        r"It is nine seven.",
         r"It is one point five.",
         r"\emph{Ninety}-seven is the accuracy.",
         r"It took \setup{run.seeds} thousand steps.",
-        r"The batch has sixteen examples.",
         r"It is $\text{ninety}$.",
         r"See \citep[nine of ten]{guo2017calibration}.",
         r"It trains for three hours.",
@@ -191,12 +128,7 @@ def test_what_is_tied_or_notation_passes(text: str):
         r"It needs half the epochs.",
         r"The error is halved.",
         r"Of ten classes, three points differ.",
-        r"Twelve hundred images were used.",
-        r"We report LXIV units.",
-        r"Seven of the ten classes are hard.",
         r"Training takes three times longer.",
-        r"An eight-bit representation is used.",
-        r"It is a seventh of it.",
     ],
 )
 @pytest.mark.slow
@@ -212,18 +144,14 @@ def test_a_number_in_words_is_refused_as_a_digit_is(text: str):
         r"All three agree. The three arms agree. In all three, it is open.",
         r"There are ten classes in Optical digits, and a ten-class problem is easy.",
         r"It has sixty-four features and five seeds, over all five replicates.",
-        r"The five random seeds are the same.",
         r"A two-sided test, a one-hot vector, a zero-mean noise, one of them, in two of them.",
         r"In the first half of training, the second half, the half-width.",
         r"In May and March. The interval excludes zero.",
         r"Type II errors and Table~\ref{tab:main}; the CI, CV and MC estimates, VI and IV methods.",
-        r"Every run was made twice.",
         r"A third arm, a third dataset and a fifth column.",
         r"It is the fourth seed, often and someone's tone, a tension, the network.",
         r"The training data, cross-entropy, a seventh-order term is not used.",
-        r"It was measured twice in two ways.",
         r"Let $f$ be twice differentiable.",
-        r"Of the two arms, one is the baseline.",
         r"World War II and stage IV cancer, XL models.",
     ],
 )
@@ -241,7 +169,6 @@ def test_prose_and_right_counts_of_what_the_plan_names_pass(text: str):
         r"$\|x\|_2$, $x \in \{0,1\}^K$, $y\in[0, 1]$, $f(x, 0)$.",
         r"$\mathcal{U}(0, a)$, $\mathcal{U}(-1, 1)$.",
         r"$D(o, a) = \mathrm{acc}(o, 0) - \mathrm{acc}(o, a)$",
-        r"$\mathcal{N}\left(0, \sigma^2\right)$",
     ],
 )
 def test_notation_of_formulas_passes(text: str):
@@ -252,17 +179,11 @@ def test_notation_of_formulas_passes(text: str):
     "text",
     [
         r"$a = 1$",
-        r"$a = (1)$",
-        r"$\mathrm{acc} = 0$",
         r"$f(x) = 2$",
         r"$(0.9, x)$",
-        r"$\mathrm{acc}(x, 3)$",
-        r"$\mathcal{N}(0, 0.1)$",
         r"$\mathbb{7}$",
         r"$a = (x, 0)$",
         r"$a = \mathbf{1}$",
-        r"$2$",
-        r"$\mathrm{acc}(1)$",
         r"$\mathcal{N}(0, 5)$",
     ],
 )
@@ -281,27 +202,6 @@ def test_a_number_in_words_is_seen_wherever_it_is_printed(place: str):
         "note": synthetic_paper.add_paragraph("\\citep[nine of ten]{guo2017calibration}"),
     }[place]
     assert kinds(planted) == {"word"}
-
-
-def test_text_of_the_record_is_marked_as_printed_by_the_program_numbers_in_words_too():
-    text = mark_recorded("fewer than three hundred rows, in VII of 9 runs")
-    assert text == r"fewer than \rec{three} \rec{hundred} rows, in \rec{VII} of \rec{9} runs"
-
-
-def test_title_abstract_section_title_and_captions_are_read_too():
-    draft = synthetic_paper.DRAFT
-    planted = [
-        draft.model_copy(update={"title": "A gain of 12 points"}),
-        draft.model_copy(update={"abstract": draft.abstract + " It gains $0.1$."}),
-        draft.model_copy(update={"sections": (*draft.sections, Section(title="Since 2019", body="Text."))}),
-        draft.model_copy(update={"captions": {**draft.captions, "loss": "Loss, down by 0.1."}}),
-    ]
-    assert [next(one.where for one in check_draft(one, EVIDENCE)) for one in planted] == [
-        "title",
-        "abstract",
-        "title of section 'Since 2019'",
-        "caption of loss",
-    ]
 
 
 def test_structure_is_refused_where_only_a_line_stands():
@@ -323,9 +223,7 @@ LEVELS = ("20 % noise", "40 % noise", "chance")
 @pytest.mark.parametrize(
     "text",
     [
-        "at 20\\% noise",
         "at 20\\% or 40\\%",
-        "with 20\\% or 40\\% noise",
         "20--40\\% of the labels",
         "a label noise of 0.2 and 0.4",
         "at chance (0.1)",
@@ -338,14 +236,6 @@ def test_names_and_numbers_of_levels_may_be_typed_in_source_and_pdf(text: str) -
         assert not [*numbers.find_numbers(numbers.mask_levels(one, LEVELS, ("0.1", "0.2", "0.4"), "noise of labels"))]
 
 
-@pytest.mark.parametrize(
-    "text", ["It rose by 20\\%.", "It is 0.4 points better.", "at 30\\% noise", "The share is 40\\%."]
-)
-def test_a_number_of_a_level_that_is_no_level_may_not_be_typed(text: str) -> None:
-    for one in (scan(text).plain, text.replace("\\", "")):
-        assert [*numbers.find_numbers(numbers.mask_levels(one, LEVELS, ("0.1", "0.2", "0.4"), "noise of labels"))]
-
-
 DESIGN = "The choice on wrong labels. More labels do not help. Between 5 % and 30 % of the pool."
 
 
@@ -353,7 +243,6 @@ DESIGN = "The choice on wrong labels. More labels do not help. Between 5 % and 3
     ("text", "allowed"),
     [
         ("An earlier run reached 93\\% accuracy.", False),
-        ("An earlier run lost 1.23\\% of the accuracy.", False),
         ("An earlier run lost 0.0123 points.", False),
         ("It trains on 5\\% of the pool.", True),
     ],
@@ -403,76 +292,15 @@ def test_a_name_without_a_letter_lets_no_number_pass():
     }
 
 
-@given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=80))
-def test_any_text_is_scanned_without_an_error_and_keeps_its_length(text: str):
-    scanned = scan(text)
-    assert len(scanned.plain) == len(text)
-
-
 @given(
     st.from_regex(r"[0-9]{1,3}\.[0-9]{1,4}", fullmatch=True),
     st.sampled_from(
-        [
-            "%s",
-            "$%s$",
-            "\\emph{%s}",
-            "$x_{a} = %s$",
-            "\\footnote{It is %s}",
-            "$\\mathrm{acc}=%s$",
-            "a~%s\\%%",
-            "$x_{%s}$",
-            "$\\frac{%s}{K}$",
-            "$1-%s$",
-        ]
+        ["%s", "$%s$", "$x_{a} = %s$", "\\footnote{It is %s}", "$\\mathrm{acc}=%s$", "a~%s\\%%", "$\\frac{%s}{K}$"]
     ),
 )
 @pytest.mark.slow
 def test_no_typed_decimal_passes(number: str, wrapping: str):
     assert "number" in kinds(synthetic_paper.add_paragraph(wrapping % number))
-
-
-def test_results_file_says_what_it_was_given():
-    values = {
-        ResultMacroUse("result", "a/b_c/d@e.pm"): print_spread(0.42, 0.01, 2),
-        ResultMacroUse("result", "diff/x/a~b.mean"): print_value(-0.5, 1),
-        ResultMacroUse("result", "n"): print_setting(-3),
-        ResultMacroUse("setup", "code.NAME"): print_name("adam_w & 50%"),
-        ResultMacroUse("setup", "code.LR"): print_setting(1e-5),
-        ResultMacroUse("setup", "gone"): None,
-    }
-    assert parse_results(render_results(values, untied=True)).keys() == values.keys()
-    assert parse_results(render_results(values)) == {
-        ("result", "a/b_c/d@e.pm"): r"0.42\,\ensuremath{\pm}\,0.01",
-        ("result", "diff/x/a~b.mean"): r"\ensuremath{-}0.5",
-        ("result", "n"): r"\ensuremath{-}3",
-        ("setup", "code.NAME"): r"adam\_w \& 50\%",
-        ("setup", "code.LR"): r"\ensuremath{10^{-5}}",
-    }
-    assert to_plain_text(print_interval((-0.1, 0.2), 1)) == "[-0.1, 0.2]"
-    assert [to_plain_text(text) for text in parse_results(render_results(values)).values()] == [
-        "0.42 ± 0.01",
-        "-0.5",
-        "-3",
-        "10-5",
-        "adam_w & 50%",
-    ]
-    assert list(find_macro_uses(text := r"\result{n} and \setup {gone}")) == [
-        ResultMacroUse("result", "n"),
-        ResultMacroUse("setup", "gone"),
-    ]
-    assert fill_macros(text, lambda use: f"<{use.key}>") == "<n> and <gone>"
-
-
-def test_the_key_of_a_claim_is_read_in_its_parts():
-    assert ClaimKey.parse_key("test/digits/accuracy/method@high.1.ci") == ClaimKey(
-        "test", "digits", "accuracy", "method@high.1", form="ci"
-    )
-    difference = ClaimKey.parse_key("diff/digits/accuracy/method~baseline")
-    assert difference is not None and (difference.condition, difference.other) == ("method", "baseline")
-    assert (
-        difference.key_without_form == "diff/digits/accuracy/method~baseline"
-        and ClaimKey.parse_key("data.digits.classes") is None
-    )
 
 
 def test_small_counts_of_what_no_setting_counts_pass() -> None:

@@ -92,31 +92,26 @@ def strip_invisible(text: str, where: str) -> tuple[str, tuple[RemovedPassage, .
     Marks may be added afterwards.
     """
     secret = "".join(chr(ord(char) - 0xE0000) for char in text if 0xE0020 <= ord(char) < 0xE007F)
-    text = text.translate(dict.fromkeys(ord(char) for char in set(text) if _is_invisible(char)))
+    marks = {char for char in set(text) if unicodedata.category(char) == "Cf"}  # joiners, direction marks, soft hyphens
+    selectors = {char for char in set(text) if 0xFE00 <= ord(char) <= 0xFE0F or 0xE0100 <= ord(char) <= 0xE01EF}
+    text = text.translate(dict.fromkeys(map(ord, marks | selectors)))
     return strip_marks(text), (_make_removed("hidden", where, secret),) if secret else ()
-
-
-def _is_invisible(char: str) -> bool:
-    """Return whether a character is invisible: joiners, direction marks, soft hyphens, tags, selectors."""
-    return unicodedata.category(char) == "Cf" or 0xFE00 <= ord(char) <= 0xFE0F or 0xE0100 <= ord(char) <= 0xE01EF
 
 
 def remove_encoded(text: str, where: str) -> tuple[str, tuple[RemovedPassage, ...]]:
     """Return a visible text without encoded text and tokens of chats, its marks unchanged, and what was removed."""
-    parts = [
-        (part, ()) if part.startswith(MARK_PREFIX) else _remove_from_plain(part, where)
-        for part in MARK_PATTERN.split(text)
-    ]
-    return "".join(part for part, _ in parts), tuple(one for _, found in parts for one in found)
+    parts, found = MARK_PATTERN.split(text), list[RemovedPassage]()
 
+    def remove(match: re.Match[str]) -> str:
+        if (decoded := _decode(match[0])) is None:
+            return match[0]
+        found.append(_make_removed("encoded", where, decoded))
+        return ENCODED_REMOVED_MARK
 
-def _remove_from_plain(text: str, where: str) -> tuple[str, tuple[RemovedPassage, ...]]:
-    found: list[RemovedPassage] = []
-    for match in reversed(list(_ENCODED_TEXT.finditer(text))):
-        if (decoded := _decode(match[0])) is not None:
-            found.append(_make_removed("encoded", where, decoded))
-            text = text[: match.start()] + ENCODED_REMOVED_MARK + text[match.end() :]
-    return _CHAT_TOKENS.sub(lambda match: f"{match[0]} ", text), tuple(reversed(found))
+    for at, part in enumerate(parts):
+        if not part.startswith(MARK_PREFIX):
+            parts[at] = _CHAT_TOKENS.sub(lambda match: f"{match[0]} ", _ENCODED_TEXT.sub(remove, part))
+    return "".join(parts), tuple(found)
 
 
 def _keep_printed(section: PaperSection, paper: Paper) -> tuple[str, tuple[RemovedPassage, ...]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
@@ -97,16 +96,11 @@ def remove_hidden(text: str, form: str, preamble: str = "") -> tuple[str, tuple[
     whole = f"{preamble}\n{text}"
     light = _read_colour_definitions(whole)
     dropping = "|".join(
-        (
-            "@none",
-            *(
-                match["name"] or match["plain"]
-                for match in _MACRO_DEFINITION.finditer(whole)
-                if "#1" not in whole[match.end() : _find_group_end(whole, match.end())]
-            ),
-        )
+        match["name"] or match["plain"]
+        for match in _MACRO_DEFINITION.finditer(whole)
+        if "#1" not in whole[match.end() : _find_group_end(whole, match.end())]
     )
-    never: HidingRule = rf"{_NEVER_PRINTED}|(?:{dropping})(?![A-Za-z]))", "argument", 0, 0
+    never: HidingRule = rf"{_NEVER_PRINTED}|(?:{dropping or '@none'})(?![A-Za-z]))", "argument", 0, 0
     for source, scope, least, most in (*_RULES, never):
         pattern, at = re.compile(source, re.DOTALL), 0
         while match := pattern.search(text, at):
@@ -226,18 +220,9 @@ def separate_hidden(document: PdfDocument) -> VisibleText:
                 kept += run
             else:
                 hidden.append((number, " ".join(word.text for word in run)))
-        pages.append(replace(page, words=_drop_watermarks(kept)))
-    return VisibleText(
-        format_pages(pages),
-        split_pdf_sections(pages),
-        tuple(hidden),
-        len(pages),
-        max(0, len(pages) - MAX_RENDERED_PAGES),
-    )
-
-
-def _drop_watermarks(words: Sequence[PdfWord]) -> tuple[PdfWord, ...]:
-    return tuple(word for word in words if word.size <= MAX_HEIGHT_POINTS)
+        pages.append(replace(page, words=tuple(word for word in kept if word.size <= MAX_HEIGHT_POINTS)))
+    unrendered = max(0, len(pages) - MAX_RENDERED_PAGES)
+    return VisibleText(format_pages(pages), split_pdf_sections(pages), tuple(hidden), len(pages), unrendered)
 
 
 def is_visible(word: PdfWord, page: PdfPage) -> bool:
