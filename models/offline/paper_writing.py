@@ -232,7 +232,12 @@ def _describe_outcomes(inputs: WriteInputs, *, confirmatory: bool = False) -> li
         ]
     if confirmatory:
         return []
-    found = [_describe_comparison(inputs, one) for one in inputs.comparisons if one.metric == primary]
+    arms = {arm.name for arm in inputs.data_plan.arms}
+    found = [
+        _describe_comparison(inputs, one)
+        for one in inputs.comparisons
+        if one.metric == primary and arms.issuperset(parse_arm(side) for side in one.subtracted)
+    ]
     return found or ["The record holds no paired comparison of the arms, so no effect is claimed."]
 
 

@@ -146,4 +146,4 @@ def test_further_results_are_reported_once_in_a_paper_written_anew() -> None:
     before, inputs = make_write_inputs(always(True), ABLATIONS[1:2]), make_write_inputs(always(True), ABLATIONS)
     question = ReflectInputs(inputs=inputs, draft=write_draft(before), pages=3, news=("an ablation",))
     after = applied(question.draft, answer_reflect(question))
-    assert "without smoothing" in text_of(after) and "without smoothing" not in text_of(question.draft)
+    assert "of without-smoothing at" in text_of(after) and "of without-smoothing at" not in text_of(question.draft)
