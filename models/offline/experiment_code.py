@@ -27,9 +27,9 @@ from labwright.models.offline.study import (
     AgendaAddition,
     OfflineStudy,
     find_study_by_idea,
-    find_study_by_plan,
     is_repository_study,
     is_scored,
+    load_study,
 )
 from labwright.models.offline.table_study import is_table_study, write_table_plots, write_table_program
 from labwright.models.roles.experiment_code import CodeInputs, NodeBrief, Program
@@ -197,7 +197,7 @@ def answer_plot(inputs: PlotInputs) -> Plots:
     if is_table_study(inputs.data_plan):
         return Plots(plots=write_table_plots(inputs.data_plan))
     sound = render_template("aggregate.py.jinja" if inputs.purpose == "aggregate" else "plots.py.jinja")
-    repaired = repair_plots(find_study_by_plan(inputs.data_plan), inputs.plots) if inputs.complaints else ""
+    repaired = repair_plots(load_study(), inputs.plots) if inputs.complaints else ""
     return Plots(plots=repaired or sound)
 
 

@@ -137,29 +137,18 @@ def load_study() -> OfflineStudy:
 
 
 def find_study_by_idea(idea: Idea) -> OfflineStudy:
-    """Return the study if an idea asks for it by its name or by the words of its title and hypothesis.
+    """Return the study if an idea asks for it by its name, or by a phrase of each line of its keywords.
 
     Raises:
         CatalogueError: the idea is not the study's.
     """
-    text = " ".join((idea.name.replace("_", " "), idea.title, idea.short_hypothesis, idea.abstract))
-    return _match_study(idea.name == load_study().name, text, f"the idea {idea.name!r}")
-
-
-def find_study_by_plan(plan: DataPlan) -> OfflineStudy:
-    """Return the study if a data plan belongs to it. Raises `CatalogueError` if it does not."""
-    text = f"{plan.task} {plan.factor} {plan.notes}"
-    return _match_study(plan.task == load_study().plan.task, text, f"the data plan for {plan.task[:60]!r}")
-
-
-def _match_study(named: bool, text: str, what: str) -> OfflineStudy:
-    """Return the study if it is named, or if the text matches each line of its keywords."""
     study = load_study()
-    if named or all(any(phrase in text.lower() for phrase in line) for line in study.keywords):
+    text = " ".join((idea.name.replace("_", " "), idea.title, idea.short_hypothesis, idea.abstract)).lower()
+    if idea.name == study.name or all(any(phrase in text for phrase in line) for line in study.keywords):
         return study
     raise CatalogueError(
-        f"the built-in offline model supports only one study, not {what}; it knows only: {study}. Configure a model "
-        "for any other idea, e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
+        f"the built-in offline model supports only one study, not the idea {idea.name!r}; it knows only: {study}. "
+        "Configure a model for any other idea, e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
     )
 
 
