@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from labwright.models.backend import Image
@@ -196,39 +196,6 @@ class AgentOutput:
     usage_by_message: dict[str, TokenUsage] = field(default_factory=dict[str, TokenUsage])
 
 
-class AgentProgram(Protocol):
-    """A command-line agent."""
-
-    @property
-    def program(self) -> str: ...
-
-    @property
-    def install_hint(self) -> str: ...
-
-    @property
-    def login_hint(self) -> str: ...
-
-    @property
-    def update_hint(self) -> str: ...
-
-    def prepare(self) -> str:
-        """Find out what the installed version can do. Return why it cannot switch off its tools; empty if it can.
-
-        Blocks for a second.
-        """
-        ...
-
-    def enforces(self, schema: Mapping[str, Any]) -> bool:
-        """Return whether the program can enforce a schema."""
-        ...
-
-    def build_command(self, question: Question, retries: int) -> CommandLine: ...
-
-    def read_event(self, event: Mapping[str, Any], seen: AgentOutput) -> None:
-        """Take in one line of output. Unknown events are ignored."""
-        ...
-
-
 def _get(value: object, *keys: str) -> Any:
     """Return a nested value; None if a part is missing or no mapping."""
     for key in keys:
@@ -249,9 +216,11 @@ class ClaudeCode:
     update_hint = "update it with claude update"
 
     def prepare(self) -> str:
+        """Return why the installed version cannot switch off its tools; empty if it can. Blocks for a second."""
         return ""  # its first event lists the tools, before it sends anything
 
     def enforces(self, schema: Mapping[str, Any]) -> bool:
+        """Return whether the program can enforce a schema."""
         return schema.get("type") == "object" and len(json.dumps(schema)) < MAX_ARGUMENT_BYTES
 
     def build_command(self, question: Question, retries: int) -> CommandLine:
@@ -283,6 +252,7 @@ class ClaudeCode:
         return CommandLine(argv, json.dumps(message).encode() + b"\n", env)
 
     def read_event(self, event: Mapping[str, Any], seen: AgentOutput) -> None:
+        """Take in one line of output. Unknown events are ignored."""
         match event.get("type"):
             case "system" if event.get("subtype") == "init":
                 seen.model, seen.reports_cost = str(event.get("model") or ""), True
@@ -466,7 +436,8 @@ def _is_strict(schema: object) -> bool:
     return not {"default", "oneOf", "prefixItems"} & set(content) and all(map(_is_strict, content.values()))
 
 
-PROGRAMS: dict[str, type[ClaudeCode] | type[Codex]] = {"claude": ClaudeCode, "codex": Codex}
+AgentProgram = ClaudeCode | Codex
+PROGRAMS: dict[str, type[AgentProgram]] = {"claude": ClaudeCode, "codex": Codex}
 
 
 # --- when a used-up quota is renewed ----------------------------------------------------------------------------------

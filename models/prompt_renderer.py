@@ -12,6 +12,7 @@ are never interpreted as templates. `models.prompt_filters` decides how much of 
 
 import functools
 import re
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -21,36 +22,17 @@ from pydantic import BaseModel
 
 from labwright.models import prompt_filters
 from labwright.models.backend import Prompt
-from labwright.models.prompt_filters import format_changes
 from labwright.models.roles.role import AnyRole
 from labwright.record.machine import BENCHMARK_NETWORK
 
 PROMPTS_FOLDER = Path(__file__).parent / "roles"
 
 
-PROMPT_FILTERS = (
-    prompt_filters.cut_middle,
-    prompt_filters.format_files,
-    prompt_filters.flatten,
-    prompt_filters.cut_line,
-    prompt_filters.cut_sentences,
-    prompt_filters.cut_field,
-    prompt_filters.join_findings,
-    prompt_filters.fence,
-    prompt_filters.format_number,
-    prompt_filters.format_measurements,
-    prompt_filters.list_conditions,
-    prompt_filters.format_claims,
-    prompt_filters.format_estimate,
-    prompt_filters.format_setups,
-    prompt_filters.format_other_claims,
-    prompt_filters.format_effect,
-    prompt_filters.format_effects,
-    prompt_filters.format_effect_result,
-    prompt_filters.format_arrays,
-    prompt_filters.format_drawn_data,
-    format_changes,
-)
+PROMPT_FILTERS = {
+    name: one
+    for name, one in vars(prompt_filters).items()
+    if isfunction(one) and one.__module__ == prompt_filters.__name__ and not name.startswith("_")
+}
 
 
 def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:
@@ -87,7 +69,7 @@ def _make_environment(loader: BaseLoader | None) -> ImmutableSandboxedEnvironmen
         keep_trailing_newline=True,  # needed for partials to end their last line
     )
     filters: dict[str, Any] = environment.filters
-    filters.update({one.__name__: one for one in PROMPT_FILTERS})
+    filters.update(PROMPT_FILTERS)
     names: dict[str, Any] = environment.globals
     names.update(length=prompt_filters.FIELD_LENGTHS, network_timed=BENCHMARK_NETWORK)
     return environment

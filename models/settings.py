@@ -18,57 +18,28 @@ from labwright.record.schema.frozen_model import FrozenModel
 # Parse model names into the address to open (reporting all errors in it) and the model's family.
 
 COMMON_PROVIDERS = (
-    "openai",
-    "openai-chat",
-    "openai-responses",
-    "anthropic",
-    "google",
-    "ollama",
-    "vllm",
-    "openrouter",
-    "deepseek",
-    "groq",
-    "mistral",
-    "together",
-    "fireworks",
-    "azure",
-    "bedrock",
-)
+    "openai openai-chat openai-responses anthropic google ollama vllm openrouter deepseek groq mistral together "
+    "fireworks azure bedrock"
+).split()
 PROVIDERS_WITH_BASE_URL = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "ollama", "vllm")
 OLLAMA_LOCAL_URL = "http://localhost:11434/v1"
 VLLM_LOCAL_URL = "http://localhost:8000/v1"
 _ALIASES = {"gemini": "google", "google-gla": "google", "google-vertex": "google-cloud"}
 _FAMILIES = {
-    "claude": "claude",
-    "anthropic": "claude",
-    "openai": "gpt",
-    "gpt": "gpt",
-    "chatgpt": "gpt",
-    "codex": "gpt",
-    "o1": "gpt",
-    "o3": "gpt",
-    "o4": "gpt",
-    "davinci": "gpt",
-    "google": "gemini",
-    "gemini": "gemini",
-    "gemma": "gemini",
-    "llama": "llama",
-    "codellama": "llama",
-    "mistral": "mistral",
-    "mixtral": "mistral",
-    "ministral": "mistral",
-    "codestral": "mistral",
-    "devstral": "mistral",
-    "qwen": "qwen",
-    "qwq": "qwen",
-    "deepseek": "deepseek",
-    "phi": "phi",
-    "command": "cohere",
-    "grok": "grok",
-    "glm": "glm",
-    "kimi": "kimi",
-    "offline": "offline",
+    word: family
+    for family, words in {
+        "claude": "claude anthropic",
+        "gpt": "gpt openai chatgpt codex o1 o3 o4 davinci",
+        "gemini": "gemini google gemma",
+        "llama": "llama codellama",
+        "mistral": "mistral mixtral ministral codestral devstral",
+        "qwen": "qwen qwq",
+        "cohere": "command",
+        **{name: name for name in ("deepseek", "phi", "grok", "glm", "kimi", "offline")},
+    }.items()
+    for word in words.split()
 }
+"""Word in the name of a model -> family."""
 _MODEL_STRING = re.compile(r"(?P<prefix>[a-z][a-z0-9/-]*):(?P<model>\S+)")
 
 
@@ -167,17 +138,9 @@ MAX_RETRY_WAIT_SECONDS = 60.0
 OutputMode = Literal["auto", "tool", "native", "prompted"]
 REVIEWING_ROLES = frozenset(
     (
-        "protocol_review",
-        "missing_ablations",
-        "code_reader",
-        "figure_review",
-        "claim_reader",
-        "second_claim_reader",
-        "setup_reader",
-        "influence",
-        "judge",
-        "prefer",
-    )
+        "protocol_review missing_ablations code_reader figure_review claim_reader second_claim_reader setup_reader "
+        "influence judge prefer"
+    ).split()
 )
 """Roles that judge what other roles made; a model of another family does not share the preferences of the author."""
 

@@ -3,7 +3,7 @@
 Their outcomes print measured numbers, so arms, metric, data and levels come from the references of the numbers, and the
 words need only give direction and verdict. Sentences without numbers are outcomes if they generalise.
 
-Also the other roles that read for the offline model: prior work, protocol, set-up, code and citations.
+Also the other roles that read: prior work, protocol, set-up, code and citations.
 """
 
 from __future__ import annotations
@@ -21,13 +21,7 @@ from labwright.models.roles.claim_reader import (
     SetupReaderInputs,
 )
 from labwright.models.roles.node_assessment import CodeReaderInputs, CodeReading
-from labwright.models.roles.paper_revision import (
-    ChosenWork,
-    CiteAskInputs,
-    CiteQueries,
-    CiteSelectInputs,
-    CiteSelection,
-)
+from labwright.models.roles.paper_revision import CiteAskInputs, CiteQueries, CiteSelectInputs, CiteSelection
 from labwright.models.roles.study_plan import (
     PriorSearch,
     PriorSearchInputs,
@@ -37,7 +31,7 @@ from labwright.models.roles.study_plan import (
     ProtocolReviewInputs,
 )
 from labwright.record.schema.claims import ClaimDirection, ComparedSentence, ReadClaim, ReadSentence, SentenceLabel
-from labwright.record.schema.hypotheses import HypothesisVerdict, ProtocolFinding
+from labwright.record.schema.hypotheses import HypothesisVerdict
 
 _GENERALISING = re.compile(
     r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b", re.IGNORECASE
@@ -110,7 +104,7 @@ def _order_arms(one: NumberReference, text: str, vocabulary: ClaimVocabulary) ->
     return sorted(one.arms, key=places.__getitem__)
 
 
-# Roles `prior_search`, `prior_work`, `protocol_review`: no search, no paper, and a mild doubt about scope.
+# --- the other roles that read: nothing is searched for, and no paper and no code is read ----------------------------
 
 
 def answer_prior_search(inputs: PriorSearchInputs) -> PriorSearch:
@@ -124,28 +118,12 @@ def answer_prior_work(inputs: PriorWorkInputs) -> PriorWork:
 
 
 def answer_protocol_review(inputs: ProtocolReviewInputs) -> ProtocolReview:
-    """Doubt the scope if there is only one dataset and the plan does not say so; uphold nothing."""
-    plan = inputs.data_plan
-    if len(plan.datasets) > 1 or plan.untested or inputs.answered:
-        return ProtocolReview()
-    return ProtocolReview(
-        findings=(
-            ProtocolFinding(
-                kind="scope",
-                severity="could",
-                where="datasets",
-                what=("The plan has one dataset, and discloses no limit to what follows from it."),
-                mend="Say in `untested` that no other data are used.",
-            ),
-        )
-    )
-
-
-# Role `setup_reader`: the offline model writes its set-up with macros of the record, so nothing is contradicted.
+    """Find nothing: this model reads no plan."""
+    return ProtocolReview()
 
 
 def answer_setup_reader(inputs: SetupReaderInputs) -> ComparedSentences:
-    """Find no fact for the numbered sentences."""
+    """Find no fact for the numbered sentences: the set-up is written with macros of the record."""
     return ComparedSentences(
         sentences=tuple(
             ComparedSentence(number=one.number, verdict="not in the facts", quote=" ".join(one.text.split()[:4]))
@@ -156,39 +134,16 @@ def answer_setup_reader(inputs: SetupReaderInputs) -> ComparedSentences:
     )
 
 
-# Role `code_reader`: the code is not read, and the answer says so.
-
-
 def answer_code_reader(inputs: CodeReaderInputs) -> CodeReading:
     """Return an empty reading, marked as unread."""
     return CodeReading(verdict="doubtful", unread=True)
 
 
-# Roles `cite_ask` and `cite_select`: the study's papers cite only their own library, and search for nothing. So a run
-# with the offline model needs no network, and is the same with and without one. Of the works shown, it selects the
-# first of each search whose title shares two words with the sentence.
-
-
 def answer_cite_ask(inputs: CiteAskInputs) -> CiteQueries:
-    """Ask for nothing."""
+    """Ask for nothing: the study's papers cite only their own library."""
     return CiteQueries()
 
 
 def answer_cite_select(inputs: CiteSelectInputs) -> CiteSelection:
-    """Choose the first work of each search with words of its sentence in the title."""
-    titles = {one.number: _extract_words(one.title) for one in inputs.works}
-    chosen: list[ChosenWork] = []
-    for place, search in enumerate(inputs.searches, 1):
-        shared = (
-            (number, sorted(_extract_words(search.sentence) & titles.get(number, set()))) for number in search.found
-        )
-        number, words = next((one for one in shared if len(one[1]) > 1), (0, list[str]()))
-        if number and number not in [one.number for one in chosen]:
-            chosen.append(
-                ChosenWork(number=number, search=place, reason=f"its title is about {' and '.join(words[:3])}")
-            )
-    return CiteSelection(chosen=tuple(chosen))
-
-
-def _extract_words(text: str) -> set[str]:
-    return {one for one in re.findall(r"[a-z]+", text.lower()) if len(one) > 4}
+    """Choose nothing: this model reads no abstract."""
+    return CiteSelection()

@@ -1,74 +1,19 @@
-"""Compute the edits that turn one program into another, in the form in which an author submits them."""
+"""Change programs: constants, entries and anchored edits of a script, and minimal changes of a Python function."""
 
 from __future__ import annotations
 
 import ast
-import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
 import jinja2
 
 from labwright.models.offline.study import STUDY_FOLDER, Scalar, ScriptEdit
-from labwright.models.roles.experiment_code import NodeBrief, Program
+from labwright.models.roles.experiment_code import Program
 from labwright.record.python_syntax import parse_plain
-from labwright.record.source_tree import (
-    ENTRY_FILE,
-    PLOTS_FILE,
-    SourceEdit,
-    TextReplacement,
-    WholeFile,
-    find_occurrences,
-)
-
-
-def compute_changes(old: str, new: str) -> tuple[TextReplacement, ...]:
-    """Return replacements of whole lines that turn `old` (not empty) into `new`; a single one if no line stays."""
-    lines, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    made: list[TextReplacement] = []
-    shift = 0
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, lines, after, autojunk=False).get_opcodes():
-        if tag != "equal":
-            low, high = _find_unique_span(lines, a + shift, b + shift)
-            into = [*lines[low : a + shift], *after[c:d], *lines[b + shift : high]]
-            made.append(TextReplacement(find="".join(lines[low:high]), replace="".join(into)))
-            lines[a + shift : b + shift] = after[c:d]
-            shift += (d - c) - (b - a)
-    return tuple(made)
-
-
-def _find_unique_span(lines: Sequence[str], low: int, high: int) -> tuple[int, int]:
-    """Extend a span alternately above and below until its lines occur once in the text; all lines if they never do."""
-    text, up = "".join(lines), True
-    while len(find_occurrences(text, "".join(lines[low:high]))) != 1 and (low > 0 or high < len(lines)):
-        above = low > 0 and (up or high == len(lines))
-        low, high, up = (low - 1, high, False) if above else (low, high + 1, True)
-    return low, high
-
-
-def compute_edits(
-    before: Mapping[str, str], after: Mapping[str, str]
-) -> tuple[tuple[WholeFile, ...], tuple[SourceEdit, ...], tuple[str, ...]]:
-    """Return files, edits and deletions that turn one tree into another: for each file, the shorter form."""
-    files: list[WholeFile] = []
-    edits: list[SourceEdit] = []
-    for path, text in after.items():
-        old = before.get(path, "")
-        if path in before and old == text:
-            continue
-        own = (
-            [SourceEdit(path=path, find=one.find, replace=one.replace) for one in compute_changes(old, text)]
-            if old
-            else []
-        )
-        if own and sum(len(one.find) + len(one.replace) for one in own) < len(text):
-            edits += own
-        else:
-            files.append(WholeFile(path=path, text=text))
-    return tuple(files), tuple(edits), tuple(path for path in before if path not in after)
-
+from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, WholeFile
 
 # Changes of a script's text: constants, entries, anchored edits. The rest of the text stays unchanged.
 
@@ -83,11 +28,10 @@ class Scripts:
     plots: str
 
 
-def make_program(parent: NodeBrief | None, scripts: Scripts, *, title: str, plan: str, varies: str) -> Program:
-    """Make a program as submitted: whole files for a draft, edits of the parent's files for a child."""
-    before = parent.files if parent is not None else {}
-    files, edits, removed = compute_edits(before, before | {ENTRY_FILE: scripts.experiment, PLOTS_FILE: scripts.plots})
-    return Program(title=title, plan=plan, varies=varies, files=files, edits=edits, removed=removed)
+def make_program(scripts: Scripts, *, title: str, plan: str, varies: str) -> Program:
+    """Make a program as submitted, with both files whole."""
+    files = (WholeFile(path=ENTRY_FILE, text=scripts.experiment), WholeFile(path=PLOTS_FILE, text=scripts.plots))
+    return Program(title=title, plan=plan, varies=varies, files=files)
 
 
 @cache
@@ -115,18 +59,12 @@ def read_constant(source: str, name: str) -> Scalar | list[str]:
     return ast.literal_eval(match[1])
 
 
-def set_constant(source: str, name: str, value: Scalar) -> str:
-    """Return the source with a constant set; unchanged if it has none of that name."""
-    return re.sub(rf"(?m)^{name} = .+$", lambda _: f"{name} = {value!r}", source, count=1)
-
-
 def scale_constants(source: str, factors: Mapping[str, float]) -> str:
-    """Return the source with constants multiplied; whole numbers stay whole, and at least one."""
+    """Return the source with whole constants multiplied and rounded, at least one."""
     for name, factor in factors.items():
         value = read_constant(source, name)
-        if isinstance(value, int | float):
-            scaled_value = max(1, round(value * factor)) if isinstance(value, int) else value * factor
-            source = set_constant(source, name, scaled_value)
+        assert isinstance(value, int)
+        source = re.sub(rf"(?m)^{name} = .+$", f"{name} = {max(1, round(value * factor))}", source, count=1)
     return source
 
 

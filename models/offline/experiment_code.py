@@ -1,14 +1,14 @@
-"""Role `code`: drafts, and changes of a parent's source. A change edits the parent's text, so changes accumulate.
+"""Roles that write code: `code` (drafts, and changes of a parent's source, which accumulate), `plot` and `figures`.
 
-Some programs contain a real mistake, by their ordinal and their study's table of faults; the repairing role sees only
-the failure (`models.offline.experiment_code`).
+Some programs contain a real mistake, by their ordinal and their study's table of faults; the repairs see only the
+failure.
 """
 
 from __future__ import annotations
 
-import itertools
-import re
 import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
 
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.edits import (
@@ -22,86 +22,59 @@ from labwright.models.offline.edits import (
     render_template,
     scale_constants,
 )
-from labwright.models.offline.study import AblationSpec, AgendaAddition, OfflineStudy, find_study_by_idea
-from labwright.models.offline.table_study import is_table_study, write_table_program
+from labwright.models.offline.study import (
+    AblationSpec,
+    AgendaAddition,
+    OfflineStudy,
+    find_study_by_idea,
+    is_repository_study,
+    is_scored,
+    load_study,
+)
+from labwright.models.offline.table_study import is_table_study, write_table_plots, write_table_program
 from labwright.models.roles.experiment_code import CodeInputs, NodeBrief, Program
-from labwright.record.schema.nodes import ErrorClass
+from labwright.models.roles.figures import (
+    FigurePart,
+    FigureReviewInputs,
+    FigureScript,
+    FiguresInputs,
+    PaperFigureReviews,
+    PlotInputs,
+    Plots,
+)
+from labwright.record.schema.data_plan import parse_arm
 
-# Kind `debug` and purpose `replot`: repair failures from their messages and the source that failed. Nothing here
-# knows which mistakes were planted: a repair is chosen by the class of the failure and a pattern in the source. One
-# failure is repaired at a time, since a program stops at its first.
-
-SHRUNK_CONSTANTS: dict[ErrorClass, tuple[str, str]] = {
-    "timeout": ("EPOCHS", "ran out of time"),
-    "memory": ("BATCH", "ran out of memory"),
-}
-"""The constant that is halved after a failure, and the description of the failure."""
+# --- repairs: by the class of the failure and a pattern in the source, one failure at a time --------------------------
 
 
 def repair_parent(study: OfflineStudy, parent: NodeBrief, fallback: Scripts) -> Program:
-    """Return the parent's program without its reported failure; a sound draft if no repair is known for it."""
-    kind, message = (parent.failure.kind, parent.failure.message) if parent.failure else ("other", "")
+    """Return the parent's program without its reported failure; a sound draft if no repair is known for it.
+
+    Nothing here knows which mistakes were planted.
+    """
+    kind = parent.failure.kind if parent.failure else "other"
+    scripts, title = Scripts(parent.experiment, parent.plots), f"Repaired: {kind}"
     if kind == "figure":
-        line = " ".join(message.split())
-        refused = line[:160].rstrip(".") + "." if line else ""
-        return _build_program(
-            parent,
-            "Repaired figures",
-            f"The figures were refused: {refused} They are redrawn.",
-            plots=add_labels(study, parent.plots, message, fallback.plots),
+        says = "The figures were refused, so they are redrawn."
+        scripts = replace(scripts, plots=repair_plots(study, parent.plots) or fallback.plots)
+    elif known := next((one for one in study.repairs if one.failure == kind and one.matches(parent.experiment)), None):
+        says = known.says
+        scripts = replace(scripts, experiment=known.apply(parent.experiment))
+    else:
+        title, says, scripts = (
+            "Written anew",
+            "The failure has no small repair, so the experiment is rewritten.",
+            fallback,
         )
+    return make_program(scripts, title=title, plan=f"{says} {parent.plan}".strip(), varies=title.lower())
+
+
+def repair_plots(study: OfflineStudy, plots: str) -> str:
+    """Return the script with every known repair of figures; empty if there is none."""
+    repaired = plots
     for known in study.repairs:
-        if known.failure == kind and re.search(known.pattern, parent.experiment):
-            fixed = re.sub(known.pattern, known.replacement, parent.experiment, count=1)
-            return _build_program(parent, f"Repaired: {kind}", known.says, experiment=fixed)
-    name, words = SHRUNK_CONSTANTS.get(kind, ("", ""))
-    if name and re.search(rf"(?m)^{name} = ", parent.experiment):
-        says = f"The experiment {words}, so {name.lower()} is halved."
-        return _build_program(
-            parent, f"Repaired: {kind}", says, experiment=scale_constants(parent.experiment, {name: 0.5})
-        )
-    says = "The failure has no small repair, so the experiment is rewritten."
-    return _build_program(parent, "Written anew", says, experiment=fallback.experiment, plots=fallback.plots)
-
-
-def repair_common_failure(parent: NodeBrief) -> Program:
-    """Return a working program unchanged: its children's failures are their own mistakes, which no child repeats."""
-    return _build_program(parent, "Kept", "Its children failed because of their own mistakes; nothing is changed.")
-
-
-def _build_program(parent: NodeBrief, title: str, says: str, *, experiment: str = "", plots: str = "") -> Program:
-    scripts = Scripts(experiment or parent.experiment, plots or parent.plots)
-    return make_program(parent, scripts, title=title, plan=f"{says} {parent.plan}".strip(), varies=title.lower())
-
-
-# --- figures --------------------------------------------------------------------------------------------------------
-
-DRAW_FUNCTION = re.compile(r"(?ms)^def (draw_\w+)\(.*?(?=^\S)")
-
-
-def add_labels(study: OfflineStudy, plots: str, complaints: str, sound: str) -> str:
-    """Return the script with a label on every axis, if the complaints are about these; otherwise `sound`."""
-    if not re.search(r"\blabel\b", complaints, flags=re.IGNORECASE):
-        return sound
-    fixed = DRAW_FUNCTION.sub(lambda match: _label_function(match[0], study.labels.get(match[1], ("", ""))), plots)
-    return fixed if fixed != plots else sound
-
-
-def _label_function(function: str, words: tuple[str, str]) -> str:
-    """Return a drawing function with the axis labels that it lacks, set after its title."""
-    lacking = [
-        f'axis.set_{side}label("{word}")'
-        for side, word in zip("xy", words, strict=True)
-        if word and f"set_{side}label(" not in function
-    ]
-    title = re.search(r"(?m)^( +)axis\.set_title\(.*\n", function)
-    if not lacking or title is None:
-        return function
-    lines = "".join(f"{title[1]}{line}\n" for line in lacking)
-    return function[: title.end()] + lines + function[title.end() :]
-
-
-Parts = tuple[AblationSpec, ...]
+        repaired = known.apply(repaired) if known.failure == "figure" else repaired
+    return repaired if repaired != plots else ""
 
 
 def answer_code(inputs: CodeInputs) -> Program:
@@ -114,7 +87,9 @@ def answer_code(inputs: CodeInputs) -> Program:
     if inputs.parent is None:
         raise CatalogueError(f"the offline model cannot {inputs.kind} without a parent; only a draft has none")
     if inputs.kind == "debug" and inputs.common is not None:
-        return repair_common_failure(inputs.parent)
+        plan = "Its children failed because of their own mistakes; nothing is changed."
+        scripts = Scripts(inputs.parent.experiment, inputs.parent.plots)
+        return make_program(scripts, title="Kept", plan=plan, varies="kept")
     if inputs.kind == "debug":
         return repair_parent(study, inputs.parent, write_sound_draft(study, inputs))
     if inputs.kind == "ablate" or inputs.stage == "ablation":
@@ -140,7 +115,7 @@ def write_draft(study: OfflineStudy, inputs: CodeInputs) -> Program:
     hidden = read_constant(faulty.experiment, "HIDDEN")
     varies = spec.network + (f", HIDDEN={hidden}" if inputs.ordinal >= len(study.drafts) else "")
     learned = f" It avoids what failed in an earlier run (record {failed[0]})." if failed else ""
-    return make_program(None, faulty, title=spec.title, plan=spec.plan + learned, varies=varies)
+    return make_program(faulty, title=spec.title, plan=spec.plan + learned, varies=varies)
 
 
 def write_sound_draft(study: OfflineStudy, inputs: CodeInputs) -> Scripts:
@@ -170,7 +145,7 @@ def extend_parent(study: OfflineStudy, inputs: CodeInputs, parent: NodeBrief) ->
     slip = study.agenda_faults.get(inputs.ordinal % 4)
     if slip:
         scripts = apply_edits(scripts, (study.find_fault(slip),))
-    return make_program(parent, scripts, title=addition.title, plan=addition.plan, varies=inputs.item or addition.name)
+    return make_program(scripts, title=addition.title, plan=addition.plan, varies=inputs.item or addition.name)
 
 
 def _choose_addition(study: OfflineStudy, inputs: CodeInputs, scripts: Scripts) -> AgendaAddition:
@@ -191,36 +166,115 @@ def _choose_addition(study: OfflineStudy, inputs: CodeInputs, scripts: Scripts) 
 def ablate_parent(study: OfflineStudy, inputs: CodeInputs, parent: NodeBrief) -> Program:
     """Add one arm to the parent, the method without a part: with an equal seed it gets the labels, weights and batches
     of the whole method, so that the two are paired."""
-    parts = _choose_parts(study, inputs)
-    experiment = parent.experiment
-    for part in parts:
-        experiment = scale_constants(experiment, part.scale)
-    arm = next((part.arm for part in parts if not part.scale), parts[0].arm)
-    experiment = add_entry(experiment, "ARMS = {", f'    "{_condition_name(parts)}": {arm},')
-    plan = " ".join(part.plan for part in parts)
-    title = ", and ".join(part.title for part in parts)
-    made = make_program(
-        parent, Scripts(experiment, parent.plots), title=title, plan=plan, varies=_condition_name(parts)
-    )
-    return made.model_copy(update={"arms": (_condition_name(parts),)})
+    part = _choose_part(study, inputs)
+    experiment = scale_constants(parent.experiment, part.scale)
+    experiment = add_entry(experiment, "ARMS = {", f'    "{part.condition}": {part.arm},')
+    scripts = Scripts(experiment, parent.plots)
+    made = make_program(scripts, title=part.title, plan=part.plan, varies=part.condition)
+    return made.model_copy(update={"arms": (part.condition,)})
 
 
-def _condition_name(parts: Parts) -> str:
-    """Return the name of the ablated arm: `without-smoothing`, `without-smoothing-and-weight-decay`."""
-    return "without-" + "-and-".join(part.condition.removeprefix("without-") for part in parts)
-
-
-def _choose_parts(study: OfflineStudy, inputs: CodeInputs) -> Parts:
-    """Choose the part or parts to remove: the planned ones, or those that the item names if new, or the next."""
+def _choose_part(study: OfflineStudy, inputs: CodeInputs) -> AblationSpec:
+    """Choose the part to remove: the planned one, or one that the item names if new, or the next."""
+    if inputs.ablation is not None:
+        planned = [part for part in study.ablations if part.condition == inputs.ablation.name]
+        if planned:
+            return planned[0]
     tried = {sibling.varies for sibling in inputs.siblings} | set(inputs.rest.tried if inputs.rest else ())
-    singles = study.ablations
-    # Two removals can be combined if at most one of them changes the arm itself.
-    pairs = (pair for pair in itertools.combinations(singles, 2) if any(part.scale for part in pair))
-    planned = [(part,) for part in singles if inputs.ablation is not None and part.condition == inputs.ablation.name]
-    if planned:
-        return planned[0]
-    choices: list[Parts] = [*((part,) for part in singles), *pairs]
-    own = choices[_choose_variant(inputs) % len(choices)]
     item = inputs.item.lower()
-    named: list[Parts] = [(part,) for part in singles if item and any(word in item for word in part.keywords)]
-    return next((parts for parts in (*named, own, *choices) if _condition_name(parts) not in tried), own)
+    named = [part for part in study.ablations if item and any(word in item for word in part.keywords)]
+    own = study.ablations[_choose_variant(inputs) % len(study.ablations)]
+    return next((part for part in (*named, own, *study.ablations) if part.condition not in tried), own)
+
+
+# --- roles `plot`, `figures` and `figure_review` ----------------------------------------------------------------------
+
+MAX_ABLATIONS = 5
+
+
+def answer_plot(inputs: PlotInputs) -> Plots:
+    """Return the plots of an aggregate, or refused plots repaired according to the complaints."""
+    if is_table_study(inputs.data_plan):
+        return Plots(plots=write_table_plots(inputs.data_plan))
+    sound = render_template("aggregate.py.jinja" if inputs.purpose == "aggregate" else "plots.py.jinja")
+    repaired = repair_plots(load_study(), inputs.plots) if inputs.complaints else ""
+    return Plots(plots=repaired or sound)
+
+
+def answer_figures(inputs: FiguresInputs) -> FigureScript:
+    """Return the final figures by what was recorded: one of all arms, or those of the study on label noise."""
+    plan = inputs.data_plan
+    primary = plan.primary_metric
+    title = primary.title or primary.name
+    measured = {parse_arm(one.condition) for one in inputs.statistics if one.name == primary.name}
+    is_plain = is_repository_study(inputs) or is_table_study(plan)
+    method = next(arm.name for arm in plan.arms if arm.role == "method")
+    if is_plain:
+        datasets = (plan.datasets[0].name,)
+        others = [arm.name for arm in plan.arms if arm.name != method and arm.name in measured]
+        graded = is_scored(inputs) or is_table_study(plan)
+        figures = (
+            FigurePart(
+                name="arms",
+                code='ablation("arms")',
+                datasets=datasets,
+                description=f"The {title} of each arm: mean over seeds with the confidence interval of the mean. "
+                f"{'Higher' if primary.higher_is_better else 'Lower'} is better; "
+                + (
+                    "the program scored the predictions. Grade of all values: scored."
+                    if graded
+                    else "the values are those that the repository's own code reports. Grade of all values: logged."
+                ),
+            ),
+        )
+    else:
+        drawn = {statistic.dataset for statistic in inputs.statistics}
+        datasets = tuple(use.name for use in plan.datasets if use.name in drawn)[:3] or (plan.datasets[0].name,)
+        ablated = dict.fromkeys(parse_arm(condition) for condition in inputs.ablations)
+        others = [arm for arm in ablated if arm in measured][:MAX_ABLATIONS]
+        every = tuple(_choose_figures(inputs, datasets, ablated=bool(others)))
+        figures = tuple(one for one in every if one.name not in inputs.keep) or every
+    script = render_template(
+        "figures.py.jinja",
+        datasets=list(datasets),
+        ablations=others,
+        factor=plan.factor or "dataset",
+        method=method,
+        method_label=(plan.name_arm(method) if is_plain else "whole method"),
+        split="test" if any(one.key.startswith("test/") for one in inputs.statistics) else "validation",
+        arms={arm.name: arm.title or arm.name for arm in plan.arms if is_plain or arm.role != "ablation"},
+        levels={level.name: level.title or level.name for level in plan.levels},
+        values={level.name: level.value for level in plan.levels},
+        primary=primary.name,
+        primary_title=title,
+    )
+    return FigureScript(script=script, figures=figures)
+
+
+def _choose_figures(inputs: FiguresInputs, datasets: tuple[str, ...], *, ablated: bool) -> Iterator[FigurePart]:
+    """Yield the figures of the study on label noise that can be drawn, with the calls that draw them."""
+    plan = inputs.data_plan
+    words = {
+        "primary": plan.primary_metric.name,
+        "title": plan.primary_metric.title or plan.primary_metric.name,
+        "main": plan.datasets[0].name.replace("_", " "),
+        "better": "Higher" if plan.primary_metric.higher_is_better else "Lower",
+    }
+    memorised = any("fitted__" in array.path for array in inputs.arrays)
+    chosen = {"primary-by-noise", f"reliability-and-{'memorisation' if memorised else 'training'}"}
+    if ablated or any(metric.name == "ece" for metric in plan.metrics):
+        chosen.add("ablation" if ablated else "ece-by-noise")
+    for spec in find_study_by_idea(inputs.idea).figures:
+        if spec.name in chosen:
+            yield FigurePart(
+                name=spec.name,
+                description=spec.description.format(**words),
+                code=spec.call.format(**words),
+                panels=spec.panels or len(datasets),
+                datasets=datasets[:1] if spec.panels else datasets,
+            )
+
+
+def answer_figure_review(_: FigureReviewInputs) -> PaperFigureReviews:
+    """Review nothing: this model sees no images."""
+    return PaperFigureReviews(looked=False)

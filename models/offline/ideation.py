@@ -1,4 +1,4 @@
-"""Roles of ideation: the study as an idea, if a topic names it, and summaries of documents by their sentences.
+"""Roles of ideation and planning: the study as an idea and a plan, and summaries of documents by their sentences.
 
 It has one idea. If asked for more, it repeats itself, and the rules refuse it as they would any model.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
 
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.plain_study import is_repository_study
-from labwright.models.offline.study import AblationSpec, OfflineStudy, find_study_by_idea, load_study
+from labwright.models.offline.study import AblationSpec, find_study_by_idea, is_repository_study, load_study
 from labwright.models.offline.table_study import is_table_study, plan_table_ablations, plan_table_study
 from labwright.models.roles.ideation import (
     ClosestPick,
@@ -43,19 +45,12 @@ from labwright.models.roles.study_plan import (
     RiskTested,
 )
 from labwright.record.baseline_check import Ablation
-from labwright.record.ideation import (
-    AvailableResources,
-    DocumentStatement,
-    FollowedStudy,
-    IdeaReason,
-    RequiredDataset,
-    ResourceEstimate,
-)
+from labwright.record.ideation import DocumentStatement, IdeaReason, RequiredDataset, ResourceEstimate
 from labwright.record.plan_edits import PlanEdit
 from labwright.record.schema.data_plan import DataPlan, Hyperparameter
 from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.hypotheses import FindingAnswer
-from labwright.record.schema.idea import Idea
+from labwright.record.schema.idea import Idea, read_idea
 from labwright.record.schema.prior_work import OmittedPriorWork
 
 ESTIMATED_EXECUTIONS = 90
@@ -66,130 +61,77 @@ MAX_STATEMENTS = 12
 """Statements of a document."""
 
 
+@cache
+def load_idea() -> IdeaText:
+    """Return the idea of the study, which is that of `scientist demo`."""
+    return _to_idea_text(read_idea(Path(str(files("labwright"))) / "demo" / "idea.json"))
+
+
 def answer_idea(inputs: IdeaInputs) -> IdeaDraft:
-    """Return the study as an idea. Raises `CatalogueError` if the topic does not name it."""
+    """Return the study as an idea. Raises `CatalogueError` if the topic does not name it.
+
+    To follow a study, its idea measures what the first finding leaves, with a reason for each finding.
+    """
     study = load_study()
-    if not _names_study(inputs.topic, study):
+    if not _names_study(inputs.topic):
         raise CatalogueError(
             f"the offline model has no idea for this topic; it knows only: {study}. Configure a model "
             "for any other topic, e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
         )
-    if inputs.study is not None:
-        return _follow_study(inputs.study, study, inputs.means)
-    words = " ".join(line[0] for line in study.keywords)
-    return IdeaDraft(
-        idea=_build_idea_text(study, inputs.means),
-        estimate=_estimate_cost(study, inputs.means),
-        queries=(study.title, words),
-    )
-
-
-def _follow_study(followed: FollowedStudy, study: OfflineStudy, means: AvailableResources) -> FollowUpDraft:
-    """Return an idea that measures what the first finding of a study leaves, with a reason for each finding."""
-    base, first = _to_idea_text(followed.idea), followed.findings[0]
-    name = first.key.rsplit("/", 1)[-1]
-    return FollowUpDraft(
-        idea=base.model_copy(
-            update={
-                "name": f"{base.name[:50]}_next",
-                "title": f"{base.title[:250]}: what {name} leaves",
-                "experiments": (f"Measure this again with more seeds: {first.quote[:1200]}", *base.experiments[:11]),
-                "datasets": tuple(one for one in base.datasets if one in means.datasets)
-                or _list_datasets(study, means),
-            }
-        ),
-        estimate=_estimate_cost(study, means),
-        queries=(study.title, " ".join(line[0] for line in study.keywords)),
-        reasons=tuple(
-            IdeaReason(
-                key=one.key,
-                verdict=one.verdict,
-                why=f"It is {one.verdict}; the experiments measure it again with more seeds.",
-            )
-            for one in followed.findings[:6]
-        ),
-    )
-
-
-def _names_study(text: str, study: OfflineStudy) -> bool:
-    """Return whether a text matches a line of the study's keywords."""
-    return any(phrase in text.lower() for line in study.keywords for phrase in line)
-
-
-def _build_idea_text(study: OfflineStudy, means: AvailableResources) -> IdeaText:
-    plan = study.plan
-    base, method = (next(arm for arm in plan.arms if arm.role == role) for role in ("baseline", "method"))
-    metric = plan.primary_metric.title or plan.primary_metric.name
-    better = "higher" if plan.primary_metric.higher_is_better else "lower"
-    return IdeaText(
-        name=study.name,
-        title=f"{study.title[:1].upper()}{study.title[1:]}: {method.title} and {base.title}",
-        short_hypothesis=f"With regard to {study.title}, {method.title} gives a {better} {metric} than {base.title}, "
-        f"over every level of {plan.factor or 'the comparison'}; equal or worse values refute it.",
-        related_work="Nothing was looked up yet: the closest papers show what the searches returned.",
-        abstract=f"{plan.task} {base.title}: {base.description}. {method.title}: {method.description}. Both are "
-        f"compared by {metric}, over seeds.",
-        experiments=tuple(
-            dict.fromkeys(
-                (
-                    f"Compare {method.title} with {base.title} on every dataset by {metric}.",
-                    *(f"{one.title}: {one.plan}" for one in study.agenda),
-                    *(f"{one.title}: {one.plan}" for one in study.ablations),
-                )
-            )
-        )[:12],
-        risks=(
-            "The datasets are small, so chance may hide the effect.",
-            f"The effect may depend on hyperparameters that both arms share: {plan.notes[:300] or 'they are tuned'}",
-        ),
-        datasets=_list_datasets(study, means),
-        metric=f"{metric}, {better} is better",
-    )
-
-
-def _list_datasets(study: OfflineStudy, means: AvailableResources) -> tuple[str, ...]:
-    named = tuple(use.name for use in study.plan.datasets)
-    return tuple(name for name in named if name in means.datasets) or named
-
-
-def _estimate_cost(study: OfflineStudy, means: AvailableResources) -> ResourceEstimate:
     seconds = study.plan.expected_seconds or 60.0
-    hours = ESTIMATED_EXECUTIONS * seconds / 3600 / max(1, means.workers)
-    return ResourceEstimate(
+    hours = ESTIMATED_EXECUTIONS * seconds / 3600 / max(1, inputs.means.workers)
+    estimate = ResourceEstimate(
         hours=round(max(hours, seconds / 3600), 4),
         node_hours=round(seconds / 3600, 5),
-        data=tuple(RequiredDataset(name=name, source="catalogue") for name in _list_datasets(study, means)),
+        data=tuple(RequiredDataset(name=use.name, source="catalogue") for use in study.plan.datasets),
         packages=("numpy",),
-        reason=f"{ESTIMATED_EXECUTIONS} executions of {seconds:g} s, {means.workers} at a time, as the "
-        f"catalogue's study plans them.",
+        reason=f"{ESTIMATED_EXECUTIONS} executions of {seconds:g} s, {inputs.means.workers} at a time, as planned.",
     )
+    queries = (study.title, " ".join(line[0] for line in study.keywords))
+    if inputs.study is None:
+        return IdeaDraft(idea=load_idea(), estimate=estimate, queries=queries)
+    base, findings = _to_idea_text(inputs.study.idea), inputs.study.findings
+    follow_up = {
+        "name": f"{base.name[:50]}_next",
+        "title": f"{base.title[:250]}: what {findings[0].key.rsplit('/', 1)[-1]} leaves",
+        "experiments": (f"Measure this again with more seeds: {findings[0].quote[:1200]}", *base.experiments[:11]),
+    }
+    return FollowUpDraft(
+        idea=base.model_copy(update=follow_up),
+        estimate=estimate,
+        queries=queries,
+        reasons=tuple(
+            IdeaReason(key=one.key, verdict=one.verdict, why=f"It is {one.verdict}: it is measured with more seeds.")
+            for one in findings[:6]
+        ),
+    )
+
+
+def _names_study(text: str) -> bool:
+    """Return whether a text matches a line of the study's keywords."""
+    return any(phrase in text.lower() for line in load_study().keywords for phrase in line)
 
 
 def answer_idea_reflect(inputs: IdeaReflectInputs) -> IdeaReflection:
     """Return the draft unchanged, with the first papers of the results as the closest."""
     draft = inputs.draft.idea
-    difference = f"This idea measures: {draft.experiments[0]}"
     picks = tuple(
-        ClosestPick(paper=number, quote=_first_words(work.abstract), difference=difference)
+        ClosestPick(
+            paper=number,
+            quote=_first_words(work.abstract),
+            difference=f"This idea measures: {draft.experiments[0]}"[:800],
+        )
         for number, work in enumerate(inputs.works[:5], 1)
     )
-    said = (
-        "The closest papers are named below, by their abstracts."
-        if picks
-        else "A search was answered and returned no paper."
-        if any(one.answered for one in inputs.searches)
-        else "No source answered, so nothing could be looked up."
-    )
+    said = "The closest papers are named below, by their abstracts." if picks else "The searches returned no paper."
     answer = IdeaReflection(
-        thoughts="The offline model keeps the studies of its catalogue as they are.",
+        thoughts="The offline model keeps the idea as it is.",
         closest=picks,
         idea=draft.model_copy(update={"related_work": said}),
         estimate=inputs.draft.estimate,
         done=True,
     )
-    if inputs.study is None:
-        return answer
-    return FollowUpReflection(**dict(answer), reasons=inputs.reasons)
+    return answer if inputs.study is None else FollowUpReflection(**dict(answer), reasons=inputs.reasons)
 
 
 def answer_idea_match(inputs: IdeaMatchInputs) -> IdeaMatch:
@@ -230,15 +172,13 @@ def answer_idea_of(inputs: IdeaFromTextInputs) -> IdeaFromText:
     """Return the idea next to the text, or the study that the text is about."""
     if inputs.known is not None:
         return IdeaFromText(idea=_to_idea_text(inputs.known))
-    study = load_study()
-    if not _names_study(inputs.text, study):
+    if not _names_study(inputs.text):
         return IdeaFromText(missing="the offline model finds no study of its catalogue in it")
-    return IdeaFromText(
-        idea=_build_idea_text(study, AvailableResources(processor="", cores=1, memory_gb=1, hours=1, node_hours=1))
-    )
+    return IdeaFromText(idea=load_idea())
 
 
 def _to_idea_text(one: Idea) -> IdeaText:
+    """Return an idea with words for the fields that its file may lack."""
     return IdeaText(
         name=re.sub(r"[^a-z0-9]+", "_", one.name.lower()).strip("_")[:60],
         title=one.title[:300],
@@ -253,16 +193,14 @@ def _to_idea_text(one: Idea) -> IdeaText:
 
 
 def answer_digest(inputs: DigestInputs) -> DigestAnswer:
-    """Quote the first sentences of the pages, taking one from every page in turn."""
-    pages = [(page, _split_sentences(page.text)) for page in inputs.pages]
-    longest = max((len(sentences) for _, sentences in pages), default=0)
-    taken = [(page, sentences[at]) for at in range(longest) for page, sentences in pages if at < len(sentences)]
+    """Quote the first sentences of each page."""
+    share = max(1, MAX_STATEMENTS // max(1, len(inputs.pages)))
+    taken = [(page.page, text) for page in inputs.pages for text in _split_sentences(page.text)[:share]]
     lines = [" ".join(line.split()) for page in inputs.pages[:1] for line in page.text.splitlines()]
-    subject = next((line for line in lines if " " in line), "".join(lines[:1]) or inputs.file)
     return DigestAnswer(
-        subject=subject[:400],
+        subject=next((line for line in lines if " " in line), inputs.file)[:400],
         statements=tuple(
-            DocumentStatement(text=text[:600], page=page.page, quote=_first_words(text))
+            DocumentStatement(text=text[:600], page=page, quote=_first_words(text))
             for page, text in taken[:MAX_STATEMENTS]
         ),
     )
@@ -281,13 +219,20 @@ def answer_plan(inputs: PlanInputs) -> DataPlan | PlanRevision:
     """Return the study's data plan, restricted to the available datasets and metrics that the idea names, or a plan for
     the user's tables.
 
-    Asked to revise it, answer the findings and leave the rest.
+    Asked to revise it, answer each finding with the reason why the plan stays; the one edit changes nothing.
 
     Raises:
         CatalogueError: the idea is not the study's and has no data of the user, or none of its datasets is available.
     """
     if inputs.before is not None:
-        return _answer_findings(inputs)
+        reason = "The study that this model knows is fixed."
+        return PlanRevision(
+            edits=(PlanEdit(path="task", value=inputs.before.task),),
+            answers=tuple(
+                FindingAnswer(finding=number, changed=False, reason=reason)
+                for number in range(1, len(inputs.findings) + 1)
+            ),
+        )
     if any(entry.own for entry in inputs.catalogue):
         return plan_table_study(inputs)
     study = find_study_by_idea(inputs.idea)
@@ -297,25 +242,23 @@ def answer_plan(inputs: PlanInputs) -> DataPlan | PlanRevision:
         wanted = ", ".join(use.name for use in study.plan.datasets)
         raise CatalogueError(f"the study {study.name} needs one of the datasets {wanted}; have {sorted(have)!r}")
     named = " ".join(inputs.idea.datasets).lower().replace(" ", "_")
-    asked = tuple(use for use in datasets if use.name in named)
-    metrics = tuple(metric for metric in study.plan.metrics if metric.name in inputs.metrics)
-    metrics = metrics or study.plan.metrics[:1]
+    metrics = tuple(metric for metric in study.plan.metrics if metric.name in inputs.metrics) or study.plan.metrics[:1]
     known = ("", *(metric.name for metric in metrics))
-    hypotheses = tuple(
-        one.model_copy(update={"alternatives": tuple(other for other in one.alternatives if other.metric in known)})
-        for one in study.plan.hypotheses
-    )
-    omitted = tuple(
-        OmittedPriorWork(name=row.name, reason="it is not part of the study that this model knows")
-        for row in inputs.common
-    )
     own = [one for one in inputs.studies if one.name == study.name]
     return study.plan.model_copy(
         update={
-            "datasets": asked or datasets,
+            "datasets": tuple(use for use in datasets if use.name in named) or datasets,
             "metrics": metrics,
-            "hypotheses": hypotheses,
-            "omitted": omitted,
+            "hypotheses": tuple(
+                one.model_copy(
+                    update={"alternatives": tuple(each for each in one.alternatives if each.metric in known)}
+                )
+                for one in study.plan.hypotheses
+            ),
+            "omitted": tuple(
+                OmittedPriorWork(name=row.name, reason="it is not part of the study that this model knows")
+                for row in inputs.common
+            ),
             "space": tuple(_start_from_earlier(one, own) for one in study.plan.space),
         }
     )
@@ -332,50 +275,23 @@ def _start_from_earlier(one: Hyperparameter, studies: Sequence[EarlierStudy]) ->
     return one
 
 
-def _answer_findings(inputs: PlanInputs) -> PlanRevision:
-    """Answer findings: doubts about scope add a line to `untested`; others get the reason why the plan stays.
-
-    A plan with faults, or one that is too large for the hours, stays: an edit changes nothing.
-    """
-    assert inputs.before is not None
-    scope = any(one.kind == "scope" for one in inputs.findings)
-    edit = (
-        PlanEdit(action="add", path="untested", value="other data than those of the plan")
-        if scope
-        else PlanEdit(path="task", value=inputs.before.task)
-    )
-    return PlanRevision(
-        edits=(edit,),
-        answers=tuple(
-            FindingAnswer(finding=number, changed=True, reason="`untested` says so now.")
-            if one.kind == "scope"
-            else FindingAnswer(finding=number, changed=False, reason="The study that this model knows is fixed.")
-            for number, one in enumerate(inputs.findings, 1)
-        ),
-    )
-
-
 def answer_ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
     """Return the ablations that the risks name, in order, then the study's other parts, up to the maximum."""
     if is_table_study(inputs.data_plan):
         return plan_table_ablations(inputs)
-    study = find_study_by_idea(inputs.idea)
-    named = [
-        [one for one in study.ablations if any(word in risk.lower() for word in one.keywords)]
-        for risk in inputs.idea.risks
-    ]
+    parts = find_study_by_idea(inputs.idea).ablations
     chosen: list[AblationSpec] = []
     risks: list[RiskTested] = []
-    for number, specs in enumerate(named, start=1):
-        first = next((one for one in specs if one not in chosen), None) or next(iter(specs), None)
-        if first is None:
-            risks.append(RiskTested(risk=number, reason="no part of the method corresponds to it"))
-        elif first in chosen or len(chosen) < inputs.most:
-            chosen += [] if first in chosen else [first]
-            risks.append(RiskTested(risk=number, by=first.condition))
+    for number, risk in enumerate(inputs.idea.risks, start=1):
+        named = [one for one in parts if any(word in risk.lower() for word in one.keywords)]
+        part = next((one for one in named if one not in chosen), named[0] if named else None)
+        if part is not None and part not in chosen and len(chosen) < inputs.most:
+            chosen.append(part)
+        if part in chosen:
+            risks.append(RiskTested(risk=number, by=part.condition))
         else:
-            risks.append(RiskTested(risk=number, reason="the other ablations leave no room for it"))
-    chosen += [one for one in study.ablations if one not in chosen]
+            risks.append(RiskTested(risk=number, reason="none of the planned ablations corresponds to it"))
+    chosen += [one for one in parts if one not in chosen]
     return AblationPlan(
         ablations=tuple(to_ablation(one, inputs.data_plan) for one in chosen[: inputs.most]), risks=tuple(risks)
     )
@@ -383,11 +299,7 @@ def answer_ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
 
 def answer_missing_ablations(inputs: MissingAblationsInputs) -> MissingAblationsAnswer:
     """Return the parts that the study's claims credit and that nobody measured; empty if all were."""
-    if is_repository_study(inputs):
-        return MissingAblationsAnswer(
-            why="Arms of a repository are words of its command, and the plan has all of them."
-        )
-    if is_table_study(inputs.data_plan):
+    if is_repository_study(inputs) or is_table_study(inputs.data_plan):
         return MissingAblationsAnswer(why="The arms of the plan separate the explanations.")
     study = find_study_by_idea(inputs.idea)
     done = {one.ablation.name for one in inputs.trials if one.outcome == "measured"}

@@ -24,7 +24,7 @@ from labwright.models.offline.claim_reader import (
     answer_protocol_review,
     answer_setup_reader,
 )
-from labwright.models.offline.experiment_code import answer_code
+from labwright.models.offline.experiment_code import answer_code, answer_figure_review, answer_figures, answer_plot
 from labwright.models.offline.ideation import (
     answer_ablation_plan,
     answer_digest,
@@ -42,10 +42,7 @@ from labwright.models.offline.paper_judge import answer_influence, answer_judge,
 from labwright.models.offline.paper_writing import (
     answer_addendum,
     answer_copy_edit,
-    answer_figure_review,
-    answer_figures,
     answer_outline,
-    answer_plot,
     answer_reflect,
     answer_respond,
     answer_reviewer_requests,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from labwright.models.errors import CatalogueError
+from labwright.models.roles.experiment_code import StudyInputs
 from labwright.record.baseline_check import AblationAction
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.frozen_model import FrozenModel, Scalar
@@ -52,7 +54,13 @@ class FailureRepair(FrozenModel):
     failure: ErrorClass
     pattern: str
     replacement: str
-    says: str
+    says: str = ""
+
+    def matches(self, source: str) -> bool:
+        return re.search(self.pattern, source) is not None
+
+    def apply(self, source: str) -> str:
+        return re.sub(self.pattern, self.replacement, source)
 
 
 class AgendaAddition(FrozenModel):
@@ -86,22 +94,16 @@ class AblationSpec(FrozenModel):
 
 
 class FigureSpec(FrozenModel):
-    """A figure of the paper: a call in `figures.py.jinja`, drawn if what it needs was recorded.
+    """A figure of the paper: a call in `figures.py.jinja`.
 
-    Of the figures of one slot, only the first that can be drawn is used. `call` and `description` may contain
-    {primary}, {title} and {main}: name and title of the primary metric, and the main dataset; and {better}: lower or
-    higher.
+    `call` and `description` may contain {primary}, {title} and {main}: name and title of the primary metric, and the
+    main dataset; and {better}: lower or higher.
     """
 
-    slot: str
     name: str
     call: str
     description: str
-    array: str = Field(default="", description="a pattern that the path of a recorded array must match")
-    metric: str = Field(default="", description="a metric that the plan must have")
-    ablations: bool = Field(default=False, description="whether an ablation must have been measured")
-    panels: Literal[1, 3, "datasets"] = Field(default=1, description="number of panels side by side")
-    shows: Literal["all", "main"] = Field(default="all", description="all datasets, or the main one")
+    panels: int = Field(default=0, description="panels that show the main dataset; 0: one panel per dataset")
 
 
 class OfflineStudy(FrozenModel):
@@ -118,7 +120,6 @@ class OfflineStudy(FrozenModel):
     agenda: tuple[AgendaAddition, ...]
     agenda_faults: dict[int, str]
     ablations: tuple[AblationSpec, ...]
-    labels: dict[str, tuple[str, str]]
     figures: tuple[FigureSpec, ...]
 
     def find_fault(self, name: str) -> PlantedFault:
@@ -136,27 +137,26 @@ def load_study() -> OfflineStudy:
 
 
 def find_study_by_idea(idea: Idea) -> OfflineStudy:
-    """Return the study if an idea asks for it by its name or by the words of its title and hypothesis.
+    """Return the study if an idea asks for it by its name, or by a phrase of each line of its keywords.
 
     Raises:
         CatalogueError: the idea is not the study's.
     """
-    text = " ".join((idea.name.replace("_", " "), idea.title, idea.short_hypothesis, idea.abstract))
-    return _match_study(idea.name == load_study().name, text, f"the idea {idea.name!r}")
-
-
-def find_study_by_plan(plan: DataPlan) -> OfflineStudy:
-    """Return the study if a data plan belongs to it. Raises `CatalogueError` if it does not."""
-    text = f"{plan.task} {plan.factor} {plan.notes}"
-    return _match_study(plan.task == load_study().plan.task, text, f"the data plan for {plan.task[:60]!r}")
-
-
-def _match_study(named: bool, text: str, what: str) -> OfflineStudy:
-    """Return the study if it is named, or if the text matches each line of its keywords."""
     study = load_study()
-    if named or all(any(phrase in text.lower() for phrase in line) for line in study.keywords):
+    text = " ".join((idea.name.replace("_", " "), idea.title, idea.short_hypothesis, idea.abstract)).lower()
+    if idea.name == study.name or all(any(phrase in text for phrase in line) for line in study.keywords):
         return study
     raise CatalogueError(
-        f"the built-in offline model supports only one study, not {what}; it knows only: {study}. Configure a model "
-        "for any other idea, e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
+        f"the built-in offline model supports only one study, not the idea {idea.name!r}; it knows only: {study}. "
+        "Configure a model for any other idea, e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
     )
+
+
+def is_repository_study(study: StudyInputs) -> bool:
+    """Return whether the cells of a study are runs of a repository's command."""
+    return any(one.command for one in study.facts)
+
+
+def is_scored(study: StudyInputs) -> bool:
+    """Return whether predictions of the repository are scored, instead of a number being read."""
+    return any(one.command and one.sizes for one in study.facts)

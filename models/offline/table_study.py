@@ -10,6 +10,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.edits import MAX_LINE_CHARACTERS, Scripts, make_program, render_template
@@ -19,28 +20,19 @@ from labwright.record.baseline_check import Ablation
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Hyperparameter, MetricSpec, TuningPlan
 from labwright.record.schema.hypotheses import Effect, Hypothesis, PossibleOutcomes, RivalExplanation
 
-SMALLEST_EFFECTS = {
-    "log_loss": 0.02,
-    "accuracy": 0.01,
-    "macro_f1": 0.01,
-    "auroc": 0.01,
-    "brier": 0.01,
-    "ece": 0.01,
-    "r2": 0.02,
-}
-"""Smallest differences that matter, of metrics without a unit of the user."""
 TITLES = {
-    "accuracy": ("accuracy", True),
-    "macro_f1": ("macro F1", True),
-    "auroc": ("AUROC", True),
-    "log_loss": ("log loss", False),
-    "brier": ("Brier score", False),
-    "ece": ("ECE", False),
-    "r2": ("R squared", True),
-    "mae": ("mean absolute error", False),
-    "mse": ("mean squared error", False),
+    "accuracy": ("accuracy", True, 0.01),
+    "macro_f1": ("macro F1", True, 0.01),
+    "auroc": ("AUROC", True, 0.01),
+    "log_loss": ("log loss", False, 0.02),
+    "brier": ("Brier score", False, 0.01),
+    "ece": ("ECE", False, 0.01),
+    "r2": ("R squared", True, 0.02),
+    "mae": ("mean absolute error", False, None),
+    "mse": ("mean squared error", False, None),
 }
-"""Metric -> title, and whether higher values are better."""
+"""Metric -> title, whether higher values are better, and the smallest difference that matters (None: its unit is the
+user's)."""
 CLASSIFICATION_METRICS, REGRESSION_METRICS = ("log_loss", "accuracy"), ("r2", "mae")
 TRAINING_SHARES = (1.0, 0.5, 0.25, 0.75, 0.35, 0.9)
 """Shares of the training rows of later programs: what the comparison owes to the number of rows."""
@@ -50,73 +42,63 @@ BASELINE, STUMPS, METHOD = "linear_model", "boosted_stumps", "gradient_boosting"
 
 @dataclass(frozen=True)
 class Estimator:
-    """A model of scikit-learn: its expressions, which read `setting`, and its hyperparameters."""
+    """A model of scikit-learn and its hyperparameters."""
 
     title: str
     description: str
     module: str
-    classifier: str
-    regressor: str
+    expression: str
+    """It reads `setting`; `*` stands for `Classifier` or `Regressor`."""
     space: tuple[Hyperparameter, ...]
-    part: str = ""
-    """What its ablation takes out."""
-    replacement: tuple[str, str] = ("", "")
-    """Text of the expressions, and what stands in its place in the ablation."""
+    regressor: str = ""
+    """The expression for numbers, if it is another one."""
 
 
-def _log(name: str, low: float, high: float, default: float, source: str) -> Hyperparameter:
-    return Hyperparameter(name=name, kind="log", low=low, high=high, default=default, source=source)
+def _build_hyperparameter(
+    name: str, kind: Literal["log", "integer"], low: float, high: float, default: float
+) -> Hyperparameter:
+    source = "the default of scikit-learn"
+    return Hyperparameter(name=name, kind=kind, low=low, high=high, default=default, source=source)
 
 
-def _integer(name: str, low: int, high: int, default: int, source: str) -> Hyperparameter:
-    return Hyperparameter(name=name, kind="integer", low=low, high=high, default=default, source=source)
-
-
-_DEFAULT = "the default of scikit-learn"
+_RATE = _build_hyperparameter("rate", "log", 0.01, 0.5, 0.1)
 ESTIMATORS = {
     BASELINE: Estimator(
         "linear model",
         "logistic regression or ridge regression on standardised columns",
         "linear_model",
         'LogisticRegression(C=1 / setting["penalty"], max_iter=2000)',
+        (_build_hyperparameter("penalty", "log", 0.001, 1000.0, 1.0),),
         'Ridge(alpha=setting["penalty"])',
-        (_log("penalty", 0.001, 1000.0, 1.0, _DEFAULT),),
     ),
     METHOD: Estimator(
         "gradient boosting",
         "boosted trees on histograms, which model interactions of columns",
         "ensemble",
-        'HistGradientBoostingClassifier(learning_rate=setting["rate"], '
-        'max_leaf_nodes=int(setting["leaves"]), random_state=lab.seed)',
-        'HistGradientBoostingRegressor(learning_rate=setting["rate"], '
-        'max_leaf_nodes=int(setting["leaves"]), random_state=lab.seed)',
-        (_log("rate", 0.01, 0.5, 0.1, _DEFAULT), _integer("leaves", 3, 64, 31, _DEFAULT)),
+        'HistGradientBoosting*(learning_rate=setting["rate"], max_leaf_nodes=int(setting["leaves"]), '
+        "random_state=lab.seed)",
+        (_RATE, _build_hyperparameter("leaves", "integer", 3, 64, 31)),
     ),
     STUMPS: Estimator(
         "boosted stumps",
         "the same boosting with trees of a single split, in which every column acts alone",
         "ensemble",
-        'HistGradientBoostingClassifier(learning_rate=setting["rate"], max_leaf_nodes=2, random_state=lab.seed)',
-        'HistGradientBoostingRegressor(learning_rate=setting["rate"], max_leaf_nodes=2, random_state=lab.seed)',
-        (_log("rate", 0.01, 0.5, 0.1, _DEFAULT),),
+        'HistGradientBoosting*(learning_rate=setting["rate"], max_leaf_nodes=2, random_state=lab.seed)',
+        (_RATE,),
     ),
     "random_forest": Estimator(
         "random forest",
         "an average of trees that are grown on samples of rows and columns",
         "ensemble",
-        'RandomForestClassifier(n_estimators=200, min_samples_leaf=int(setting["leaf_rows"]), random_state=lab.seed)',
-        'RandomForestRegressor(n_estimators=200, min_samples_leaf=int(setting["leaf_rows"]), random_state=lab.seed)',
-        (_integer("leaf_rows", 1, 32, 1, _DEFAULT),),
-        "averaging of trees",
-        ("n_estimators=200", "n_estimators=1"),
+        'RandomForest*(n_estimators=200, min_samples_leaf=int(setting["leaf_rows"]), random_state=lab.seed)',
+        (_build_hyperparameter("leaf_rows", "integer", 1, 32, 1),),
     ),
     "nearest_neighbours": Estimator(
         "nearest neighbours",
         "the average of the nearest training rows, on standardised columns",
         "neighbors",
-        'KNeighborsClassifier(n_neighbors=int(setting["neighbours"]))',
-        'KNeighborsRegressor(n_neighbors=int(setting["neighbours"]))',
-        (_integer("neighbours", 1, 50, 5, _DEFAULT),),
+        'KNeighbors*(n_neighbors=int(setting["neighbours"]))',
+        (_build_hyperparameter("neighbours", "integer", 1, 50, 5),),
     ),
 }
 """The arms that the offline model can measure, by name."""
@@ -146,7 +128,7 @@ def plan_table_study(inputs: PlanInputs) -> DataPlan:
     usable = [name for name in TITLES if name in inputs.metrics]
     is_fit = asked in usable and (asked in ("r2", "mae", "mse")) == (known == REGRESSION_METRICS)
     names = list(dict.fromkeys((asked, *known) if is_fit else known))
-    deciding = next(name for name in names if name in SMALLEST_EFFECTS)
+    deciding = next(name for name in names if TITLES[name][2] is not None)
     arms = (BASELINE, STUMPS, METHOD)
     datasets = tuple(DatasetUse(name=one.name, title="", reason="the user's table") for one in own)
     return DataPlan(
@@ -186,11 +168,13 @@ def _list_space(arms: Sequence[str]) -> tuple[Hyperparameter, ...]:
 
 
 def _state_hypothesis(entry: CatalogueEntry, metric: str, *, is_main: bool) -> Hypothesis:
+    title, is_higher_better, smallest = TITLES[metric]
+    assert smallest is not None
+
     def subtract(other: str) -> str:
-        difference = f"{METHOD} - {other}" if TITLES[metric][1] else f"{other} - {METHOD}"
+        difference = f"{METHOD} - {other}" if is_higher_better else f"{other} - {METHOD}"
         return difference if is_main else f"on({difference}, {entry.name})"
 
-    title, smallest = TITLES[metric][0], SMALLEST_EFFECTS[metric]
     return Hypothesis(
         id=f"boosting-on-{entry.name.lower().replace('_', '-')}"[:40],
         title="boosting is better than a linear model",
@@ -216,46 +200,32 @@ def _state_hypothesis(entry: CatalogueEntry, metric: str, *, is_main: bool) -> H
 
 def write_table_program(inputs: CodeInputs) -> Program:
     """Write the program of a node. Later programs use fewer training rows, and those of ablations add an arm."""
+    share, ablated = 1.0, ""
     if inputs.stage == "ablation" or inputs.kind == "ablate":
-        return _ablate(inputs)
-    turn = 0 if inputs.kind in ("draft", "debug") else 1 + inputs.ordinal
-    share = TRAINING_SHARES[turn % len(TRAINING_SHARES)]
-    rows = "all training rows" if share == 1 else f"{share:.0%} of the training rows"
-    title = f"The arms on {rows}"
-    plan = f"Fit every arm of the plan to {rows}."
-    return make_program(inputs.parent, _write(inputs, title, plan, share=share), title=title, plan=plan, varies=rows)
-
-
-def _ablate(inputs: CodeInputs) -> Program:
-    name = inputs.ablation.name if inputs.ablation is not None else HALF_THE_ROWS
-    title = f"The method {name.replace('-', ' ')}"
-    plan = inputs.ablation.change_text if inputs.ablation is not None else "Fit the method to half of the rows."
-    program = make_program(
-        inputs.parent, _write(inputs, title, plan, ablated=name), title=title, plan=plan, varies=name
-    )
-    return program.model_copy(update={"arms": (name,)})
-
-
-def _write(inputs: CodeInputs, title: str, plan: str, *, share: float = 1.0, ablated: str = "") -> Scripts:
-    is_classification = is_about_classes(inputs.data_plan)
-    arms = [*inputs.data_plan.compared_arms]
-    models = {arm: _express(arm, classification=is_classification) for arm in arms}
+        ablated = varies = inputs.ablation.name if inputs.ablation is not None else HALF_THE_ROWS
+        title = f"The method {ablated.replace('-', ' ')}"
+        text = inputs.ablation.change_text if inputs.ablation is not None else "Fit the method to half of the rows."
+    else:
+        turn = 0 if inputs.kind in ("draft", "debug") else 1 + inputs.ordinal
+        share = TRAINING_SHARES[turn % len(TRAINING_SHARES)]
+        varies = "all training rows" if share == 1 else f"{share:.0%} of the training rows"
+        title, text = f"The arms on {varies}", f"Fit every arm of the plan to {varies}."
+    plan = inputs.data_plan
+    models = {arm: _express(arm, classification=is_about_classes(plan)) for arm in plan.compared_arms}
     if ablated:
-        method = inputs.data_plan.find_tuned_arm(ablated)
-        old, new = ESTIMATORS[method].replacement
-        whole = models[method]
-        models[ablated] = whole.replace(old, new) if ablated == _name_ablation(method) else whole
+        models[ablated] = models[plan.find_tuned_arm(ablated)]
     experiment = render_template(
         "own_table/experiment.py.jinja",
         title=title,
-        plan=textwrap.fill(plan, MAX_LINE_CHARACTERS),
-        modules=sorted({ESTIMATORS[arm].module for arm in arms}),
+        plan=textwrap.fill(text, MAX_LINE_CHARACTERS),
+        modules=sorted({ESTIMATORS[arm].module for arm in plan.compared_arms}),
         share=share,
         halved=[ablated] if ablated == HALF_THE_ROWS else [],
         models=models,
-        classification=is_classification,
+        classification=is_about_classes(plan),
     )
-    return Scripts(experiment, write_table_plots(inputs.data_plan))
+    program = make_program(Scripts(experiment, write_table_plots(plan)), title=title, plan=text, varies=varies)
+    return program.model_copy(update={"arms": (ablated,)}) if ablated else program
 
 
 def write_table_plots(plan: DataPlan) -> str:
@@ -269,50 +239,18 @@ def is_about_classes(plan: DataPlan) -> bool:
 
 
 def _express(arm: str, *, classification: bool) -> str:
-    estimator = ESTIMATORS[arm]
-    return f"{estimator.module}.{estimator.classifier if classification else estimator.regressor}"
-
-
-# --- ablations --------------------------------------------------------------------------------------------------------
+    one = ESTIMATORS[arm]
+    text = one.expression if classification else one.regressor or one.expression
+    return f"{one.module}.{text.replace('*', 'Classifier' if classification else 'Regressor')}"
 
 
 def plan_table_ablations(inputs: AblationPlanInputs) -> AblationPlan:
-    """Plan the ablations of the first method: its part, if it has one, and half of the training rows."""
-    plan = inputs.data_plan
-    method = next((arm.name for arm in plan.arms if arm.role == "method"), plan.compared_arms[-1])
-    estimator, metrics = ESTIMATORS[method], tuple(one.name for one in plan.metrics)
+    """Plan the one ablation: half of the training rows."""
     rows = Ablation(
         name=HALF_THE_ROWS,
         part="half of the training rows",
         action="remove",
-        metrics=metrics,
+        metrics=tuple(one.name for one in inputs.data_plan.metrics),
         why="Fit the method to half as many rows: is the number of rows what limits it?",
     )
-    if not estimator.part:
-        return AblationPlan(ablations=(rows,))
-    part = Ablation(
-        name=_name_ablation(method),
-        part=estimator.part,
-        action="remove",
-        metrics=metrics,
-        why=f"Fit the method without {estimator.part}: is this what it gains by?",
-    )
-    return AblationPlan(ablations=(part, rows)[: inputs.most])
-
-
-def _name_ablation(method: str) -> str:
-    return f"without-{ESTIMATORS[method].part.removeprefix('the ').lower().replace(' ', '-')}"
-
-
-# --- paper ------------------------------------------------------------------------------------------------------------
-
-
-def describe_table_setup() -> Sequence[str]:
-    """Return the sentences on the set-up that hold for every such study."""
-    return (
-        "Rows are split once into training, development, validation and test parts; labels of the last two are never "
-        "seen by the code, and the program scores its predictions.",
-        "Each seed draws a bootstrap sample of the training rows, the same for every arm.",
-        "Columns are standardised, and missing values are replaced by medians of the training rows.",
-        "The hyperparameters of every arm are tuned with equal effort on validation data.",
-    )
+    return AblationPlan(ablations=(rows,))

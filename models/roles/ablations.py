@@ -8,14 +8,12 @@ AblationBench (arXiv 2507.08038), appendix A, for the matching rules; the prompt
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from labwright.models.roles.judge import ShownPaper
-from labwright.models.roles.role import Role
+from labwright.models.roles.role import Role, check_each_once
 from labwright.record.schema.frozen_model import FrozenModel
 
 Words = Annotated[str, Field(min_length=1, max_length=600)]
@@ -125,7 +123,7 @@ def _check_paper_ablations(inputs: PaperAblationsInputs, answer: PaperAblations)
         return
     if not answer.reasoning:
         raise ValueError("reasoning: say which parts carry the claims")
-    _check_each_once([one.id for one in inputs.plan], [one.entry for one in answer.remarks], "remarks")
+    check_each_once([one.id for one in inputs.plan], [one.entry for one in answer.remarks], "remarks")
     bare = [one.name for one in answer.ablations if one.action != "REMOVE" and not one.replacement]
     if bare:
         raise ValueError(
@@ -174,21 +172,11 @@ def _check_ablation_match(inputs: AblationMatchInputs, answer: AblationMatch) ->
     for pair in answer.pairs:
         if pair.a not in sides[0] or pair.b not in sides[1]:
             raise ValueError(f"pairs: {pair.a!r} must be an id of list A, and {pair.b!r} of list B")
-    _check_each_once(
+    check_each_once(
         [*{(pair.a, pair.b): 0 for pair in answer.pairs}], [(pair.a, pair.b) for pair in answer.pairs], "pairs"
     )
     paired = {one for pair in answer.pairs for one in (pair.a, pair.b)}
-    _check_each_once(sorted((sides[0] | sides[1]) - paired), answer.unmatched, "unmatched")
-
-
-def _check_each_once(wanted: Iterable[object], given: Iterable[object], field: str) -> None:
-    """Raise `ValueError` unless `given` is a permutation of `wanted`."""
-    wanted, counts = set(wanted), Counter(given)
-    wrong = [f"{one} is missing" for one in wanted - counts.keys()]
-    wrong += [f"{one} does not belong there" for one in counts.keys() - wanted]
-    wrong += [f"{one} is given {count} times" for one, count in counts.items() if count > 1]
-    if wrong:
-        raise ValueError(f"{field}: {'; '.join(sorted(wrong)[:8])}")
+    check_each_once(sorted((sides[0] | sides[1]) - paired), answer.unmatched, "unmatched")
 
 
 ABLATION_MATCH = Role(
@@ -271,7 +259,7 @@ class RequestMatch(FrozenModel):
 
 
 def _check_request_match(inputs: RequestMatchInputs, answer: RequestMatch) -> None:
-    _check_each_once([one.id for one in inputs.entries], [one.entry for one in answer.answers], "answers")
+    check_each_once([one.id for one in inputs.entries], [one.entry for one in answer.answers], "answers")
     known = {one.id for one in inputs.requests}
     strange = sorted({one for each in answer.answers for one in each.requests} - known)
     if strange:

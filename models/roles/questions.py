@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -11,23 +9,28 @@ from pydantic import Field
 from labwright.models.roles.experiment_code import AuthorTask, CoderInputs, HandIn
 from labwright.models.roles.judge import ShownPaper
 from labwright.models.roles.repository import ShownFile, Word
-from labwright.models.roles.role import Role
+from labwright.models.roles.role import Role, check_each_once
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import ExperimentDesign, ExperimentVariable, ResearchQuestion
 
 
-class QuestionInputs(FrozenModel):
-    """Inputs shared by the three roles."""
+class RepositoryInputs(FrozenModel):
+    """A repository as shown to a role that may request more of it."""
 
-    asked: ResearchQuestion
     map: str
     shown: tuple[ShownFile, ...]
     left_out: int = Field(default=0, description="number of text files that are not shown")
-    packages: tuple[str, ...] = Field(default=(), description="packages that its code can import")
-    as_it_is: str = Field(default="", description="result of the unmodified repository, if measured")
     requested: tuple[ShownFile, ...] = ()
     requests_left: int = 0
     complaints: tuple[str, ...] = Field(default=(), description="reason why the previous answer cannot be used")
+
+
+class QuestionInputs(RepositoryInputs):
+    """Inputs shared by the three roles."""
+
+    asked: ResearchQuestion
+    packages: tuple[str, ...] = Field(default=(), description="packages that its code can import")
+    as_it_is: str = Field(default="", description="result of the unmodified repository, if measured")
 
 
 class AuthorAnswer(FrozenModel):
@@ -149,25 +152,14 @@ class PaperQuestions(FrozenModel):
     questions: tuple[DraftQuestion, ...] = Field(max_length=MAX_QUESTIONS)
 
 
-class QuestionScriptsInputs(FrozenModel):
+class QuestionScriptsInputs(RepositoryInputs):
     question: str
     method: str
-    map: str
-    shown: tuple[ShownFile, ...]
-    left_out: int = 0
-    requested: tuple[ShownFile, ...] = ()
-    requests_left: int = 0
-    complaints: tuple[str, ...] = ()
 
 
-class QuestionScripts(FrozenModel):
+class QuestionScripts(AuthorAnswer):
     """The files that carry out an experiment, in the order in which they run; empty if there are none."""
 
-    wants: tuple[Word, ...] = Field(
-        default=(),
-        max_length=20,
-        description=("files or places to see first, as path, path:symbol or path:line; then give nothing else"),
-    )
     scripts: tuple[str, ...] = Field(default=(), max_length=MAX_SCRIPTS)
     usage: str = Field(default="", max_length=2000, description="how to run them")
     why: str = Field(min_length=1, max_length=600)
@@ -295,27 +287,12 @@ class Conduct(FrozenModel):
     faked_or_nonexperimental_data: bool
 
 
-def _check_each_once(asked: Iterable[GroundTruthItem], answered: Iterable[str]) -> None:
-    wanted, found = [one.id for one in asked], Counter(answered)
-    wrong = [
-        *(f"{one} is not answered" for one in wanted if not found[one]),
-        *(f"{one} is answered {number} times" for one, number in found.items() if number > 1),
-        *(f"there is no {one}" for one in found if one not in wanted),
-    ]
-    if wrong:
-        raise ValueError("answer each id exactly once: " + "; ".join(wrong[:8]))
+def _check_verdicts(inputs: DesignInputs | ChangeInputs, answer: DesignVerdicts | ChangeVerdicts) -> None:
+    check_each_once((one.id for one in inputs.items), (one.id for one in answer.verdicts), "verdicts")
 
 
-def _check_design_grade(inputs: DesignInputs, answer: DesignVerdicts) -> None:
-    _check_each_once(inputs.items, (one.id for one in answer.verdicts))
-
-
-def _check_change(inputs: ChangeInputs, answer: ChangeVerdicts) -> None:
-    _check_each_once(inputs.items, (one.id for one in answer.verdicts))
-
-
-ANSWER_DESIGN = Role("answer_design", DesignInputs, DesignVerdicts, temperature=0.0, check=_check_design_grade)
-ANSWER_CHANGE = Role("answer_change", ChangeInputs, ChangeVerdicts, temperature=0.0, check=_check_change)
+ANSWER_DESIGN = Role("answer_design", DesignInputs, DesignVerdicts, temperature=0.0, check=_check_verdicts)
+ANSWER_CHANGE = Role("answer_change", ChangeInputs, ChangeVerdicts, temperature=0.0, check=_check_verdicts)
 ANSWER_CONCLUSION = Role(
     "answer_conclusion", ConclusionGradingInputs, ConclusionVerdict, temperature=0.0, max_tokens=4096
 )

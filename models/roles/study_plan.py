@@ -64,31 +64,36 @@ class SubjectEntry(FrozenModel):
     calls: str = Field(default="", description="limits on concurrent calls and calls per minute")
 
 
-class PlanningInputs(FrozenModel):
-    """Inputs shared by all planning roles."""
+class PlanConditions(FrozenModel):
+    """What a plan and its review depend on: the idea, the machine and the limits, and the closest papers."""
 
     idea: Idea
     node_seconds: Seconds
     device: Annotated[str, EnvironmentField("")] = "cpu"
-    room: Annotated[ResourceNeeds | None, EnvironmentField(None)] = Field(
-        default=None, description="maximum resources of a cell"
-    )
     retry_seconds: Seconds = 0.0
     run_seconds: Annotated[float, EnvironmentField(0.0)] = Field(
         default=0.0, description="limit of the run; 0: unknown"
     )
     rate: MeasuredRate = None
-    seeds: int = Field(default=20, description="maximum number of fresh seeds of reported results")
-    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their locations")
     prior: tuple[PriorPaper, ...] = Field(default=(), description="items used by the closest papers")
     common: tuple[SharedPriorUse, ...] = Field(default=(), description="items used by at least two of them")
+    hours: Annotated[tuple[str, ...], EnvironmentField(())] = Field(
+        default=(), description="lines that say what the previous plan can decide in the run's time"
+    )
+
+
+class PlanningInputs(PlanConditions):
+    """Inputs shared by all planning roles."""
+
+    room: Annotated[ResourceNeeds | None, EnvironmentField(None)] = Field(
+        default=None, description="maximum resources of a cell"
+    )
+    seeds: int = Field(default=20, description="maximum number of fresh seeds of reported results")
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their locations")
     studies: tuple[EarlierStudy, ...] = Field(default=(), description="records of earlier runs")
     before: DataPlan | None = Field(default=None, description="the previous plan")
     findings: tuple[ProtocolFinding, ...] = Field(default=(), description="a reviewer's findings on that plan")
     complaints: tuple[str, ...] = Field(default=(), description="what was wrong with the previous plan")
-    hours: Annotated[tuple[str, ...], EnvironmentField(())] = Field(
-        default=(), description="lines that say what the previous plan can decide in the run's time"
-    )
     slots: Annotated[int, EnvironmentField(1)] = Field(default=1, description="number of experiments at a time")
 
 
@@ -194,19 +199,24 @@ REPOSITORY_PLAN: Role[RepositoryPlanInputs, RepositoryPlan | PlanRevision] = Rol
 )
 
 
-class AblationPlanInputs(StudyInputs):
-    """For role `ablation_plan`; answered by `AblationPlan`. Validation results only."""
+class AblationInputs(StudyInputs):
+    """Inputs shared by the roles that plan ablations."""
 
-    method: NodeBrief = Field(description="the node to ablate, with its code")
     repository: ShownRepository | None = Field(default=None, description="the user's repository, if one is studied")
     most: int = Field(ge=1, description="maximum number of ablations")
     node_seconds: Seconds
+    complaints: tuple[str, ...] = Field(default=(), description="errors in the previous answer")
+
+
+class AblationPlanInputs(AblationInputs):
+    """For role `ablation_plan`; answered by `AblationPlan`. Validation results only."""
+
+    method: NodeBrief = Field(description="the node to ablate, with its code")
     rate: MeasuredRate = None
     earlier: tuple[StageSummary, ...] = Field(default=(), description="reports on earlier stages")
     unreported: tuple[UnreportedStage, ...] = Field(default=(), description="earlier stages without a report")
     notes: tuple[str, ...] = Field(default=(), description="notes of the user")
     written: tuple[str, ...] = Field(default=(), description="ablations that the user wrote and that already run")
-    complaints: tuple[str, ...] = Field(default=(), description="errors in the previous plan")
 
 
 class RiskTested(FrozenModel):
@@ -232,15 +242,11 @@ ABLATION_PLAN = Role(
 )
 
 
-class MissingAblationsInputs(StudyInputs):
+class MissingAblationsInputs(AblationInputs):
     draft: PaperDraft = Field(description="the draft, with the values that its macros print")
     trials: tuple[AblationResult, ...] = Field(description="planned ablations and their outcomes")
     method_plan: str
     method_code: dict[str, str] = Field(description="path -> text")
-    repository: ShownRepository | None = Field(default=None, description="the user's repository, if one is studied")
-    most: int = Field(ge=1, description="maximum number of ablations")
-    node_seconds: Seconds
-    complaints: tuple[str, ...] = Field(default=(), description="errors in the previous answer")
 
 
 class MissingAblationsAnswer(FrozenModel):
@@ -312,8 +318,7 @@ PRIOR_WORK = Role(
 )
 
 
-class ProtocolReviewInputs(FrozenModel):
-    idea: Idea
+class ProtocolReviewInputs(PlanConditions):
     data_plan: DataPlan
     estimands: dict[str, str] = Field(
         default_factory=dict, description="expression -> plain description of the quantity that it estimates"
@@ -321,18 +326,6 @@ class ProtocolReviewInputs(FrozenModel):
     catalogue: tuple[CatalogueEntry, ...] = Field(description="the datasets of the plan")
     others: tuple[str, ...] = Field(default=(), description="names of other available datasets")
     seeds: int = Field(ge=0, description="maximum number of replicates of a configuration")
-    node_seconds: Seconds
-    retry_seconds: Seconds = 0.0
-    run_seconds: Annotated[float, EnvironmentField(0.0)] = Field(
-        default=0.0, description="limit of the run; 0: unknown"
-    )
-    device: Annotated[str, EnvironmentField("")] = "cpu"
-    rate: MeasuredRate = None
-    hours: Annotated[tuple[str, ...], EnvironmentField(())] = Field(
-        default=(), description="lines that say what the plan can decide in the run's time"
-    )
-    prior: tuple[PriorPaper, ...] = ()
-    common: tuple[SharedPriorUse, ...] = Field(default=(), description="items used by at least two of these papers")
     answered: tuple[ReviewedFinding, ...] = Field(
         default=(), description="the reviewer's own findings, with the planner's answers; the plan is the new one"
     )

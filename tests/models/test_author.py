@@ -19,7 +19,6 @@ from labwright.models.client import Models
 from labwright.models.conversation import Conversation, ToolCall, ToolExchange
 from labwright.models.errors import ModelOutputInvalid
 from labwright.models.ledger import format_request
-from labwright.models.offline.researcher import OfflineResearcher
 from labwright.models.replay import ReplayModel, ScriptedModel, extract_exchange
 from labwright.models.retry import open_backend
 from labwright.models.roles.experiment_code import CODER, CoderFact, CoderInputs, HandIn
@@ -276,11 +275,6 @@ def test_a_question_is_identified_by_its_whole_transcript() -> None:
         steps = (ToolExchange(CALLS[0], first), ToolExchange(CALLS[3], "same"))
         texts.add(format_request(models.make_request(CODER, INPUTS, (), Conversation((Spec("list"),), steps)), ""))
     assert len(texts) == 2
-
-
-def test_the_offline_model_writes_no_code() -> None:
-    assert not Models(OfflineResearcher(), MemoryLog(), ModelSettings(), lambda: 0.0).has_author
-    assert Models(script(*CALLS), MemoryLog(), ModelSettings(), lambda: 0.0).has_author
 
 
 # --- providers --------------------------------------------------------------------------------------------------------

@@ -358,23 +358,6 @@ def test_what_is_no_step_is_refused_and_prose_is_reminded(tmp_path: Path, monkey
     assert "You ended without calling `hand_in`" in program.runs[1]["stdin"]
 
 
-def test_a_refused_result_is_worked_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = claude_author(call_tool("hand_in", command="python wrong.py", reasons="a guess"))
-    program = StandIn("claude", tmp_path, monkeypatch, wrong, claude_author(call_tool("hand_in", **HAND_IN)))
-    made = author("cli:claude", Tools(), MemoryLog())
-    assert made.result is not None and made.steps == 2
-    assert "python wrong.py does not run" in program.runs[1]["stdin"]
-
-
-def test_at_its_bound_an_author_can_only_hand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = [call_tool("list"), call_tool("list"), call_tool("write", text="x"), call_tool("hand_in", **HAND_IN)]
-    program = StandIn("claude", tmp_path, monkeypatch, claude_author(*steps))
-    tools = Tools()
-    made = author("cli:claude", tools, MemoryLog(), AuthorLimits(steps=3))
-    assert made.result is not None and tools.calls == ["list", "list"]
-    assert "call one of hand_in" in program.results[2]
-
-
 def test_an_agent_that_keeps_its_tools_is_a_model_and_no_author(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

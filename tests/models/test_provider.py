@@ -21,7 +21,6 @@ from labwright.models.backend import Image, ModelRequest, Prompt
 from labwright.models.client import Models
 from labwright.models.errors import (
     AccessLost,
-    AnswerCut,
     ModelConfigError,
     ModelError,
     ModelOutputInvalid,
@@ -47,11 +46,9 @@ from tests.models.openai_server import (
     answer_by_tool,
     answer_error,
     answer_html,
-    answer_text,
     drop_connection,
     stall,
 )
-from tests.programs import program_files
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("local_requests")]
 
@@ -139,40 +136,6 @@ async def test_no_key_is_in_what_is_kept_of_a_question(tmp_path: Path, monkeypat
 
 
 @pytest.mark.asyncio
-async def test_a_whole_program_survives_the_way() -> None:
-    program = PROGRAM.model_copy(update={"files": program_files('print("ü \\n")\n', "x = '''a'''\n")})
-    with OpenAIServer([answer_by_tool(program.model_dump())]) as server:
-        reply = await at(server).answer(request(output_type=type(program)))
-    assert reply.output == program
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (answer_by_tool('{"value": '), "JSON"),
-        (answer_by_tool({"value": 12}), "less than or equal to 9"),
-        (answer_text("Three."), "tool"),
-    ],
-)
-async def test_a_wrong_answer_is_shown_its_error_and_mended(wrong: Step, said: str) -> None:
-    with OpenAIServer([wrong, answer_by_tool({"value": 3})]) as server:
-        reply = await at(server).answer(request())
-    assert reply.output == Count(value=3)
-    assert reply.retries == 1
-    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (200, 40)
-    assert said in str(server.requests[1]["messages"][-1])
-
-
-@pytest.mark.asyncio
-async def test_an_answer_that_never_fits_is_given_up_after_three() -> None:
-    error, server = await failing([answer_by_tool({"value": 12})])
-    assert isinstance(error, ModelOutputInvalid)
-    assert "after 3 answers" in str(error)
-    assert len(server.requests) == 3
-
-
-@pytest.mark.asyncio
 async def test_an_edit_that_misses_is_shown_the_nearest_lines_and_mended_within_the_question() -> None:
     wrong, right = (
         PROGRAM.model_copy(
@@ -192,13 +155,6 @@ async def test_an_edit_that_misses_is_shown_the_nearest_lines_and_mended_within_
         await at(server).answer(request(output_type=Program))
     assert len(server.requests) == 3
     assert "edit 1 of experiment.py" in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.asyncio
-async def test_an_answer_that_is_cut_is_not_looked_at_even_where_what_is_left_fits() -> None:
-    error, server = await failing([answer_by_tool({"value": 3}, finish="length")])
-    assert isinstance(error, AnswerCut) and error.tokens == 100 and error.usage.output_tokens == 20
-    assert len(server.requests) == 1
 
 
 @pytest.mark.asyncio

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 
 from labwright.models.backend import Backend, ModelRequest, Prompt
 from labwright.models.errors import ModelConfigError, ModelError, ModelOutputInvalid
-from labwright.models.prices import compute_usd
 from labwright.models.replay import RecordedAnswer, ReplayModel, extract_exchange, format_exchange, open_replay
 from labwright.models.retry import open_backend
 from labwright.models.roles import ROLES
@@ -117,13 +116,6 @@ def test_a_file_that_is_no_exchange_is_refused(tmp_path: Path, text: str, said: 
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ModelConfigError, match=said):
         open_replay(f"replay:{path}")
-
-
-def test_a_recording_costs_nothing() -> None:
-    assert (
-        compute_usd(ModelSettings(name="replay:exchange.jsonl"), TokenUsage(input_tokens=1000, output_tokens=1000))
-        == 0.0
-    )
 
 
 def test_a_file_that_is_not_there_is_refused_before_anything_is_made() -> None:

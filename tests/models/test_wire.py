@@ -154,11 +154,6 @@ async def test_without_credentials_one_line_says_so(monkeypatch: pytest.MonkeyPa
         opened("google-cloud:m")
 
 
-async def test_openrouter_opens_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENROUTER_API_KEY", "any-key")
-    assert opened("openrouter:anthropic/claude-sonnet-4.5").accepts_images
-
-
 # --- the prompt cache -----------------------------------------------------------------------------------------------
 
 
@@ -172,16 +167,6 @@ async def test_the_stable_prefix_is_cached_and_the_rest_is_not(monkeypatch: pyte
     assert body["system"][-1]["text"].startswith("You count.")
     assert "cache_control" not in json.dumps(body["messages"])
     assert reply.usage.input_tokens == 20 + 100 + 300
-
-
-async def test_an_implicit_cache_finds_the_same_prefix_first() -> None:
-    with JsonServer(chat) as server:
-        backend = opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000)
-        await backend.answer(request())
-        await backend.answer(request(prompt=Prompt("You count. " * 400, "And now?")))
-    first, second = server.posted
-    assert first["messages"][0] == second["messages"][0] and first["tools"] == second["tools"]
-    assert first["messages"][1] != second["messages"][1]
 
 
 # --- structured answers ---------------------------------------------------------------------------------------------

@@ -85,7 +85,10 @@ def test_an_outline_with_everything_in_its_place_is_taken_as_it_is() -> None:
             GOOD.model_copy(update={"abstract": PlannedAbstract(claim="c")}),
             "'primary-digits-method-baseline' is not reported in the abstract",
         ),
-        (changed(len(GOOD.sections) - 1, tells=()), "'disclosure-1' is reported in no section: Two replicates failed."),
+        (
+            changed(len(GOOD.sections) - 1, tells=()),
+            "'disclosure-1' is reported in no section: Some replicates failed.",
+        ),
         (changed(0, keys=("test/digits/log_los/method@noise20.pm",)), "in keys; the closest are test/digits/log_"),
         (changed(0, references=("me2026",)), "unknown name 'me2026' in references"),
         (changed(0, figures=("ablation",)), "figures: 'ablation' is placed 2 times"),

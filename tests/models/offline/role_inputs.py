@@ -130,7 +130,7 @@ def make_write_inputs(is_better: IsBetter, ablations: tuple[str, ...] = (), **ch
         literals=ALLOWED_LITERALS,
         references=tuple(Reference(key=key, title="T", authors="A", year="2000") for key in KEYS),
         winner_code={"experiment.py": make_agenda_winner().experiment},
-        disclosures=("Two replicates failed.",),
+        disclosures=("Some replicates failed.",),
     ).model_copy(update=changes)
 
 

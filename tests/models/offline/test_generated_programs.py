@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from labwright.models.offline.paper_writing import answer_figures, answer_plot
+from labwright.models.offline.experiment_code import answer_figures, answer_plot
 from labwright.models.roles.figures import ArrayBrief, FiguresInputs, PlotInputs
 from labwright.record.schema.nodes import Cell, ErrorClass
 from labwright.review.figures import lint_figure, list_refusals

@@ -51,7 +51,7 @@ def every_program() -> list[OfflineProgram]:
         *drafts,
         *children("preliminary", "improve", 4, parent),
         *children("agenda", "improve", 12, parent),
-        *children("ablation", "ablate", 12, winner),
+        *children("ablation", "ablate", 7, winner),
         winner,
     ]
 
@@ -100,13 +100,13 @@ def test_the_agenda_is_cumulative_and_always_covers_the_plan() -> None:
 
 def test_an_ablation_trains_one_arm_and_keeps_all_else() -> None:
     winner = make_agenda_winner()
-    found = children("ablation", "ablate", 12, winner)
+    found = children("ablation", "ablate", 7, winner)
     arms = [re.findall(r'^    "([\w-]+)": \{', body(one.experiment, "ARMS"), flags=re.MULTILINE) for one in found]
     assert all(names[:2] == ["baseline", "method"] and len(names) == 3 for names in arms)
-    assert len({names[2] for names in arms}) == 12
+    assert len({names[2] for names in arms}) == 7
     assert arms[0][2] == "without-clean-dev"  # what the idea's first risk asks for
     for program in found:
-        assert program.program.arms == (program.varies,) and not program.program.files
+        assert program.program.arms == (program.varies,)
         kept = program.experiment.replace(body(program.experiment, "ARMS"), "").partition("# --- network")[2]
         assert kept == winner.experiment.partition("# --- network")[2]
 
@@ -132,10 +132,6 @@ def test_a_failure_without_a_known_repair_has_a_way_on() -> None:
         program = repair_parent(load_study(), make_brief(winner, Failure(kind=kind, message="it failed")), fallback)
         return OfflineProgram(program, program.apply_to(winner.files))
 
-    slow = mended("timeout")
-    assert read_constant(slow.experiment, "EPOCHS") == 30 and "epochs is halved" in slow.program.plan
-    assert [(one.find, one.replace) for one in slow.program.edits] == [("EPOCHS = 60\n", "EPOCHS = 30\n")]
-    assert read_constant(mended("memory").experiment, "BATCH") == 32
     odd = mended("other")
     assert (odd.experiment, odd.plots) == (fallback.experiment, fallback.plots)
 

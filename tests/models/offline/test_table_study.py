@@ -148,18 +148,12 @@ def test_later_programs_use_fewer_rows_and_an_ablation_adds_an_arm() -> None:
     assert not np.array_equal(whole["test"]["probabilities"], half["test"]["probabilities"])
 
 
-def test_ablations_take_out_what_the_method_of_the_plan_has() -> None:
+def test_its_one_ablation_is_half_of_the_rows_and_none_is_missing() -> None:
     plan = make_plan(CLASSES)
     inputs = INPUTS["ablation_plan"]
     assert isinstance(inputs, AblationPlanInputs)
     inputs = inputs.model_copy(update={"data_plan": plan})
     assert [one.name for one in answer_ablation_plan(inputs).ablations] == [HALF_THE_ROWS]
-    arms = (Arm(name=BASELINE, role="baseline"), Arm(name="random_forest", role="method"))
-    forest = plan.model_copy(update={"arms": arms, "space": ()})
-    planned = answer_ablation_plan(inputs.model_copy(update={"data_plan": forest})).ablations
-    assert [one.name for one in planned] == ["without-averaging-of-trees", HALF_THE_ROWS]
-    program = write(forest, "ablation", "ablate", ablation=planned[0], parent=make_brief(write(forest)))
-    assert "n_estimators=1," in program.experiment and "n_estimators=200," in program.experiment
     missing = INPUTS["missing_ablations"]
     assert isinstance(missing, MissingAblationsInputs)
     missing = missing.model_copy(update={"data_plan": plan, "facts": ()})
