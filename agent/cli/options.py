@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 from typer import Argument, Option
+from typer.models import ParameterInfo
 
 RunArgument = Annotated[
     Path,
@@ -226,6 +227,11 @@ class CliCommand:
 
     work: ClassVar[str]
     flags: dict[str, Any]
+
+    def __init__(self) -> None:
+        vars(self).update(
+            {name: one.default for name, one in vars(type(self)).items() if isinstance(one, ParameterInfo)}
+        )
 
     def __init_subclass__(
         cls, *, to: typer.Typer, work: str, settings: Sequence[str] = (), name: str = "", **options: Any
