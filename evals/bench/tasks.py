@@ -158,15 +158,11 @@ FAILURES = (ModelError, RecordError, RunLockedError, SandboxError, JudgeError, T
 Result = TypeVar("Result", StepOutcome, StepScoring)
 
 
-class BenchInterrupted(Exception):
-    """The user or an outage stopped the work; the same call continues it."""
-
-
 class StepMaker(Protocol):
     """Makes the document of a step in a task's folder, or continues unfinished work."""
 
     def __call__(self, task: BenchTask, folder: Path) -> StepOutcome:
-        """Return how the step ended. Raises one of `REFUSALS` or `FAILURES`, or `BenchInterrupted`."""
+        """Return how the step ended. Raises one of `REFUSALS` or `FAILURES`, or `ItemInterrupted`."""
         ...
 
 
@@ -208,7 +204,7 @@ def save_task_text(out: Path, task: BenchTask) -> None:
 
 
 def run_task(bench: MlrBench, task: BenchTask) -> None:
-    """Run a task as far as possible. Raises `BenchInterrupted`, `ModelConfigError`."""
+    """Run a task as far as possible. Raises `ItemInterrupted`, `ModelConfigError`."""
     for step in find_needed_steps(bench.asked):
         outcome = make_step(bench, task, step)
         if step in bench.asked:

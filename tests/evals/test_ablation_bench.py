@@ -35,12 +35,7 @@ from labwright.evals.ablationbench.judge_eval import (
 from labwright.evals.ablationbench.missing_ablations import read_title_and_abstract
 from labwright.evals.ablationbench.output import AblationBenchTable, build_table
 from labwright.evals.ablationbench.papers import MethodEndUnclear, read_plan, read_visible_paper
-from labwright.evals.ablationbench.plan_judge import (
-    JudgeBehaviour,
-    ask_author_matches,
-    blind_lists,
-    make_scripted_model,
-)
+from labwright.evals.ablationbench.plan_judge import ask_author_matches, blind_lists
 from labwright.evals.ablationbench.planners import choose_likely, cut_plan, plan_from_headings
 from labwright.evals.ablationbench.results import PaperResult, find_plan_file, read_stored_rows
 from labwright.evals.ablationbench.rows import find_requested_entries, parse_pairs
@@ -52,7 +47,7 @@ from labwright.models.roles.ablations import PaperAblations, PaperAblationsInput
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, MemoryLog, Recorder, read_rows
 from labwright.review.judge import PaperError
-from tests.evals.ablation_set import PARTS, WORDS, write_set
+from tests.evals.ablation_set import PARTS, WORDS, JudgeBehaviour, make_scripted_model, write_set
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablationbench" / "data"
 K: dict[str, int] = {"author": 5, "reviewer": 2}
