@@ -17,7 +17,7 @@ from PIL import Image as Pillow
 from pydantic_ai import models as pydantic_ai_models
 
 from labwright.agent.cli import main
-from labwright.agent.doctor import DoctorFinding, machine, model
+from labwright.agent.doctor import Verdict, machine, model
 from labwright.literature.catalogue_client import CatalogueClient, CatalogueCredentials, LiteratureSettings
 from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings, RoleModel
@@ -90,12 +90,12 @@ def drawn() -> int:
     return rng.randrange(1000, 10_000)
 
 
-def examined(steps: list[Step], *, probe: bool = False, **settings: Any) -> dict[str, DoctorFinding]:
+def examined(steps: list[Step], *, probe: bool = False, **settings: Any) -> dict[str, Verdict]:
     with OpenAIServer(steps) as server:
         chosen = ModelSettings(name="openai-chat:some-model", base_url=server.url, **settings)
         found = list(model.check_models(chosen, probe_context=probe, rng=Random(SEED)))
-    assert all(bool(one.fix) == (one.grade != "ok") for one in found)
-    return {one.check: one for one in found}
+    assert all(bool(one.fix) == (one.grade != "ok") for _, one in found)
+    return dict(found)
 
 
 def test_a_good_model_is_found_good() -> None:
@@ -146,15 +146,15 @@ def test_a_model_that_stalls_is_given_up_after_the_limit(monkeypatch: pytest.Mon
 
 
 def test_nothing_listens_there() -> None:
-    [found] = model.check_models(
+    [(check, found)] = model.check_models(
         ModelSettings(name="openai-chat:m", base_url="http://127.0.0.1:1/v1"), probe_context=True, rng=Random(SEED)
     )
-    assert (found.check, found.grade) == ("model", "fault")
+    assert (check, found.grade) == ("model", "fault")
 
 
 def test_a_key_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    [found] = model.check_models(ModelSettings(name="openai:gpt-4o"), probe_context=False, rng=Random(SEED))
+    [(_, found)] = model.check_models(ModelSettings(name="openai:gpt-4o"), probe_context=False, rng=Random(SEED))
     assert found.grade == "fault" and "OPENAI_API_KEY" in found.found
 
 
@@ -183,8 +183,8 @@ def test_every_model_that_is_named_is_examined() -> None:
             }
         )
         found = list(model.check_models(settings, probe_context=False, rng=Random(SEED)))
-    assert [one.check for one in found] == ["model", "schema", "vision", "context"] * 2
-    assert found[6].found == "not needed: no role uses it for figures"
+    assert [check for check, _ in found] == ["model", "schema", "vision", "context"] * 2
+    assert found[6][1].found == "not needed: no role uses it for figures"
     assert not any(asked(body)[1] for body in other.requests)
 
 
@@ -204,7 +204,7 @@ def test_a_model_that_only_guesses_at_a_picture_is_found_out() -> None:
 def test_no_picture_is_sent_where_vision_is_off() -> None:
     with OpenAIServer([reader()]) as server:
         settings = ModelSettings(name="openai-chat:m", base_url=server.url, roles={"vision": RoleModel(name=False)})
-        found = {one.check: one for one in model.check_models(settings, probe_context=False, rng=Random(SEED))}
+        found = dict(model.check_models(settings, probe_context=False, rng=Random(SEED)))
         assert found["vision"].grade == "ok" and not any(asked(body)[1] for body in server.requests)
 
 
@@ -214,7 +214,7 @@ def test_no_picture_is_sent_where_vision_is_off() -> None:
 def test_a_context_is_probed_with_one_prompt_as_long_as_the_longest_of_a_run() -> None:
     with OpenAIServer([reader()]) as server:
         settings = ModelSettings(name="openai-chat:m", base_url=server.url)
-        found = {one.check: one for one in model.check_models(settings, probe_context=True, rng=Random(SEED))}
+        found = dict(model.check_models(settings, probe_context=True, rng=Random(SEED)))
         [size] = [len(asked(body)[0]) for body in server.requests][2:]
     assert found["context"].grade == "ok" and abs(size - model.PROBE_CHARACTERS) < 1000
 
@@ -241,8 +241,8 @@ def test_a_listed_model_needs_no_probe() -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def fine(*_: object) -> DoctorFinding:
-        return DoctorFinding(check="x", grade="ok", found="fine")
+    def fine(*_: object) -> Verdict:
+        return Verdict("ok", "fine")
 
     for name in ("check_packages", "check_kernel", "check_gpu", "check_typesetting"):
         monkeypatch.setattr(machine, name, fine)

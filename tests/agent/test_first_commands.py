@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.agent.doctor import DoctorFinding, fixes
+from labwright.agent.doctor import Verdict, fixes
 from labwright.agent.settings import EFFORTS, Settings, compose_settings, list_differences, override_settings
 from labwright.inspector.status import RunStatus, build_status
 from labwright.inspector.summary import format_ending
@@ -209,7 +209,7 @@ def leave_alone(python: str) -> str:
     return ""
 
 
-def check_nothing(*_: object) -> Iterator[DoctorFinding]:
+def check_nothing(*_: object) -> Iterator[tuple[str, Verdict]]:
     yield from ()
 
 

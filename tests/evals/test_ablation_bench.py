@@ -544,7 +544,7 @@ def test_models_plan_and_judge_and_a_finished_bench_asks_nothing(
         ([], "Missing option '--data'"),
         (["--data", "{none}"], "there is no folder author or reviewer"),
         (["--data", "{set}", "--split", "train"], "train.jsonl does not exist"),
-        (["--data", "{set}", "--task", "editor"], "give author"),
+        (["--data", "{set}", "--task", "editor"], "name one or more of author, reviewer"),
         (["--data", "{set}"], "a judge must read"),
         (["--data", "{set}", "--judges", "a,a"], "name each judge once"),
         (["--data", "{set}", "--planner", "magic"], "choose from lm, agent, headings"),
