@@ -209,15 +209,6 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
 
 
-def test_status_knows_who_works_on_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = written(tmp_path / "calm", make_sample())
-    with acquire_lock(folder):
-        assert main(["status", str(folder), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["condition"] == "running" and found["process"].startswith("process ")
-    assert found["elapsed"] > 1e6, "a running run is timed up to now"
-
-
 def test_looking_changes_nothing(tmp_path: Path) -> None:
     folder = written(tmp_path / "calm", make_ended())
     before = (read_state(folder).event_count, sorted(path.name for path in folder.iterdir()))
@@ -302,30 +293,6 @@ def test_run_hands_over_what_was_asked(
     assert "paper     out/calm/paper/paper.pdf\n" in out and "scientist view out/calm\n" in out
 
 
-def test_a_run_is_named_after_time_and_idea(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names: list[str] = []
-
-    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any, review: Any) -> int:
-        names.append(name)
-        written(runs / name, make_ended())
-        return 0
-
-    fake_run(monkeypatch, start_study=start)
-    (place / "odd.json").write_text(json.dumps({"Name": "../a b/ä", "Title": "t", "Experiments": "one"}))
-    assert main(["run", "--idea", "odd.json"]) == 0
-    assert names[0].endswith("_a-b") and "/" not in names[0]
-
-
-@pytest.mark.parametrize("code", [0, 3, 4, 130])
-def test_the_exit_code_of_a_run_is_the_programs(place: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any, review: Any) -> int:
-        written(runs / name, make_ended(code))
-        return code
-
-    fake_run(monkeypatch, start_study=start)
-    assert main(["run", "--idea", "idea.json"]) == code
-
-
 def test_resume_hands_over_overrides_and_names_them(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
 
@@ -359,16 +326,6 @@ def test_the_unexpected_is_one_line_and_a_saved_traceback(
     assert err.count("\n") == 1
     [saved] = Path("runs/calm").glob("crash-*.txt")
     assert "RuntimeError: a fault\nof ours" in saved.read_text()
-
-
-def test_without_a_run_folder_the_traceback_is_a_temporary_file(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake_run(monkeypatch, start_study=crash)
-    assert main(["run", "--idea", "idea.json"]) == 1
-    saved = Path(capsys.readouterr().err.rstrip().rsplit(" ", 1)[1])
-    assert "RuntimeError" in saved.read_text()
-    saved.unlink()
 
 
 def test_debug_shows_the_traceback(
@@ -419,23 +376,6 @@ def test_exec_runs_a_file_as_a_node_would(place: Path, capsys: pytest.CaptureFix
     }
     assert "ZeroDivisionError" in found["failure"]["message"]
     assert sorted(path.name for path in place.iterdir()) == ["bad.py", "good.py", "idea.json"]
-
-
-@pytest.mark.slow
-def test_exec_keeps_apart_cells_whose_names_join_to_the_same_text(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (place / "grid.py").write_text(
-        "import lab\n\ndef run(cell):\n    value = 1.0 if cell.arm == 'adam' else 2.0\n    lab.save('x', [value])\n"
-        "    lab.result('value', value)\n\nlab.measure(run)\n"
-    )
-    assert main(["exec", "grid.py", "--cells", "adam@wd__1,adam__wd@1", "--on", "digits", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [(one["condition"], one["value"]) for one in found["measurements"]] == [
-        ("adam@wd__1", 1.0),
-        ("adam__wd@1", 2.0),
-    ]
-    assert len(found["arrays"]) == len(set(found["arrays"].values())) == 2, "an array of each, and not one for both"
 
 
 @pytest.mark.slow

@@ -97,17 +97,6 @@ def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than
     assert "Skipped for lack of time or budget" in text
 
 
-def test_nodes_that_wait_for_a_place_at_the_limit_are_not_run(world: RunWorld) -> None:
-    def late(event: Event, state: RunState) -> float:
-        return 90_000.0 if event.type == "executed" and len(state.list_stage_nodes("agenda")) > 1 else 0.0
-
-    world.tick, world.delay = late, 0.2
-    searched(world, time_limit=40_000, search__agenda__nodes=4)
-    assert all(at < 40_000 for at in world.begun.values()), world.begun
-    cut = [one for one in world.state.nodes.values() if one.status == "cancelled"]
-    assert cut and all("the time limit of 40000 s was reached" in one.reasons[0] for one in cut)
-
-
 def test_a_decision_is_not_made_after_the_limit(world: RunWorld) -> None:
     """The clock is looked at where something is begun, not only now and then."""
     world.tick = lambda event, state: (

@@ -51,7 +51,6 @@ from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import SECRET, make_set, run_git
 
 ROOT = Path(__file__).parents[2]
-SHARED = ROOT.parent / "shared" / "benchmarks" / "expbench"
 
 
 @pytest.mark.parametrize(
