@@ -200,18 +200,8 @@ BUDGET_SETTINGS = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL_SETTINGS = ("model", "base_url", "assignments")
 RUN_SETTINGS = (*MODEL_SETTINGS, "effort", "workers", "gpus", "ray", *BUDGET_SETTINGS)
 ABLATION_SETTINGS = ("metric_scale", "timeout", "top", "budget_runs", "proxy", "reproduce_only", "accept_baseline")
-REPOSITORY_SETTINGS = (
-    "command",
-    "metric",
-    "direction",
-    "predictions",
-    "truth",
-    "expect",
-    "python",
-    "mount",
-    "env",
-    "resume_command",
-    "dirty",
+REPOSITORY_SETTINGS = tuple(
+    "command metric direction predictions truth expect python mount env resume_command dirty".split()
 )
 CODE_SETTINGS = ("code", *REPOSITORY_SETTINGS, "test_metric", "hide", "frozen")
 

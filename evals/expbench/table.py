@@ -163,23 +163,9 @@ def build_row(one: Evaluated, steps: Sequence[str]) -> AnswerRow:
         else float(value)
         for name, value in scoring.compute_scores(one.to_judged(steps)).items()
     }
-    return AnswerRow(
-        task=one.task,
-        variant=one.variant,
-        outcome=scoring.find_outcome(one.to_judged(steps)),
-        scores=values,
-        c_bound=one.c_bound,
-        outputs=one.outputs,
-        checked=one.checked,
-        anchor=one.anchor,
-        reasons=one.reasons,
-        suspicions=one.suspicions,
-        why=one.why,
-        seconds=one.seconds,
-        minutes=one.minutes,
-        usd=one.usd,
-        judging_usd=one.judging_usd,
-    )
+    judged = one.to_judged(steps)
+    kept = one.model_dump(include=set(AnswerRow.model_fields))
+    return AnswerRow(**kept, outcome=scoring.find_outcome(judged), scores=values)
 
 
 def table_to_csv(found: ExpTable) -> str:

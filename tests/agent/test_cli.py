@@ -115,42 +115,13 @@ def test_tree_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {"metric", "winner", "stages", "ancestry", "tuning"}
     assert [stage["stage"] for stage in found["stages"]] == ["preliminary", "tuning", "agenda", "ablation"]
-    assert set(found["stages"][0]) == {
-        "stage",
-        "node_limit",
-        "best",
-        "ended",
-        "limited",
-        "pending",
-        "compared",
-        "nodes",
-    }
-    assert set(found["stages"][0]["nodes"][0]) == {
-        "id",
-        "parent",
-        "depth",
-        "stage",
-        "kind",
-        "status",
-        "decision",
-        "seed",
-        "title",
-        "varies",
-        "metric",
-        "attempts",
-        "plots",
-        "seconds",
-        "failure",
-        "why",
-        "again",
-        "seedless",
-        "best",
-        "on_best_path",
-        "suspect",
-        "closed",
-        "author",
-        "cells",
-    }
+    assert set(found["stages"][0]) == set("stage node_limit best ended limited pending compared nodes".split())
+    assert set(found["stages"][0]["nodes"][0]) == set(
+        (
+            "id parent depth stage kind status decision seed title varies metric attempts plots seconds "
+            "failure why again seedless best on_best_path suspect closed author cells"
+        ).split()
+    )
 
 
 def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,53 +130,14 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "done (exit code 0)" in capsys.readouterr().out
     assert main(["status", folder, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {
-        "run",
-        "title",
-        "memory",
-        "model",
-        "seed",
-        "condition",
-        "process",
-        "phase",
-        "next",
-        "exit_code",
-        "reason",
-        "started",
-        "last_event",
-        "elapsed",
-        "ancestry",
-        "paused",
-        "steering",
-        "stages",
-        "cost",
-        "code_seconds",
-        "roles",
-        "budget",
-        "remaining",
-        "paper",
-        "judgement",
-        "no_judgement",
-        "last_events",
-        "answers",
-        "cells",
-        "hours",
-        "collected",
-        "freed",
-        "tuning",
-        "plan",
-        "amendments",
-        "diagnosis",
-        "kind",
-        "effects",
-        "findings",
-        "locked",
-        "decisions",
-        "protocol",
-        "prior_work",
-        "installed",
-        "llm_usage",
-    }
+    assert set(found) == set(
+        (
+            "run title memory model seed condition process phase next exit_code reason started last_event "
+            "elapsed ancestry paused steering stages cost code_seconds roles budget remaining paper "
+            "judgement no_judgement last_events answers cells hours collected freed tuning plan amendments "
+            "diagnosis kind effects findings locked decisions protocol prior_work installed llm_usage"
+        ).split()
+    )
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
 
 
@@ -262,23 +194,8 @@ def test_run_hands_over_what_was_asked(
     assert (
         main(
             [
-                "run",
-                "--idea",
-                "idea.json",
-                "--runs",
-                "out",
-                "--name",
-                "calm",
-                "--workers",
-                "4",
-                "--time-limit",
-                "2h",
-                "--seed",
-                "7",
-                "--set",
-                "search.order=ticket",
-                "--set",
-                "num_drafts=2",
+                *"run --idea idea.json --runs out --name calm --workers 4 --time-limit 2h --seed 7".split(),
+                *"--set search.order=ticket --set num_drafts=2".split(),
             ]
         )
         == 0
@@ -360,20 +277,12 @@ def test_exec_runs_a_file_as_a_node_would(place: Path, capsys: pytest.CaptureFix
     (place / "bad.py").write_text("1 / 0\n")
     assert main(["exec", "bad.py", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {
-        "seconds",
-        "failure",
-        "measurements",
-        "cells",
-        "arrays",
-        "sealed",
-        "artifacts",
-        "figures",
-        "peak_host_bytes",
-        "peak_gpu_bytes",
-        "stdout_tail",
-        "isolation",
-    }
+    assert set(found) == set(
+        (
+            "seconds failure measurements cells arrays sealed artifacts figures peak_host_bytes "
+            "peak_gpu_bytes stdout_tail isolation"
+        ).split()
+    )
     assert "ZeroDivisionError" in found["failure"]["message"]
     assert sorted(path.name for path in place.iterdir()) == ["bad.py", "good.py", "idea.json"]
 

@@ -123,14 +123,10 @@ def test_several_ideas_are_named(place: Path, capsys: pytest.CaptureFixture[str]
         (["--seed", "-1"], "'seed'"),
         (["--set", "min_free_gb=1000000"], "GB are free"),
         (
-            [
-                "--set",
-                "subjects.small.model=openai-chat:x",
-                "--set",
-                "subjects.small.base_url=https://models.example.org/v1",
-                "--set",
-                "budget.subject_usd=1",
-            ],
+            (
+                "--set subjects.small.model=openai-chat:x --set "
+                "subjects.small.base_url=https://models.example.org/v1 --set budget.subject_usd=1"
+            ).split(),
             "the price of subject small is not known: set it in USD per million tokens",
         ),
         (["--set", "subjects.small.model=tiny"], "subjects.small: 'tiny' is not a model name"),

@@ -124,16 +124,7 @@ def test_what_a_run_is_given(place: Path, capsys: pytest.CaptureFixture[str], ar
         (["bib", "check", "one.bib", "--papers", "none"], "none is not a folder"),
         (["bib", "check", "one.bib", "--out", "folder"], "is a folder"),
         (
-            [
-                "judge",
-                "paper.md",
-                "--model",
-                "openai-chat:m",
-                "--base-url",
-                "http://127.0.0.1:9/v1",
-                "--task",
-                "empty.log",
-            ],
+            "judge paper.md --model openai-chat:m --base-url http://127.0.0.1:9/v1 --task empty.log".split(),
             "empty.log is empty: give --task",
         ),
         (

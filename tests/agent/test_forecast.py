@@ -131,34 +131,14 @@ def test_a_finished_run_took_what_was_forecast() -> None:
 
 
 def test_every_role_is_counted_and_has_its_tokens() -> None:
-    elsewhere = {
-        "prefer",
-        "idea",
-        "idea_reflect",
-        "idea_match",
-        "related_work",
-        "proposal",
-        "idea_of",
-        "digest",
-        "coder",
-        "repository_plan",
-        "paper_ablations",
-        "ablation_match",
-        "review_requests",
-        "request_match",
-        "answer_design",
-        "answer_change",
-        "answer_conclusion",
-        "answer_conduct",
-        "question_design",
-        "question_conclusion",
-        "paper_questions",
-        "question_scripts",
-        "script_steps",
-        "reviewer_requests",
-        "addendum",
-        "respond",
-    }
+    elsewhere = set(
+        (
+            "prefer idea idea_reflect idea_match related_work proposal idea_of digest coder repository_plan "
+            "paper_ablations ablation_match review_requests request_match answer_design answer_change "
+            "answer_conclusion answer_conduct question_design question_conclusion paper_questions "
+            "question_scripts script_steps reviewer_requests addendum respond"
+        ).split()
+    )
     roles = set(ROLES) - elsewhere  # these are asked by other commands than run
     assert {one.role for one in cast().calls} == roles
     assert roles == {name for name, role in ROLES.items() if role.typical_tokens != (0, 0)}

@@ -29,30 +29,13 @@ from tests.stages.test_judge_step import reader
 pytestmark = pytest.mark.slow
 
 HOSTILE = "\x1b[2J[bold red]ten[/] \u202eout\u202c\nof ten"
-KEYS = {
-    "paper",
-    "paper_sha256",
-    "rubric",
-    "rubric_sha256",
-    "model",
-    "heuristic",
-    "scores",
-    "confidence",
-    "most_confidence",
-    "strengths",
-    "weaknesses",
-    "left_out",
-    "checks",
-    "removed",
-    "coverage",
-    "pages",
-    "exhibits",
-    "audit",
-    "warnings",
-    "text_alone",
-    "results",
-    "view",
-}
+KEYS = set(
+    (
+        "paper paper_sha256 rubric rubric_sha256 model heuristic scores confidence most_confidence "
+        "strengths weaknesses left_out checks removed coverage pages exhibits audit warnings text_alone "
+        "results view"
+    ).split()
+)
 
 
 @pytest.fixture

@@ -76,14 +76,10 @@ def test_durations(tmp_path: Path, text: str, value: float) -> None:
 
 def test_set_is_typed_as_yaml(tmp_path: Path) -> None:
     flags = settings_from_assignments(
-        [
-            "seed=4",
-            "models.vision=false",
-            "models.base_url=http://h/v1",
-            "search.order=ticket",
-            "search.window=null",
-            "search.debug_prob=0.5",
-        ]
+        (
+            "seed=4 models.vision=false models.base_url=http://h/v1 search.order=ticket search.window=null "
+            "search.debug_prob=0.5"
+        ).split()
     )
     found = composed(tmp_path, flags=flags)
     assert (found.seed, found.models.roles["vision"].name, found.models.base_url) == (4, False, "http://h/v1")

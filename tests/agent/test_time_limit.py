@@ -15,21 +15,12 @@ from tests.agent.scripted_runs import Killed, RunWorld
 
 pytestmark = pytest.mark.slow
 
-REPORT = {
-    "code_reader",
-    "summary",
-    "figures",
-    "vision",
-    "outline",
-    "write",
-    "claim_reader",
-    "second_claim_reader",
-    "setup_reader",
-    "reflect",
-    "copy_edit",
-    "figure_review",
-    "judge",
-}
+REPORT = set(
+    (
+        "code_reader summary figures vision outline write claim_reader second_claim_reader setup_reader "
+        "reflect copy_edit figure_review judge"
+    ).split()
+)
 """The roles that a partial report needs."""
 
 
