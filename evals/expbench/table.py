@@ -86,7 +86,11 @@ def build_table(
         found = [one.model_copy(update={"flags": one.flags | {"anchor": one.anchor == "violation"}}) for one in found]
     judged = [one.to_judged(steps) for one in found]
     groups = [build_group("all", found, steps)]
-    for what, key in (("category", group_by_category(tasks)), ("type", group_by_type(tasks))):
+    keys: dict[str, Callable[[Evaluated], str]] = {
+        "category": lambda one: tasks[one.task].category or "none",
+        "type": lambda one: str(tasks[one.task].type),
+    }
+    for what, key in keys.items():
         for name in sorted({key(one) for one in found}):
             groups.append(build_group(f"{what} {name}", [one for one in found if key(one) == name], steps))
     listed: dict[str, list[str]] = {}
@@ -106,14 +110,6 @@ def build_table(
         not_counted={name: tuple(each) for name, each in sorted(listed.items())},
         lines=tuple(build_row(one, steps) for one in found),
     )
-
-
-def group_by_category(tasks: Mapping[str, ExpTask]) -> Callable[[Evaluated], str]:
-    return lambda one: tasks[one.task].category or "none"
-
-
-def group_by_type(tasks: Mapping[str, ExpTask]) -> Callable[[Evaluated], str]:
-    return lambda one: str(tasks[one.task].type)
 
 
 def build_group(name: str, found: Sequence[Evaluated], steps: Sequence[str], *, by_anchor: bool = False) -> AnswerGroup:
