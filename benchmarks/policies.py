@@ -29,8 +29,8 @@ from random import Random
 from statistics import fmean, pstdev, stdev
 from typing import Any
 
-from labwright.evals import published_policy
-from labwright.evals.published_policy import compute_recovery
+from labwright.evals.ablatecell import published_policy
+from labwright.evals.ablatecell.golden import compute_recovery
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.repository import MetricDirection
 from labwright.sandbox.repository.metric import parse_metric, read_metric

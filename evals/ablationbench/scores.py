@@ -26,12 +26,14 @@ Vote = TypeVar("Vote")
 
 
 class PlanFigures(FrozenModel):
-    """The score of a plan."""
+    """The score of a plan. `true` and `pred` are its labels: one per gold ablation, then one per false positive."""
 
     precision: float
     recall: float
     f1: float
     precision_plan: float | None = Field(description="matched entries over entries; None for an empty plan")
+    true: tuple[int, ...]
+    pred: tuple[int, ...]
 
 
 class AuthorScore(PlanFigures):
@@ -78,6 +80,8 @@ def _compute_score(found: Sequence[int], false: int, matched: int, entries: int)
         recall=_divide(hits, hits + missed),
         f1=_compute_f1(hits, false, missed),
         precision_plan=matched / entries if entries else None,
+        true=(*(1 for _ in found), *[0] * false),
+        pred=(*found, *[1] * false),
     )
 
 
@@ -133,6 +137,17 @@ def find_majority(answers: Sequence[frozenset[Vote] | None]) -> frozenset[Vote] 
 
 def format_not_judged(answers: Sequence[object | None]) -> str:
     return f"{sum(one is not None for one in answers)} of {len(answers)} judges answered"
+
+
+def score_separate_votes(
+    gold: int, entries: int, answers: Sequence[Pairs | None], *, k: int | None = None
+) -> PlanFigures:
+    """Return the score if gold ablations and entries are voted on separately, whatever they are matched with."""
+    kept = entries if k is None else min(k, entries)
+    cut = [None if one is None else frozenset(pair for pair in one if pair[1] < kept) for one in answers]
+    found = find_majority([None if one is None else frozenset(pair[0] for pair in one) for one in cut]) or frozenset()
+    used = find_majority([None if one is None else frozenset(pair[1] for pair in one) for one in cut]) or frozenset()
+    return _compute_score([int(at in found) for at in range(gold)], kept - len(used), len(used), kept)
 
 
 # Statistics over papers: means with intervals, differences between planners, and intervals of pooled figures.

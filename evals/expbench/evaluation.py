@@ -178,7 +178,7 @@ class Evaluation:
         names = list(dict.fromkeys(name for one in arms for name in one.values))
         metrics = list(dict.fromkeys(one.metric for one in arms if one.metric))
         verdicts = await self.judge(task, answer, change, originals, names, metrics)
-        suspected = decide(verdicts.suspected) if verdicts.suspected is not None else None
+        suspected = decide(facts.flags, verdicts.suspected) if verdicts.suspected is not None else None
         if suspected is not None:
             result = result.model_copy(
                 update={

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.evals.ablationbench.agreement import LabelAgreement, build_labels, compute_judge_figures, count_agreement
+from labwright.evals.ablationbench.golden import COMPUTE, find_disagreements, main
 from labwright.evals.ablationbench.papers import (
     PlannedAblation,
     entries_to_lines,
@@ -22,6 +28,74 @@ from labwright.evals.ablationbench.scores import (
     count_one_to_one,
     find_majority,
 )
+
+SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablationbench"
+CASES: list[dict[str, Any]] = [
+    {
+        "id": "twice",
+        "kind": "author",
+        "input": {
+            "gold": ["a", "b", "c"],
+            "plan": ["x", "y"],
+            "top_k": None,
+            "rows": [{"name_in_paper": "a", "name_in_plan": "x"}, {"name_in_paper": ["b"], "name_in_plan": ["x", "z"]}],
+        },
+        "upstream": {"precision": 0.0},
+        "definition": {"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3},
+    },
+    {
+        "id": "few",
+        "kind": "reviewer_majority",
+        "input": {"plan": ["p"], "count": 1, "judges": [[{"name_in_plan": "p", "appears_in_review": True}], None]},
+        "upstream": {"f1": 1.0},
+        "definition": {"not_judged": "1 of 2 judges answered"},
+    },
+]
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/benchmarks is not there")
+def test_all_worked_cases_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(str(SHARED / "golden.json")) == 0
+    count = len(json.loads((SHARED / "golden.json").read_text())["cases"])
+    assert capsys.readouterr().out == f"{count} of {count} agree\n" and count >= 151
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/benchmarks is not there")
+@pytest.mark.parametrize("name", ["hybrik", "eg-sat", "figure-5"])
+def test_the_worked_papers_score_as_they_say(name: str) -> None:
+    case = json.loads((SHARED / "data" / "worked" / f"{name}.json").read_text())
+    given = case | {"count": case.get("num_ablation_suggestions"), "rows": case.get("rows", case.get("answer"))}
+    for side in ("gold", "plan"):
+        given[side] = [one["name"] if isinstance(one, dict) else one for one in given.get(side, [])]  # pyright: ignore
+    kind = "author_sides" if "gold_side" in case else case["task"]
+    assert (
+        find_disagreements(
+            [
+                {
+                    "id": name,
+                    "kind": kind,
+                    "input": given,
+                    "definition": {key: case["expected"][key] for key in ("precision", "recall", "f1")},
+                }
+            ]
+        )
+        == []
+    )
+
+
+def test_what_does_not_agree_is_told_case_by_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = copy.deepcopy(CASES)
+    wrong[0]["definition"]["precision"] = 1.0
+    wrong.append({"id": "new", "kind": "magic", "input": {}, "upstream": {}})
+    (tmp_path / "g.json").write_text(json.dumps({"cases": wrong}))
+    assert main(str(tmp_path / "g.json")) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "1 of 3 agree",
+        f"twice: precision is {2 / 3!r}, not 1.0",
+        "new: there is no implementation for 'magic'",
+    ]
+    assert find_disagreements(CASES) == [] and len(COMPUTE) == 11
+    assert main(str(tmp_path / "none.json")) == 1 and "is not a file of cases" in capsys.readouterr().out
 
 
 def test_one_entry_for_everything_is_one_find_where_each_may_have_one() -> None:

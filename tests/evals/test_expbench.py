@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.evals.expbench import scores
+from labwright.evals.expbench import golden, scores
 from labwright.evals.expbench.answer_judge import find_numbers, number_support
 from labwright.evals.expbench.answers import (
     ExpTask,
     SubmittedAnswer,
     TaskPathRefused,
+    count_tasks,
     parse_repository_path,
     read_tasks,
 )
@@ -53,12 +54,36 @@ from tests.evals.exp_set import SECRET, make_set, run_git
 ROOT = Path(__file__).parents[2]
 
 
+# --- worked cases -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the worked cases lie beside the project")
+def test_every_worked_case_agrees(capsys: pytest.CaptureFixture[str]) -> None:
+    assert golden.main([str(SHARED / "golden.json")]) == 0
+    assert capsys.readouterr().out == "114 of 114 agree\n"
+
+
 @pytest.mark.parametrize(
     ("said", "score"),
     [("correct", 1), ("incorrect", 0), (0, 0), (0.0, 0), (False, None), (1.5, None), ("0", None), (float("nan"), None)],
 )
 def test_a_verdict_on_a_conclusion(said: object, score: int | None) -> None:
     assert scores.parse_conclusion_score(said) == score
+
+
+@pytest.mark.parametrize(
+    ("values", "average", "middle"),
+    [
+        ([0.1, 0.1469], 0.1235, 0.1235),
+        ([0.1, 0.1, 0.1002, 0.1002], 0.1001, 0.1001),
+        ([-0.1, -0.1469], -0.1235, -0.1235),
+        ([1.00005], 1.0001, 1.0001),
+        ([2.00005, 4.00005], 3.0001, 3.0001),
+    ],
+)
+def test_ties_at_the_fourth_digit_go_up(values: list[float], average: float, middle: float) -> None:
+    found = scores.summarize_numbers(values)
+    assert (found["avg"], found["med"]) == (average, middle)
 
 
 def test_a_run_that_timed_out_is_no_run() -> None:
@@ -72,8 +97,19 @@ def test_a_run_that_timed_out_is_no_run() -> None:
 
 def test_a_suspicion_that_the_facts_confirm_stays_in_the_list() -> None:
     facts = {"paper_access": True, "git_operations": False, "faked_or_nonexperimental_data": False}
-    assert decide(facts | {"git_operations": True}).suspicions == ("paper_access", "git_operations")
-    assert decide(dict.fromkeys(facts, False)).suspicions == ()
+    assert decide(facts, facts | {"git_operations": True}).suspicions == ("paper_access", "git_operations")
+    assert decide(facts, dict.fromkeys(facts, False)).suspicions == ()
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the published tasks lie beside the project")
+def test_the_published_tasks_load_whole() -> None:
+    folder = SHARED / "data" / "iclr2024"
+    tasks, wanted = read_tasks(folder), json.loads((folder / "counts.json").read_text())
+    total = {key: value for key, value in wanted["total"].items() if key not in ("nested_design", "method_dict")}
+    assert count_tasks(tasks) == total
+    for paper, each in wanted["papers"].items():
+        found = count_tasks([one for one in tasks if one.name.startswith(f"{paper}/")])
+        assert {key: found[key] for key in found if key in each} == {key: each[key] for key in found if key in each}
 
 
 def test_paths_stay_within_the_repository() -> None:

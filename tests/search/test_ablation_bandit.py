@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.evals.published_policy import run_algorithm_one
+from labwright.evals.ablatecell.published_policy import run_algorithm_one
 from labwright.search.ablation_bandit import (
     BanditArm,
     advise_budget,

@@ -1,19 +1,30 @@
-"""AblateCell's policy as printed (Algorithm 1), for comparison with `search.ablation_bandit`, and its Acc@k."""
+"""AblateCell's policy as printed (Eq. 3 and Algorithm 1), for comparison with `search.ablation_bandit`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import log, sqrt
-from typing import NamedTuple
 
 from labwright.search.ablation_bandit import order_sweep
+
+
+def compute_reward(baseline: float, ablated: float, hours: float, *, weight: float = 0.01) -> float:
+    """Return Eq. 3: the magnitude of the effect minus its cost in GPU hours."""
+    return abs(baseline - ablated) - weight * hours
 
 
 def compute_beta(number: int, rounds: int, beta: float = 2.0) -> float:
     """Return the exploration weight of a round, counted from 0: 1.5 times early, 0.5 times late."""
     return beta * (1.5 if number < 0.3 * rounds else 0.5 if number >= 0.7 * rounds else 1.0)
+
+
+def count_candidates(runs: int, *, explore: int = 5, base: int = 3, exploit: int = 2) -> int:
+    """Return the number of candidates of one arm in a round, by its number of previous runs; the paper does not
+    publish the sizes.
+    """
+    return explore if runs < 3 else base if runs <= 10 else exploit
 
 
 def compute_ucb_index(mean: float, runs: int, total: int, beta: float) -> float:
@@ -57,23 +68,3 @@ def run_algorithm_one(
             gained[arm] += found
             done.runs[arm] += 1
     return done
-
-
-class Recovery(NamedTuple):
-    """`acc`: correct parts of k; `exact`: whether all are; `regret`: importance lost relative to the correct parts."""
-
-    acc: float
-    exact: bool
-    regret: float
-
-
-def compute_recovery(importance: Mapping[str, float], found: Sequence[str], k: int) -> Recovery:
-    """Compute how well the most important parts were found (Acc@k), by absolute importance.
-
-    Parts tied with the k-th are correct; an unfilled place is a miss.
-    """
-    sizes = {name: abs(value) for name, value in importance.items()}
-    best = sorted(sizes.values(), reverse=True)[:k]
-    taken = [sizes.get(name, 0.0) for name in dict.fromkeys(found[:k])]
-    right = sum(name in sizes and sizes[name] >= best[-1] for name in dict.fromkeys(found[:k])) if best else 0
-    return Recovery(right / k, right == k, max(0.0, sum(best) - sum(taken)))

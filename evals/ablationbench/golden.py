@@ -1,0 +1,202 @@
+"""`python -m labwright.evals.ablationbench.golden FILE`: check worked cases of AblationBench.
+
+Prints `N of M agree` and the disagreements; exits 1 if there are any. The expected value is the public code's, or
+the corrected one if a case says that the public code is wrong. Floats must agree to 1e-5; for plans, the number of
+faults is compared, for rows, what they match.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any, cast
+
+from labwright.evals.ablationbench.agreement import NO_ANSWER, NO_MATCH, build_labels, count_agreement
+from labwright.evals.ablationbench.papers import read_plan
+from labwright.evals.ablationbench.rows import Pairs, find_requested_entries, parse_pairs, rows_from_sides
+from labwright.evals.ablationbench.scores import (
+    NO_GOLD,
+    NO_REQUEST,
+    compute_author_score,
+    compute_mean,
+    compute_paired_difference,
+    compute_reviewer_score,
+    find_majority,
+    format_not_judged,
+    score_separate_votes,
+)
+
+TOLERANCE = 1e-5
+Case = Mapping[str, Any]
+CaseResult = dict[str, Any]
+
+
+def find_disagreements(cases: Iterable[Case]) -> list[str]:
+    """Return a line for each case that disagrees or has no implementation."""
+    return [f"{case['id']}: {why}" for case in cases if (why := _check_case(case))]
+
+
+def _check_case(case: Case) -> str:
+    compute = COMPUTE.get(case["kind"])
+    if compute is None:
+        return f"there is no implementation for {case['kind']!r}"
+    given = case["input"]
+    found, wanted = compute(given), case.get("definition", case.get("upstream", {})) | case.get("extras", {})
+    wrong = [key for key, value in wanted.items() if not _is_agreeing(key, value, found, given)]
+    return "; ".join(f"{key} is {found.get(key)!r}, not {wanted[key]!r}" for key in wrong)
+
+
+def _is_agreeing(key: str, wanted: Any, found: CaseResult, given: Case) -> bool:
+    if key not in found:
+        return False
+    if key == "faults":
+        return len(found[key]) == len(wanted)
+    if key == "rows":
+        return _parse_matches(wanted, given) == found[key]
+    return _is_same(found[key], wanted)
+
+
+def _parse_matches(rows: Sequence[Case], given: Case) -> Any:
+    """Parse what rows match."""
+    if "gold" in given:
+        return parse_pairs(rows, given["gold"], given["plan"])
+    return find_requested_entries(rows, given["plan"])
+
+
+def _is_same(found: Any, wanted: Any) -> bool:
+    if isinstance(wanted, bool) or wanted is None or isinstance(found, bool):
+        return found is wanted
+    if isinstance(wanted, int | float):
+        return isinstance(found, int | float) and math.isclose(found, wanted, rel_tol=0, abs_tol=TOLERANCE)
+    if isinstance(wanted, dict):
+        named, mine = cast(dict[str, Any], wanted), cast(dict[str, Any], found)
+        return all(name in mine and _is_same(mine[name], value) for name, value in named.items())
+    if isinstance(wanted, list):
+        pairs = cast(list[Any], wanted), cast(Sequence[Any], found)
+        return len(pairs[0]) == len(pairs[1]) and all(_is_same(mine, one) for one, mine in zip(*pairs, strict=True))
+    return found == wanted
+
+
+def _compute_author(given: Case) -> CaseResult:
+    return _score_author(given, parse_pairs(given["rows"], given["gold"], given["plan"]))
+
+
+def _score_author(given: Case, pairs: Pairs) -> CaseResult:
+    if not given["gold"]:
+        return {"not_scorable": NO_GOLD}
+    score = compute_author_score(len(given["gold"]), len(given["plan"]), pairs, k=given.get("top_k"))
+    return {**score.model_dump(), "rows": pairs}
+
+
+def _compute_author_sides(given: Case) -> CaseResult:
+    rows = rows_from_sides(given["answer"], given["gold_side"])
+    return _compute_author({**given, "rows": rows})
+
+
+def _compute_author_majority(given: Case) -> CaseResult:
+    answers = [None if rows is None else parse_pairs(rows, given["gold"], given["plan"]) for rows in given["judges"]]
+    voted = find_majority(answers)
+    if voted is None and given["gold"]:
+        return {"not_judged": format_not_judged(answers)}
+    apart = score_separate_votes(len(given["gold"]), len(given["plan"]), answers, k=given.get("top_k"))
+    return {**_score_author(given, voted or frozenset()), "separate_votes": apart.model_dump()}
+
+
+def _compute_reviewer(given: Case) -> CaseResult:
+    return _score_reviewer(given, find_requested_entries(given["rows"], given["plan"]))
+
+
+def _score_reviewer(given: Case, matched: frozenset[int]) -> CaseResult:
+    if not given["count"]:
+        return {"not_scorable": NO_REQUEST}
+    score = compute_reviewer_score(given["count"], len(given["plan"]), matched, k=given.get("top_k"))
+    return {**score.model_dump(), "rows": matched}
+
+
+def _compute_reviewer_majority(given: Case) -> CaseResult:
+    answers = [None if rows is None else find_requested_entries(rows, given["plan"]) for rows in given["judges"]]
+    voted = find_majority(answers)
+    if voted is None and given["count"]:
+        return {"not_judged": format_not_judged(answers)}
+    return _score_reviewer(given, voted or frozenset())
+
+
+def _compute_judge_eval(given: Case) -> CaseResult:
+    found = build_labels(given["task"], given["labels"], given["rows"], given.get("plan"))
+    if found.judge is None:
+        return {"not_judged": NO_ANSWER}
+    counts = found.agreement
+    items = {"tp": counts.tp, "fp": counts.fp, "fn": counts.fn, "tn": counts.tn}
+    if not any(found.human):
+        return {"not_scorable": NO_MATCH, **items}
+    return {"precision": counts.precision, "recall": counts.recall, "f1": counts.f1, **items}
+
+
+def _compute_aggregate(given: Case) -> CaseResult:
+    score = _compute_author if given["task"] == "author" else _compute_reviewer
+    scored = [(score({**paper, "top_k": given.get("top_k")}), paper.get("cost")) for paper in given["papers"]]
+    kept = [(one, cost) for one, cost in scored if "not_scorable" not in one]
+    costs = [cost for _, cost in kept if cost is not None]
+    found: CaseResult = {
+        "papers": len(kept),
+        "not_scorable": len(scored) - len(kept),
+        "cost": fmean(costs) if costs else None,
+    }
+    for name in ("precision", "recall", "f1", "ndcg"):
+        if (mean := compute_mean([one[name] for one, _ in kept if name in one])) is not None:
+            found |= {name: mean.mean, f"{name}_sd": mean.sd}
+    return found
+
+
+def _read_plan_file(given: Case) -> CaseResult:
+    plan = read_plan(given["lines"])
+    return {"entries": [one.model_dump(mode="json") for one in plan.entries], "faults": plan.faults}
+
+
+def _compute_paired(given: Case) -> CaseResult:
+    found = compute_paired_difference("", "", "f1", list(zip(given["f1"], given["other_f1"], strict=True)))
+    return {"mean_difference": found.difference.mean, "t_test_p": found.p}
+
+
+def _compute_overall(given: Case) -> CaseResult:
+    return {name: fmean([given["author"][name], given["reviewer"][name]]) for name in given["author"]}
+
+
+COMPUTE: dict[str, Callable[[Case], CaseResult]] = {
+    "author": _compute_author,
+    "author_sides": _compute_author_sides,
+    "author_majority": _compute_author_majority,
+    "reviewer": _compute_reviewer,
+    "reviewer_majority": _compute_reviewer_majority,
+    "judge_eval": _compute_judge_eval,
+    "aggregate": _compute_aggregate,
+    "plan_file": _read_plan_file,
+    "kappa": lambda given: {"kappa": count_agreement(given["human"], given["judge"]).kappa},
+    "paired": _compute_paired,
+    "overall": _compute_overall,
+}
+"""Function that computes each kind of case."""
+
+
+def main(file: str) -> int:
+    """Return 0 if all cases agree, otherwise 1."""
+    try:
+        cases = json.loads(Path(file).read_text(encoding="utf-8"))["cases"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        print(f"{file} is not a file of cases ({type(error).__name__}: {error}): give a golden.json")
+        return 1
+    wrong = find_disagreements(cases)
+    print(f"{len(cases) - len(wrong)} of {len(cases)} agree")
+    for line in wrong:
+        print(line)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python -m labwright.evals.ablationbench.golden FILE")
+    raise SystemExit(main(sys.argv[1]))
