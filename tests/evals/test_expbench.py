@@ -52,6 +52,7 @@ from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import SECRET, make_set, run_git
 
 ROOT = Path(__file__).parents[2]
+SHARED = ROOT.parent / "shared" / "benchmarks" / "expbench"
 
 
 # --- worked cases -----------------------------------------------------------------------------------------------------
