@@ -76,14 +76,8 @@ BACKOFF_SECONDS = 60.0
 """Seconds before a run that died or had a provider outage is resumed; doubled the second time."""
 STOP_GRACE_SECONDS = 120.0
 """Seconds that runs get to end after a stop request."""
-CONFIG_FILE, TOPICS_FOLDER, LOGS_FOLDER, LOCKS_FOLDER, QUEUE_FOLDER, STOP_FILE = (
-    "config.yaml",
-    "topics",
-    "logs",
-    "locks",
-    "queue",
-    "stop",
-)
+CONFIG_FILE, STOP_FILE = "config.yaml", "stop"
+TOPICS_FOLDER, LOGS_FOLDER, LOCKS_FOLDER, QUEUE_FOLDER = "topics", "logs", "locks", "queue"
 PILOT_STAGE = "preliminary"
 """The last stage of a pilot."""
 PROTOTYPE_SHARE = 0.6
@@ -250,37 +244,16 @@ class CampaignRuns:
     def build_command(self, entry: CampaignEntry, share: RunAllowance) -> list[str]:
         run, limits = self.folder / RUNS_FOLDER / entry.name, share_options(share)
         if entry.ideas:
-            return [
-                *self.program,
-                "ideate",
-                "--topic",
-                str(self.folder / TOPICS_FOLDER / f"{entry.name}.md"),
-                "-n",
-                str(entry.ideas),
-                "--out",
-                str(self.folder / TOPICS_FOLDER / entry.name),
-                *self._config_options(entry),
-                *limits,
-            ]
+            topic = self.folder / TOPICS_FOLDER / entry.name
+            words = ["ideate", "--topic", f"{topic}.md", "-n", str(entry.ideas), "--out", str(topic)]
+            return [*self.program, *words, *self._config_options(entry), *limits]
         for name, value in self._list_portfolio_settings(entry, share).items():
             limits += ["--set", f"{name}={'null' if value is None else value}"]
         if not is_run(run):
             idea = self.folder / IDEAS_FOLDER / f"{entry.name}.json"
             idea = idea if idea.is_file() else idea.with_suffix(".md")  # a proposal, read by the run's model
-            return [
-                *self.program,
-                "run",
-                "--idea",
-                str(idea),
-                "--runs",
-                str(run.parent),
-                "--name",
-                entry.name,
-                *self._config_options(entry),
-                "--set",
-                f"campaign={self.folder}",
-                *limits,
-            ]
+            words = ["run", "--idea", str(idea), "--runs", str(run.parent), "--name", entry.name]
+            return [*self.program, *words, *self._config_options(entry), "--set", f"campaign={self.folder}", *limits]
         if share.seconds is not None:  # a run's limit counts all of its time, an allowance only the future
             limits += ["--set", f"time_limit={read_state(run).active_seconds + share.seconds:.0f}"]
         return [*self.program, "resume", str(run), *limits]

@@ -27,17 +27,7 @@ from labwright.sandbox.isolation.processes import compute_cell_capacity, compute
 from labwright.sandbox.job import GpuError
 from labwright.sandbox.settings import SandboxSettings
 
-REPORTED_PACKAGES = (
-    "torch",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "transformers",
-    "datasets",
-    "pandas",
-    "matplotlib",
-    "pillow",
-)
+REPORTED_PACKAGES = tuple("torch numpy scipy scikit-learn transformers datasets pandas matplotlib pillow".split())
 """Packages that prompts mention if installed."""
 
 

@@ -62,29 +62,16 @@ KEY_ALIASES = {
     **SHORT_KEYS,
 }
 """Alias -> key: names from AI-Scientist-v2 and AIDE, and shorter names."""
-PATH_KEYS = (
-    "paper.bib",
-    "paper.papers",
-    "context",
-    "campaign",
-    "memory",
-    "keys",
-    "code.repository",
-    "code.truth",
-    "sandbox.store",
+PATH_KEYS = tuple(
+    "paper.bib paper.papers context campaign memory keys code.repository code.truth sandbox.store".split()
 )
 """Keys whose value is a path, relative to the configuration file that sets it, otherwise to the working directory."""
 NAMED_MAPPING_KEYS = ("models.prices", "code.mounts", "code.env", "code.packages")
 """Keys whose value maps user-defined names, which may contain dots."""
-MAPPING_PREFIXES = (
-    "models.roles.",
-    "models.prices.",
-    "literature.addresses.",
-    "subjects.",
-    "code.mounts.",
-    "code.env.",
-    "code.packages.",
-    "question.",
+MAPPING_PREFIXES = tuple(
+    (
+        "models.roles. models.prices. literature.addresses. subjects. code.mounts. code.env. code.packages. question."
+    ).split()
 )
 """Prefixes of keys that are not all known in advance."""
 DURATION_SUFFIXES = ("timeout", "time_limit")

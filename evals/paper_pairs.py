@@ -89,15 +89,7 @@ def build_side(run: str, state: RunState, draft: PaperDraft | None) -> ComparedR
         methods = {arm.name for arm in plan.arms if arm.role == "method"}
         claims = [
             KeyClaim(
-                metric=one.name,
-                dataset=one.dataset,
-                condition=one.condition,
-                other=one.other,
-                mean=one.mean,
-                low=one.low,
-                high=one.high,
-                n=one.n,
-                caveats=one.caveats,
+                metric=one.name, **{name: getattr(one, name) for name in KeyClaim.model_fields if name != "metric"}
             )
             for one in compute_differences(state, compute_paper_claims(state))
             if one.name == plan.primary_metric.name and parse_arm(one.condition) in methods

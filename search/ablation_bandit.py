@@ -6,7 +6,7 @@ positive if the part helps; importance is the magnitude of their mean. Every arm
 runs go to the boundary of the k most important (`pick_arm`), then parts with effects near zero are ablated together
 (`run_group_test`).
 
-Source: AblateCell, whose policy as printed is `evals.ablatecell.published_policy`; LUCB, Kalyanakrishnan et al. 2012,
+Source: AblateCell, whose policy as printed is `evals.published_policy`; LUCB, Kalyanakrishnan et al. 2012,
 "PAC subset selection in stochastic multi-armed bandits" (`pick_arm`); Zeller and Hildebrandt 2002, "Simplifying and
 isolating failure-inducing input" (`run_group_test`).
 """

@@ -189,7 +189,7 @@ def run_in_folder(folder: Path, *, json: bool = False) -> int:
         if isinstance(event, StudiesSelected | CampaignEnded):
             write_portfolio(folder)
         if not json:
-            _print_event(event)
+            print_lines(_format_event(event))
 
     state = campaign.CampaignRunner(
         folder, CampaignRuns(folder, kept=(terms is not None and terms.keep) or 0), listener=report
@@ -201,30 +201,26 @@ def run_in_folder(folder: Path, *, json: bool = False) -> int:
     return DONE if standings <= {"done", "set aside"} else FAILED
 
 
-def _print_event(event: CampaignEvent) -> None:
+def _format_event(event: CampaignEvent) -> Iterator[Text]:
     match event:
         case EntryRefused():
-            print_lines([format_line(f"{event.name}: refused: {shorten(event.why, 300)}", "yellow")])
+            yield format_line(f"{event.name}: refused: {shorten(event.why, 300)}", "yellow")
         case RunLaunched():
             caps = ", ".join(f"{cap:.4g} {what.replace('_', ' ')}" for what, cap in event.share.caps.items())
-            print_lines([format_line(f"{event.name}: started" + (f", with at most {caps}" if caps else ""))])
+            yield format_line(f"{event.name}: started{f', with at most {caps}' if caps else ''}")
         case IdeasFound():
-            print_lines(
-                [format_line(f"{event.name}: {len(event.ideas)} ideas: {', '.join(name for name, _ in event.ideas)}")]
-            )
+            yield format_line(f"{event.name}: {len(event.ideas)} ideas: {', '.join(name for name, _ in event.ideas)}")
         case RunEnded() if event.prospect is None:
             ended = "killed" if event.code is None else f"exit {event.code}"
-            print_lines(
-                [format_line(f"{event.name}: ended ({ended})" + (f": {shorten(event.why, 200)}" if event.why else ""))]
-            )
+            yield format_line(f"{event.name}: ended ({ended}){f': {shorten(event.why, 200)}' if event.why else ''}")
         case RunEnded():
-            print_lines([format_line(f"{event.name}: pilot done, {format_forecast(event.prospect)}")])
+            yield format_line(f"{event.name}: pilot done, {format_forecast(event.prospect)}")
         case StudiesSelected():
             best = f"selected by expected decided claims per compute hour: {', '.join(event.names) or 'none'}"
-            print_lines([format_line(best, "bold")])
-            print_lines(format_line(f"{name}: set aside: {why}") for name, why in event.reasons.items())
+            yield format_line(best, "bold")
+            yield from (format_line(f"{name}: set aside: {why}") for name, why in event.reasons.items())
         case CampaignEnded() if event.why:
-            print_lines([format_line(event.why)])
+            yield format_line(event.why)
         case _:
             pass
 

@@ -79,55 +79,45 @@ class Run(
 ):
     """Run an idea: four stages of experiments, then figures and a paper."""
 
-    idea: Annotated[
-        Path | None,
-        Option(
-            help="One idea or a list of ideas (AI-Scientist-v2 JSON), or a proposal (.md), which the model converts."
-        ),
-    ] = None
-    task: Annotated[
-        Path | None,
-        Option(help="With --code, instead of --idea: a question file (.md, .toml) answered by a single experiment."),
-    ] = None
-    paper: Annotated[
-        bool, Option("--paper", help="With --task: run a full study of the question and write a paper.")
-    ] = False
-    idea_idx: Annotated[int | None, Option(help="Index of the idea in a list, starting at 0.")] = None
+    idea: Path | None = Option(
+        None, help="One idea or a list of ideas (AI-Scientist-v2 JSON), or a proposal (.md), which the model converts."
+    )
+    task: Path | None = Option(
+        None, help="With --code, instead of --idea: a question file (.md, .toml) answered by a single experiment."
+    )
+    paper: bool = Option(False, "--paper", help="With --task: run a full study of the question and write a paper.")
+    idea_idx: int | None = Option(None, help="Index of the idea in a list, starting at 0.")
     config: ConfigOption = None
-    runs: Annotated[Path, Option(help="Folder in which the run's folder is created.")] = Path("runs")
-    name: Annotated[str | None, Option(help="Name of the run's folder; default: built from time and idea.")] = None
-    plan: Annotated[Path | None, Option(help="A data plan (YAML) to use instead of the planner's.")] = None
-    space: Annotated[
-        Path | None, Option(help="With --code: hyperparameters, arms and levels (YAML) that every plan must include.")
-    ] = None
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Only show a data plan (billed model calls) and a cost forecast.")
-    ] = False
-    out: Annotated[
-        Path | None, Option(help="With --dry-run: write the plan to this YAML file, for use with --plan.")
-    ] = None
-    json: Annotated[bool, Option("--json", help="With --dry-run: print JSON.")] = False
+    runs: Path = Option(Path("runs"), help="Folder in which the run's folder is created.")
+    name: str | None = Option(None, help="Name of the run's folder; default: built from time and idea.")
+    plan: Path | None = Option(None, help="A data plan (YAML) to use instead of the planner's.")
+    space: Path | None = Option(
+        None, help="With --code: hyperparameters, arms and levels (YAML) that every plan must include."
+    )
+    dry_run: bool = Option(False, "--dry-run", help="Only show a data plan (billed model calls) and a cost forecast.")
+    out: Path | None = Option(None, help="With --dry-run: write the plan to this YAML file, for use with --plan.")
+    json: bool = Option(False, "--json", help="With --dry-run: print JSON.")
     track: TrackOption = None
 
 
 class Demo(CliCommand, to=app, work="agent.cli.run:run_demo", settings=RUN_SETTINGS):
     """Run a small study with the built-in model. It needs no key and no network, and takes some minutes."""
 
-    runs: Annotated[Path, Option(help="Folder in which the run's folder is created.")] = Path("runs")
-    name: Annotated[str | None, Option(help="Name of the run's folder; default: built from time and idea.")] = None
+    runs: Path = Option(Path("runs"), help="Folder in which the run's folder is created.")
+    name: str | None = Option(None, help="Name of the run's folder; default: built from time and idea.")
 
 
 class Init(CliCommand, to=app, work="agent.cli.idea:write_template"):
     """Write an example of an idea file, for you to edit."""
 
-    file: Annotated[Path, Argument(metavar="[FILE]", help="File to create.")] = Path("idea.json")
+    file: Path = Argument(Path("idea.json"), metavar="[FILE]", help="File to create.")
 
 
 class IdeaCheck(CliCommand, to=idea, name="check", work="agent.cli.idea:check_idea", settings=("assignments", "data")):
     """Check an idea file and read its data. Exits 5 if a field, metric or dataset is unknown."""
 
-    file: Annotated[Path, Argument(metavar="FILE", help="Idea file (.json), or a proposal (.md).")]
-    idea_idx: Annotated[int | None, Option(help="Index of the idea in a list, starting at 0.")] = None
+    file: Path = Argument(metavar="FILE", help="Idea file (.json), or a proposal (.md).")
+    idea_idx: int | None = Option(None, help="Index of the idea in a list, starting at 0.")
     config: ConfigOption = None
 
 
@@ -147,37 +137,30 @@ class Campaign(
     """Run several ideas in parallel under a shared budget and time limit (docs/budget.md). Continue with `scientist
     resume`."""
 
-    ideas: Annotated[list[Path] | None, Argument(metavar="IDEAS...", help="Idea files (JSON), or folders of them.")] = (
-        None
+    ideas: list[Path] | None = Argument(None, metavar="IDEAS...", help="Idea files (JSON), or folders of them.")
+    out: Path = Option(help="Output folder (created).")
+    topic: list[Path] | None = Option(
+        None,
+        metavar="FILE|DIR",
+        help="A topic to generate ideas for, or a folder of topics, such as MLR-Bench's tasks/.",
     )
-    out: Annotated[Path, Option(help="Output folder (created).")]
-    topic: Annotated[
-        list[Path] | None,
-        Option(
-            metavar="FILE|DIR", help="A topic to generate ideas for, or a folder of topics, such as MLR-Bench's tasks/."
-        ),
-    ] = None
-    count: Annotated[int, Option("-n", "--count", min=1, max=50, help="With --topic: number of ideas per topic.")] = 1
-    parallel: Annotated[int | None, Option(min=1, help="Number of concurrent runs; default: --workers.")] = None
-    portfolio: Annotated[
-        bool,
-        Option(
-            "--portfolio",
-            help="First run a cheap pilot of every idea; only those with the most expected decided claims per compute "
-            "hour continue.",
-        ),
-    ] = False
-    keep: Annotated[
-        int | None, Option(min=1, help="Portfolio in which at most N ideas continue; default: a quarter of the ideas.")
-    ] = None
-    pilot: Annotated[
-        str | None,
-        Option(
-            metavar="TIME",
-            help="Portfolio with this time limit of a pilot; default: 1h, and at most three tenths of --time-limit for "
-            "all pilots.",
-        ),
-    ] = None
+    count: int = Option(1, "-n", "--count", min=1, max=50, help="With --topic: number of ideas per topic.")
+    parallel: int | None = Option(None, min=1, help="Number of concurrent runs; default: --workers.")
+    portfolio: bool = Option(
+        False,
+        "--portfolio",
+        help="First run a cheap pilot of every idea; only those with the most expected decided claims per compute "
+        "hour continue.",
+    )
+    keep: int | None = Option(
+        None, min=1, help="Portfolio in which at most N ideas continue; default: a quarter of the ideas."
+    )
+    pilot: str | None = Option(
+        None,
+        metavar="TIME",
+        help="Portfolio with this time limit of a pilot; default: 1h, and at most three tenths of --time-limit for "
+        "all pilots.",
+    )
     config: ConfigOption = None
     json: JsonOption = False
 
@@ -185,14 +168,14 @@ class Campaign(
 class QueueAdd(CliCommand, to=queue, name="add", work="agent.cli.campaign:add_to_queue"):
     """Add ideas to a campaign, even while it is running."""
 
-    campaign: Annotated[Path, Argument(metavar="CAMPAIGN", help="Folder of the campaign.")]
-    ideas: Annotated[list[Path], Argument(metavar="IDEAS...", help="Idea files, or folders of them.")]
+    campaign: Path = Argument(metavar="CAMPAIGN", help="Folder of the campaign.")
+    ideas: list[Path] = Argument(metavar="IDEAS...", help="Idea files, or folders of them.")
 
 
 class QueueList(CliCommand, to=queue, name="list", work="agent.cli.campaign:list_queue"):
     """Show the ideas of a campaign and their status."""
 
-    campaign: Annotated[Path, Argument(metavar="CAMPAIGN", help="Folder of the campaign.")]
+    campaign: Path = Argument(metavar="CAMPAIGN", help="Folder of the campaign.")
     json: JsonOption = False
 
 
@@ -200,24 +183,17 @@ class Branch(CliCommand, to=app, work="agent.cli.branch:branch", settings=RUN_SE
     """Start a new run from a point in another run. The original run is not changed; budget and time start at zero."""
 
     run: RunArgument
-    point: Annotated[
-        str, Option("--from", metavar="NODE|STAGE", help="Branch point: after a node (n0012) or before a stage.")
-    ]
-    code: Annotated[
-        Path | None, Option(help="Folder with your own experiment.py, which becomes the first new node.")
-    ] = None
-    author: Annotated[str | None, Option(help="Author of the code; default: your user name.")] = None
-    note: Annotated[str, Option(help="Note to add to the next prompts of the stage.")] = ""
-    runs: Annotated[
-        Path | None, Option(help="Where to create the run's folder; default: the folder that contains RUN.")
-    ] = None
-    name: Annotated[
-        str | None, Option(help="Name of the run's folder; default: built from time, idea and branch point.")
-    ] = None
-    seed: Annotated[
-        int | None,
-        Option(min=0, help="Seed of the new run; default: a new one. With RUN's seed, RUN's choices are repeated."),
-    ] = None
+    point: str = Option(
+        ..., "--from", metavar="NODE|STAGE", help="Branch point: after a node (n0012) or before a stage."
+    )
+    code: Path | None = Option(None, help="Folder with your own experiment.py, which becomes the first new node.")
+    author: str | None = Option(None, help="Author of the code; default: your user name.")
+    note: str = Option("", help="Note to add to the next prompts of the stage.")
+    runs: Path | None = Option(None, help="Where to create the run's folder; default: the folder that contains RUN.")
+    name: str | None = Option(None, help="Name of the run's folder; default: built from time, idea and branch point.")
+    seed: int | None = Option(
+        None, min=0, help="Seed of the new run; default: a new one. With RUN's seed, RUN's choices are repeated."
+    )
 
 
 class Write(CliCommand, to=app, work="agent.cli.run:write", settings=(*MODEL_SETTINGS, "template")):
@@ -233,33 +209,27 @@ class Revise(CliCommand, to=app, work="agent.cli.branch:revise", settings=(*RUN_
     are those of the revision alone."""
 
     run: RunArgument
-    reviews: Annotated[
-        list[Path], Option(metavar="FILE", help="A review (text, Markdown, PDF), or several (JSON); may be repeated.")
-    ]
-    more: Annotated[list[Path] | None, Argument(metavar="[FILE...]", help="Further reviews.")] = None
+    reviews: list[Path] = Option(
+        metavar="FILE", help="A review (text, Markdown, PDF), or several (JSON); may be repeated."
+    )
+    more: list[Path] | None = Argument(None, metavar="[FILE...]", help="Further reviews.")
 
 
 class Execute(CliCommand, to=app, work="agent.cli.execute:execute_file", settings=("assignments", "data"), name="exec"):
     """Run a Python file in the sandbox, as a node would. Shows output and measurements; exits 1 if the file fails."""
 
-    file: Annotated[Path | None, Argument(metavar="FILE", help="Python file, such as the experiment.py of a node.")] = (
-        None
+    file: Path | None = Argument(None, metavar="FILE", help="Python file, such as the experiment.py of a node.")
+    describe: bool = Option(
+        False, "--describe", help="Instead of FILE: show how columns, target and splits of --data are read."
     )
-    describe: Annotated[
-        bool, Option("--describe", help="Instead of FILE: show how columns, target and splits of --data are read.")
-    ] = False
-    cells: Annotated[
-        str,
-        Option(
-            metavar="ARM@LEVEL,...", help="For a program that calls lab.measure: cells to measure, as arm or arm@level."
-        ),
-    ] = ""
-    on: Annotated[str, Option(metavar="DATASET,...", help="Datasets on which to measure these cells.")] = ""
-    setting: Annotated[
-        list[str] | None,
-        Option(metavar="NAME=VALUE", help="Hyperparameter of these cells, passed in cell.setting; may be repeated."),
-    ] = None
-    timeout: Annotated[str | None, Option(help="Wall-clock limit, such as 90s or 5m; default: sandbox.timeout.")] = None
+    cells: str = Option(
+        "", metavar="ARM@LEVEL,...", help="For a program that calls lab.measure: cells to measure, as arm or arm@level."
+    )
+    on: str = Option("", metavar="DATASET,...", help="Datasets on which to measure these cells.")
+    setting: list[str] | None = Option(
+        None, metavar="NAME=VALUE", help="Hyperparameter of these cells, passed in cell.setting; may be repeated."
+    )
+    timeout: str | None = Option(None, help="Wall-clock limit, such as 90s or 5m; default: sandbox.timeout.")
     config: ConfigOption = None
     json: JsonOption = False
 
@@ -267,19 +237,17 @@ class Execute(CliCommand, to=app, work="agent.cli.execute:execute_file", setting
 class Prefetch(CliCommand, to=app, work="agent.cli.store:prefetch_files", settings=("assignments", "data")):
     """Download the datasets and models of a run from the Hugging Face Hub. The run can then work offline."""
 
-    file: Annotated[Path, Argument(metavar="IDEA|CONFIG", help="Idea (.json) or configuration (.yaml).")]
-    idea_idx: Annotated[int | None, Option(help="Index of the idea in a list, starting at 0.")] = None
+    file: Path = Argument(metavar="IDEA|CONFIG", help="Idea (.json) or configuration (.yaml).")
+    idea_idx: int | None = Option(None, help="Index of the idea in a list, starting at 0.")
     config: ConfigOption = None
 
 
 class Store(CliCommand, to=app, work="agent.cli.store:show_store", settings=("assignments",)):
     """Show or prune the shared cache. It holds datasets, pretrained models and packages."""
 
-    prune: Annotated[
-        bool, Option("--prune", help="Remove items that were not used for the time given by --unused.")
-    ] = False
-    unused: Annotated[str, Option(metavar="TIME", help="With --prune: a duration such as 30d, 12h or 0s.")] = "30d"
-    check: Annotated[bool, Option("--check", help="Verify the content hash of every item.")] = False
+    prune: bool = Option(False, "--prune", help="Remove items that were not used for the time given by --unused.")
+    unused: str = Option("30d", metavar="TIME", help="With --prune: a duration such as 30d, 12h or 0s.")
+    check: bool = Option(False, "--check", help="Verify the content hash of every item.")
     config: ConfigOption = None
     json: JsonOption = False
 
@@ -288,21 +256,18 @@ class Doctor(CliCommand, to=app, work="agent.cli.doctor:run_doctor", settings=MO
     """Check whether this machine can run experiments. With --model, also test the model with a few short requests."""
 
     config: ConfigOption = None
-    runs: Annotated[Path, Option(help="Folder of your runs, whose disk and filesystem are checked.")] = Path("runs")
-    probe_context: Annotated[
-        bool,
-        Option("--probe-context", help="With --model: measure the effective context window (up to 500k characters)."),
-    ] = False
-    fix: Annotated[
-        bool,
-        Option(
-            "--fix",
-            help="First install the Debian packages that are missing (as root or with passwordless sudo; otherwise "
-            "name them), and PyTorch for experiments if there is none.",
-        ),
-    ] = False
-    gpu: Annotated[bool, Option("--gpu", help="Run GPU self-tests and write a report.")] = False
-    out: Annotated[Path, Option(help="With --gpu: report file.")] = Path("gpu-report.json")
+    runs: Path = Option(Path("runs"), help="Folder of your runs, whose disk and filesystem are checked.")
+    probe_context: bool = Option(
+        False, "--probe-context", help="With --model: measure the effective context window (up to 500k characters)."
+    )
+    fix: bool = Option(
+        False,
+        "--fix",
+        help="First install the Debian packages that are missing (as root or with passwordless sudo; otherwise "
+        "name them), and PyTorch for experiments if there is none.",
+    )
+    gpu: bool = Option(False, "--gpu", help="Run GPU self-tests and write a report.")
+    out: Path = Option(Path("gpu-report.json"), help="With --gpu: report file.")
     json: JsonOption = False
 
 
@@ -315,10 +280,10 @@ class Ablate(
     """Reproduce a git repository's result, then measure which components matter for it. Exits 5 if the result differs
     from --expect or cannot be reproduced."""
 
-    repository: Annotated[Path, Argument(metavar="REPO", help="Folder of a git repository; it is not modified.")]
+    repository: Path = Argument(metavar="REPO", help="Folder of a git repository; it is not modified.")
     config: ConfigOption = None
-    runs: Annotated[Path, Option(help="Folder in which the output folder is created.")] = Path("runs")
-    out: Annotated[Path | None, Option(help="Output folder; an existing one is continued.")] = None
+    runs: Path = Option(Path("runs"), help="Folder in which the output folder is created.")
+    out: Path | None = Option(None, help="Output folder; an existing one is continued.")
     json: JsonOption = False
 
 
@@ -359,10 +324,9 @@ class Mark(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     run: RunArgument
     node: NodeArgument
     reason: RequiredReason
-    kind: Annotated[
-        Literal["suspect", "closed"],
-        Option("--as", help="suspect: its numbers are not used; closed: it gets no children."),
-    ] = "suspect"
+    kind: Literal["suspect", "closed"] = Option(
+        "suspect", "--as", help="suspect: its numbers are not used; closed: it gets no children."
+    )
 
 
 class Note(CliCommand, to=app, work="agent.cli.control:run_control_command"):
@@ -370,8 +334,8 @@ class Note(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     honesty checks still apply."""
 
     run: RunArgument
-    text: Annotated[str, Argument(metavar="TEXT", help="The note, up to 1000 characters.")]
-    stage: Annotated[str, Option(help="preliminary, tuning, agenda or ablation; default: the current stage.")] = ""
+    text: str = Argument(metavar="TEXT", help="The note, up to 1000 characters.")
+    stage: str = Option("", help="preliminary, tuning, agenda or ablation; default: the current stage.")
 
 
 class Amend(CliCommand, to=app, work="agent.cli.control:run_control_command"):
@@ -379,7 +343,7 @@ class Amend(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     Each amendment is numbered and recorded with the results known at the time."""
 
     run: RunArgument
-    plan: Annotated[Path, Option(help="The complete new plan (YAML); data_plan.json has the current one.")]
+    plan: Path = Option(help="The complete new plan (YAML); data_plan.json has the current one.")
     reason: RequiredReason
 
 
@@ -388,15 +352,13 @@ class Approve(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     work of a model, are recorded, and are disclosed in the paper."""
 
     run: RunArgument
-    edit: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            help="Your version of what waits: the plan (data_plan.json, or YAML) at plan and lock, the text "
-            "(text.yaml, as status shows) at paper.",
-        ),
-    ] = None
-    reason: Annotated[str, Option(help="Reason, recorded and disclosed in the paper.")] = ""
+    edit: Path | None = Option(
+        None,
+        metavar="FILE",
+        help="Your version of what waits: the plan (data_plan.json, or YAML) at plan and lock, the text "
+        "(text.yaml, as status shows) at paper.",
+    )
+    reason: str = Option("", help="Reason, recorded and disclosed in the paper.")
 
 
 # --- a memory of finished studies -----------------------------------------------------------------------------------
@@ -415,9 +377,7 @@ class MemoryForget(CliCommand, to=memory, name="forget", work="agent.cli.store:f
     """Delete records from a memory: one, or all. Studies that already read them keep their copies."""
 
     memory: MemoryArgument
-    record: Annotated[
-        str | None, Argument(metavar="[ID]", help="Id of a record or name of its run; default: all records.")
-    ] = None
+    record: str | None = Argument(None, metavar="[ID]", help="Id of a record or name of its run; default: all records.")
 
 
 # --- inspecting runs ------------------------------------------------------------------------------------------------
@@ -428,14 +388,14 @@ class Status(CliCommand, to=app, work="agent.cli.status:show_status"):
     wait for, errors, baseline differences and next steps."""
 
     run: RunArgument
-    short: Annotated[bool, Option("--short", help="Print one line: condition, phase, verdicts, time and cost.")] = False
+    short: bool = Option(False, "--short", help="Print one line: condition, phase, verdicts, time and cost.")
     json: JsonOption = False
 
 
 class ListRuns(CliCommand, to=app, name="list", work="agent.cli.status:list_runs"):
     """List the runs of a folder, newest first. Shows kind, condition, verdicts, hours, cost and age."""
 
-    folder: Annotated[Path, Argument(metavar="[DIR]", help="A folder of runs, or a campaign.")] = Path("runs")
+    folder: Path = Argument(Path("runs"), metavar="[DIR]", help="A folder of runs, or a campaign.")
     json: JsonOption = False
 
 
@@ -443,9 +403,7 @@ class Tree(CliCommand, to=app, work="agent.cli.status:show_tree"):
     """Show the nodes of a run by stage. Includes their state and metric, and the path to the best node."""
 
     run: RunArgument
-    watch: Annotated[bool, Option("--watch", "-w", help="Update the tree until the run ends or you press Ctrl-C.")] = (
-        False
-    )
+    watch: bool = Option(False, "--watch", "-w", help="Update the tree until the run ends or you press Ctrl-C.")
     json: JsonOption = False
 
 
@@ -453,11 +411,9 @@ class Logs(CliCommand, to=app, work="agent.cli.status:show_logs"):
     """Show the events of a run, one per line. With --node, also show the node's steps and live output."""
 
     run: RunArgument
-    node: Annotated[str | None, Option(help="Show only this node, with its steps and output.")] = None
-    follow: Annotated[bool, Option("--follow", "-f", help="Keep printing until the run ends or you press Ctrl-C.")] = (
-        False
-    )
-    last: Annotated[int | None, Option("--last", "-n", min=0, help="Show only the last N lines; default: all.")] = None
+    node: str | None = Option(None, help="Show only this node, with its steps and output.")
+    follow: bool = Option(False, "--follow", "-f", help="Keep printing until the run ends or you press Ctrl-C.")
+    last: int | None = Option(None, "--last", "-n", min=0, help="Show only the last N lines; default: all.")
     json: JsonOption = False
 
 
@@ -465,31 +421,27 @@ class View(CliCommand, to=app, work="agent.cli.status:serve_page"):
     """Show runs live in a browser. The page has the tree, nodes, reports, cost and paper; it is served to this machine
     only."""
 
-    place: Annotated[Path, Argument(metavar="[RUN|DIR]", help="A run or its zip, or a folder of runs.")] = Path("runs")
-    port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = 0
-    read_only: Annotated[bool, Option("--read-only", help="Hide the buttons that control a run.")] = False
+    place: Path = Argument(Path("runs"), metavar="[RUN|DIR]", help="A run or its zip, or a folder of runs.")
+    port: int = Option(0, min=0, max=65535, help="Port to listen on; 0: any free port.")
+    read_only: bool = Option(False, "--read-only", help="Hide the buttons that control a run.")
 
 
 class Export(CliCommand, to=app, work="agent.cli.status:export_run"):
     """Export a run. Writes its page, events, tree or folder to a file, or its nodes to a tracker."""
 
     run: RunArgument
-    html: Annotated[Path | None, Option(metavar="FILE", help="Write the run's page as one HTML file.")] = None
-    events: Annotated[Path | None, Option(metavar="FILE", help="Write all events as JSON lines; - prints them.")] = None
-    tree: Annotated[Path | None, Option(metavar="FILE", help="Write the tree as JSON; - prints it.")] = None
-    exchange: Annotated[
-        Path | None, Option(metavar="FILE", help="Write the model's answers, for use with --model replay:FILE.")
-    ] = None
-    zip: Annotated[Path | None, Option(metavar="FILE", help="Write the run's folder as a zip, without its data.")] = (
-        None
+    html: Path | None = Option(None, metavar="FILE", help="Write the run's page as one HTML file.")
+    events: Path | None = Option(None, metavar="FILE", help="Write all events as JSON lines; - prints them.")
+    tree: Path | None = Option(None, metavar="FILE", help="Write the tree as JSON; - prints it.")
+    exchange: Path | None = Option(
+        None, metavar="FILE", help="Write the model's answers, for use with --model replay:FILE."
     )
-    with_data: Annotated[bool, Option("--with-data", help="Include data, all labels and documents in the zip.")] = False
-    small: Annotated[
-        bool, Option("--small", help="Compress the zip further; only scientist can open it, not unzip.")
-    ] = False
-    mlflow: Annotated[str | None, Option(metavar="DIR|URI", help="Export to MLflow (needs the extra mlflow).")] = None
-    wandb: Annotated[Path | None, Option(metavar="DIR", help="Export to W&B, offline (needs the extra wandb).")] = None
-    force: Annotated[bool, Option("--force", help="Overwrite existing files.")] = False
+    zip: Path | None = Option(None, metavar="FILE", help="Write the run's folder as a zip, without its data.")
+    with_data: bool = Option(False, "--with-data", help="Include data, all labels and documents in the zip.")
+    small: bool = Option(False, "--small", help="Compress the zip further; only scientist can open it, not unzip.")
+    mlflow: str | None = Option(None, metavar="DIR|URI", help="Export to MLflow (needs the extra mlflow).")
+    wandb: Path | None = Option(None, metavar="DIR", help="Export to W&B, offline (needs the extra wandb).")
+    force: bool = Option(False, "--force", help="Overwrite existing files.")
 
 
 class ClusterSlurm(
@@ -502,20 +454,20 @@ class ClusterSlurm(
     """Run a command from a login node on workers that SLURM starts. They leave the queue when it ends
     (docs/hardware.md)."""
 
-    command: Annotated[
-        list[str], Argument(metavar="-- COMMAND...", help="A command of scientist, such as: run --idea idea.json.")
-    ]
-    nodes: Annotated[int, Option(min=1, help="Number of nodes.")] = 1
-    gpus: Annotated[int, Option(min=0, help="GPUs of each node.")] = 0
-    cpus: Annotated[int | None, Option(min=1, help="Processors of each node; default: the whole node.")] = None
-    time: Annotated[str, Option(metavar="D-HH:MM:SS", help="Time limit of the workers.")] = "24:00:00"
-    partition: Annotated[str, Option(help="Partition; default: the cluster's.")] = ""
-    sbatch: Annotated[
-        list[str], Option(metavar="OPTION", help="Further option of sbatch, such as --account=lab; may be repeated.")
-    ] = []  # noqa: RUF012  read by typer, never changed
-    address: Annotated[str, Option(metavar="IP", help="Address of this machine that nodes can reach.")] = ""
-    wait_hours: Annotated[float, Option(min=0.0001, help="Maximum time in the queue.")] = 24.0
-    log: Annotated[Path, Option(metavar="DIR", help="Folder for the logs of head and workers.")] = Path("runs/slurm")
+    command: list[str] = Argument(
+        metavar="-- COMMAND...", help="A command of scientist, such as: run --idea idea.json."
+    )
+    nodes: int = Option(1, min=1, help="Number of nodes.")
+    gpus: int = Option(0, min=0, help="GPUs of each node.")
+    cpus: int | None = Option(None, min=1, help="Processors of each node; default: the whole node.")
+    time: str = Option("24:00:00", metavar="D-HH:MM:SS", help="Time limit of the workers.")
+    partition: str = Option("", help="Partition; default: the cluster's.")
+    sbatch: list[str] = Option(
+        [], metavar="OPTION", help="Further option of sbatch, such as --account=lab; may be repeated."
+    )
+    address: str = Option("", metavar="IP", help="Address of this machine that nodes can reach.")
+    wait_hours: float = Option(24.0, min=0.0001, help="Maximum time in the queue.")
+    log: Path = Option(Path("runs/slurm"), metavar="DIR", help="Folder for the logs of head and workers.")
 
 
 # The commands about papers and ideas, and those implemented in `evals`, which this module refers to only by name.
@@ -533,16 +485,16 @@ class Trace(CliCommand, to=app, work="agent.cli.trace:trace_number", context_set
     """
 
     run: RunArgument
-    number: Annotated[str, Argument(metavar="NUMBER", help="Number as printed in the paper: 87.3, -0.021 or 5%.")]
+    number: str = Argument(metavar="NUMBER", help="Number as printed in the paper: 87.3, -0.021 or 5%.")
     json: JsonOption = False
 
 
 class Audit(CliCommand, to=app, work="agent.cli.trace:audit"):
     """Check a paper against its record or its result files. Exits 5 if there are findings."""
 
-    path: Annotated[Path, Argument(metavar="RUN|PAPER", help="A run, or any paper (.md, .tex, .pdf).")]
-    results: Annotated[Path | None, Option(help="With PAPER: folder of its result files.")] = None
-    code: Annotated[Path | None, Option(help="With PAPER: folder of its Python code.")] = None
+    path: Path = Argument(metavar="RUN|PAPER", help="A run, or any paper (.md, .tex, .pdf).")
+    results: Path | None = Option(None, help="With PAPER: folder of its result files.")
+    code: Path | None = Option(None, help="With PAPER: folder of its Python code.")
     json: JsonOption = False
 
 
@@ -550,8 +502,8 @@ class Reproduce(CliCommand, to=app, work="agent.cli.reproduce:run_reproduction",
     """Re-run the experiments behind a paper. Exits 5 unless the printed digits are reproduced (docs/evidence.md)."""
 
     run: RunArgument
-    node: Annotated[list[str] | None, Option(help="Re-run only this node, such as n0031; may be repeated.")] = None
-    limit: Annotated[int | None, Option(min=1, help="Maximum number of replicates per configuration.")] = None
+    node: list[str] | None = Option(None, help="Re-run only this node, such as n0031; may be repeated.")
+    limit: int | None = Option(None, min=1, help="Maximum number of replicates per configuration.")
     json: JsonOption = False
 
 
@@ -559,24 +511,20 @@ class Judge(CliCommand, to=app, work="agent.cli.judge:run_judge", settings=("mod
     """Score a paper against a rubric. Each dimension gets a score, a reason and a quote that is checked against the
     paper."""
 
-    paper: Annotated[
-        Path | None, Argument(metavar="PAPER|RUN", help="Paper (PDF, LaTeX, Markdown or text), or a run.")
-    ] = None
-    rubric: Annotated[str, Option(metavar="NAME|FILE", help="Bundled rubric ('list' shows all) or TOML file.")] = (
-        "end-to-end"
+    paper: Path | None = Argument(None, metavar="PAPER|RUN", help="Paper (PDF, LaTeX, Markdown or text), or a run.")
+    rubric: str = Option("end-to-end", metavar="NAME|FILE", help="Bundled rubric ('list' shows all) or TOML file.")
+    judges: str = Option(
+        "", metavar="MODEL,...", help="Several judges, as model strings, each with an optional @ADDRESS."
     )
-    judges: Annotated[
-        str, Option(metavar="MODEL,...", help="Several judges, as model strings, each with an optional @ADDRESS.")
-    ] = ""
-    n: Annotated[int, Option(help="Number of times each judge scores the paper.")] = 1
-    task: Annotated[Path | None, Option(help="Text file with the task that the paper addresses.")] = None
-    code: Annotated[Path | None, Option(help="Folder of the paper's code. Nothing is executed.")] = None
-    log: Annotated[Path | None, Option(help="Log of the experiments; the judge sees its beginning and end.")] = None
-    results: Annotated[Path | None, Option(help="Folder of the paper's result files, for the audit.")] = None
-    view: Annotated[
-        Literal["all", "paper"], Option(help="What the judge sees: all material, or only the paper, as a reader would.")
-    ] = "all"
-    pages: Annotated[int | None, Option(min=0, max=40, help="Pages shown as images to a vision model (8).")] = None
+    n: int = Option(1, help="Number of times each judge scores the paper.")
+    task: Path | None = Option(None, help="Text file with the task that the paper addresses.")
+    code: Path | None = Option(None, help="Folder of the paper's code. Nothing is executed.")
+    log: Path | None = Option(None, help="Log of the experiments; the judge sees its beginning and end.")
+    results: Path | None = Option(None, help="Folder of the paper's result files, for the audit.")
+    view: Literal["all", "paper"] = Option(
+        "all", help="What the judge sees: all material, or only the paper, as a reader would."
+    )
+    pages: int | None = Option(None, min=0, max=40, help="Pages shown as images to a vision model (8).")
     json: JsonOption = False
 
 
@@ -590,21 +538,17 @@ class MissingAblations(
     """List the ablations that a paper reports and those it lacks. Each is listed with the claim that it tests and a
     quote; --plan compares your own list with the paper (docs/benchmarks.md)."""
 
-    paper: Annotated[Path, Argument(metavar="PAPER|RUN", help="Paper (PDF, LaTeX, Markdown or text), or a run.")]
-    view: Annotated[
-        str, Option("--as", metavar="reviewer|author", help="reviewer sees the whole paper, author only the method.")
-    ] = "reviewer"
-    k: Annotated[int, Option("--k", min=1, max=30, help="Maximum number of ablations to propose.")] = 5
-    until: Annotated[str, Option(metavar="SECTION", help="With --as author: last section that is shown.")] = ""
-    plan: Annotated[Path | None, Option(help="Your own list of ablations, as JSON lines (the format of --out).")] = None
-    gold: Annotated[Path | None, Option(help="With --plan: score it against these ablations (same format).")] = None
-    reviews: Annotated[list[Path] | None, Option(help="With --plan: score it against a review; may be repeated.")] = (
-        None
+    paper: Path = Argument(metavar="PAPER|RUN", help="Paper (PDF, LaTeX, Markdown or text), or a run.")
+    view: str = Option(
+        "reviewer", "--as", metavar="reviewer|author", help="reviewer sees the whole paper, author only the method."
     )
-    judges: Annotated[str, Option(metavar="MODEL,...", help="Judges for --gold and --reviews; default: the model.")] = (
-        ""
-    )
-    out: Annotated[Path | None, Option(help="Also write the missing ablations to this file, as JSON lines.")] = None
+    k: int = Option(5, "--k", min=1, max=30, help="Maximum number of ablations to propose.")
+    until: str = Option("", metavar="SECTION", help="With --as author: last section that is shown.")
+    plan: Path | None = Option(None, help="Your own list of ablations, as JSON lines (the format of --out).")
+    gold: Path | None = Option(None, help="With --plan: score it against these ablations (same format).")
+    reviews: list[Path] | None = Option(None, help="With --plan: score it against a review; may be repeated.")
+    judges: str = Option("", metavar="MODEL,...", help="Judges for --gold and --reviews; default: the model.")
+    out: Path | None = Option(None, help="Also write the missing ablations to this file, as JSON lines.")
     config: ConfigOption = None
     json: JsonOption = False
 
@@ -618,21 +562,17 @@ class Ideate(
     """Propose ideas for a topic. Each is checked against the literature, the other ideas and what this machine can run
     within --time-limit. Exits 3 if fewer than --count ideas are found."""
 
-    topic: Annotated[Path, Option(help="Text file that describes the topic, such as a call for papers.")]
-    count: Annotated[int, Option("-n", "--count", min=1, max=50, help="Number of ideas.")] = 1
-    rounds: Annotated[int, Option(min=1, max=10, help="Maximum rounds of reflection per idea.")] = 3
-    steps: Annotated[
-        str,
-        Option(
-            metavar="STEPS",
-            help="idea, or idea,literature,proposal; each step writes files from which a run can start.",
-        ),
-    ] = "idea"
-    context: ContextOption = None
-    out: Annotated[Path | None, Option(help="Output folder; default: a folder in --runs named by time and topic.")] = (
-        None
+    topic: Path = Option(help="Text file that describes the topic, such as a call for papers.")
+    count: int = Option(1, "-n", "--count", min=1, max=50, help="Number of ideas.")
+    rounds: int = Option(3, min=1, max=10, help="Maximum rounds of reflection per idea.")
+    steps: str = Option(
+        "idea",
+        metavar="STEPS",
+        help="idea, or idea,literature,proposal; each step writes files from which a run can start.",
     )
-    runs: Annotated[Path, Option(help="Without --out: where the output folder is created.")] = Path("runs")
+    context: ContextOption = None
+    out: Path | None = Option(None, help="Output folder; default: a folder in --runs named by time and topic.")
+    runs: Path = Option(Path("runs"), help="Without --out: where the output folder is created.")
     config: ConfigOption = None
     json: JsonOption = False
 
@@ -647,9 +587,9 @@ class Follow(
     which the program checks."""
 
     run: RunArgument
-    rounds: Annotated[int, Option(min=1, max=10, help="Maximum rounds of reflection.")] = 3
-    out: Annotated[Path | None, Option(help="Output folder; default: a folder in --runs named by time and run.")] = None
-    runs: Annotated[Path, Option(help="Without --out: where the output folder is created.")] = Path("runs")
+    rounds: int = Option(3, min=1, max=10, help="Maximum rounds of reflection.")
+    out: Path | None = Option(None, help="Output folder; default: a folder in --runs named by time and run.")
+    runs: Path = Option(Path("runs"), help="Without --out: where the output folder is created.")
     config: ConfigOption = None
     json: JsonOption = False
 
@@ -658,10 +598,8 @@ class BibCheck(CliCommand, to=bib, work="agent.cli.bib:check_bib", settings=("as
     """Verify a bibliography against public catalogues. Compares title, authors and year; exits 5 if an entry must not
     be cited."""
 
-    file: Annotated[Path, Argument(metavar="FILE", help="Bibliography (.bib).")]
-    out: Annotated[
-        Path | None, Option(help="Write the bibliography to this file, with the verification of each entry.")
-    ] = None
+    file: Path = Argument(metavar="FILE", help="Bibliography (.bib).")
+    out: Path | None = Option(None, help="Write the bibliography to this file, with the verification of each entry.")
     papers: PapersOption = None
     config: ConfigOption = None
     json: JsonOption = False
@@ -674,7 +612,7 @@ class Compare(CliCommand, to=app, work="evals.paper_pairs:compare_runs", setting
     """Compare runs side by side. Shows nodes, seeds, claims, scores and cost; with --model, papers are also judged in
     pairs, in both orders."""
 
-    runs: Annotated[list[Path], Argument(metavar="RUN RUN...", help="Folders of two or more runs.")]
+    runs: list[Path] = Argument(metavar="RUN RUN...", help="Folders of two or more runs.")
     json: JsonOption = False
 
 
@@ -687,21 +625,15 @@ class BenchMlr(
 ):
     """Run MLR-Bench tasks from idea to paper and judge each step. Exits 1 if a step is missing (docs/benchmarks.md)."""
 
-    tasks: Annotated[Path, Option(help="Folder with one .md file per task, such as MLR-Bench's tasks/.")]
-    only: Annotated[
-        list[str] | None, Option(metavar="NAME|PATTERN", help="Only these tasks, such as iclr2025_*; may be repeated.")
-    ] = None
-    steps: Annotated[str, Option(help="Steps to judge; 'paper' alone judges end to end.")] = (
-        "idea,proposal,experiment,paper"
+    tasks: Path = Option(help="Folder with one .md file per task, such as MLR-Bench's tasks/.")
+    only: list[str] | None = Option(
+        None, metavar="NAME|PATTERN", help="Only these tasks, such as iclr2025_*; may be repeated."
     )
-    out: Annotated[Path, Option(help="Output folder; an existing one is continued.")] = Path("bench-mlr")
-    parallel: Annotated[int | None, Option(min=1, help="Number of tasks run at the same time; default: --workers.")] = (
-        None
-    )
+    steps: str = Option("idea,proposal,experiment,paper", help="Steps to judge; 'paper' alone judges end to end.")
+    out: Path = Option(Path("bench-mlr"), help="Output folder; an existing one is continued.")
+    parallel: int | None = Option(None, min=1, help="Number of tasks run at the same time; default: --workers.")
     config: ConfigOption = None
-    dry_run: Annotated[bool, Option("--dry-run", help="Only print which steps are done and which would be run.")] = (
-        False
-    )
+    dry_run: bool = Option(False, "--dry-run", help="Only print which steps are done and which would be run.")
     json: JsonOption = False
 
 
@@ -715,33 +647,25 @@ class BenchAblation(
     """Score ablation plans against ablations that authors report or reviewers request. With --compare, compare
     planners. Exits 1 if a paper is not scored (docs/benchmarks.md)."""
 
-    outs: Annotated[
-        list[Path] | None, Argument(metavar="[OUT OUT...]", help="With --compare: output folders to compare.")
-    ] = None
-    compare: Annotated[bool, Option("--compare", help="Compare finished benchmark runs paper by paper.")] = False
-    data: Annotated[
-        str | None, Option(metavar="DIR|hf:OWNER", help="Data set with author/test.jsonl, reviewer/...")
-    ] = None
-    papers: Annotated[Path | None, Option(help="Folder that paper_path is relative to; default: --data.")] = None
-    task: Annotated[str, Option(metavar="author,reviewer", help="Tasks; default: those in --data.")] = ""
-    split: Annotated[str, Option(metavar="dev|test")] = "test"
-    plans: Annotated[Path | None, Option(help="Stored plans: TASK/PLANNER/ID.jsonl, or fewer folder levels.")] = None
-    planner: Annotated[
-        str, Option(metavar="lm|agent|headings", help="Name of the planner, or of a planner's folder under --plans.")
-    ] = "lm"
-    k: Annotated[
-        int | None, Option("--k", min=1, max=40, help="Number of entries that are scored (author 5, reviewer 2).")
-    ] = None
-    judges: Annotated[str, Option(metavar="MODEL,...", help="Judges, which vote; default: the model.")] = ""
-    answers: Annotated[Path | None, Option(help="Stored judge answers: TASK/JUDGE/PLANNER/ID.jsonl.")] = None
-    controls: Annotated[bool, Option(help="Also judge controls: gold, another paper's plan, and headings.")] = True
-    calibration: Annotated[Path | None, Option(help="Output of ablation-judge, used to correct the shares.")] = None
-    only: Annotated[
-        list[str] | None, Option(metavar="ID|PATTERN", help="Score only these papers; may be repeated.")
-    ] = None
-    out: Annotated[Path, Option(help="Output folder; an existing one is continued.")] = Path("bench-ablation")
+    outs: list[Path] | None = Argument(None, metavar="[OUT OUT...]", help="With --compare: output folders to compare.")
+    compare: bool = Option(False, "--compare", help="Compare finished benchmark runs paper by paper.")
+    data: str | None = Option(None, metavar="DIR|hf:OWNER", help="Data set with author/test.jsonl, reviewer/...")
+    papers: Path | None = Option(None, help="Folder that paper_path is relative to; default: --data.")
+    task: str = Option("", metavar="author,reviewer", help="Tasks; default: those in --data.")
+    split: str = Option("test", metavar="dev|test")
+    plans: Path | None = Option(None, help="Stored plans: TASK/PLANNER/ID.jsonl, or fewer folder levels.")
+    planner: str = Option(
+        "lm", metavar="lm|agent|headings", help="Name of the planner, or of a planner's folder under --plans."
+    )
+    k: int | None = Option(None, "--k", min=1, max=40, help="Number of entries that are scored (author 5, reviewer 2).")
+    judges: str = Option("", metavar="MODEL,...", help="Judges, which vote; default: the model.")
+    answers: Path | None = Option(None, help="Stored judge answers: TASK/JUDGE/PLANNER/ID.jsonl.")
+    controls: bool = Option(True, help="Also judge controls: gold, another paper's plan, and headings.")
+    calibration: Path | None = Option(None, help="Output of ablation-judge, used to correct the shares.")
+    only: list[str] | None = Option(None, metavar="ID|PATTERN", help="Score only these papers; may be repeated.")
+    out: Path = Option(Path("bench-ablation"), help="Output folder; an existing one is continued.")
     config: ConfigOption = None
-    dry_run: Annotated[bool, Option("--dry-run", help="Only print the requests that would be sent.")] = False
+    dry_run: bool = Option(False, "--dry-run", help="Only print the requests that would be sent.")
     json: JsonOption = False
 
 
@@ -754,13 +678,13 @@ class BenchAblationJudge(
 ):
     """Compare plan judges with human labels. Exits 1 if a judge did not answer for a plan."""
 
-    data: Annotated[str, Option(metavar="DIR|hf:OWNER", help="Data set with judge_eval/author.jsonl ...")]
-    papers: Annotated[Path | None, Option(help="Folder that paper_path is relative to; default: --data.")] = None
-    task: Annotated[str, Option(metavar="author,reviewer", help="Tasks; default: those in --data.")] = ""
-    plans: Annotated[Path | None, Option(help="Labelled plans; default: plans/ in --data.")] = None
-    judges: Annotated[str, Option(metavar="MODEL,...", help="Judges; default: the model.")] = ""
-    answers: Annotated[Path | None, Option(help="Stored judge answers: TASK/JUDGE/PLANNER/ID.jsonl.")] = None
-    out: Annotated[Path, Option(help="Output folder.")] = Path("bench-ablation-judge")
+    data: str = Option(metavar="DIR|hf:OWNER", help="Data set with judge_eval/author.jsonl ...")
+    papers: Path | None = Option(None, help="Folder that paper_path is relative to; default: --data.")
+    task: str = Option("", metavar="author,reviewer", help="Tasks; default: those in --data.")
+    plans: Path | None = Option(None, help="Labelled plans; default: plans/ in --data.")
+    judges: str = Option("", metavar="MODEL,...", help="Judges; default: the model.")
+    answers: Path | None = Option(None, help="Stored judge answers: TASK/JUDGE/PLANNER/ID.jsonl.")
+    out: Path = Option(Path("bench-ablation-judge"), help="Output folder.")
     config: ConfigOption = None
     json: JsonOption = False
 
@@ -775,33 +699,23 @@ class BenchExp(
     """Judge answers to EXP-Bench's research questions step by step. Exits 1 if an answer could not be judged
     (docs/benchmarks.md)."""
 
-    tasks: Annotated[Path, Option(help="Folder of EXP-Bench's tasks, with papers.jsonl and needs.json.")]
-    answers: Annotated[
-        Path | None, Option(help="Answers of any agent (JSON) to judge: TASK, VARIANT, files, answer.")
-    ] = None
-    repos: Annotated[
-        Path | None, Option(help="Folder of the repositories (folders, bare or bundles); nothing is fetched.")
-    ] = None
-    only: Annotated[
-        list[str] | None, Option(metavar="ID|ID/N|type=N|category=X", help="Only these tasks; may be repeated.")
-    ] = None
-    steps: Annotated[str, Option(help="Steps to judge.")] = "design,implement,execute,conclude"
-    minutes: Annotated[float, Option(min=0.1, help="Time limit per answer, in minutes.")] = 40.0
-    execute_minutes: Annotated[float, Option(min=0.01, help="Time limit of the answer's script, in minutes.")] = 60.0
-    monitor: Annotated[
-        Literal["facts", "anchor"], Option(help="Rule that stops invalid answers; anchor is EXP-Bench's own.")
-    ] = "facts"
-    anyway: Annotated[bool, Option("--anyway", help="Include tasks whose requirements this machine may not meet.")] = (
-        False
+    tasks: Path = Option(help="Folder of EXP-Bench's tasks, with papers.jsonl and needs.json.")
+    answers: Path | None = Option(None, help="Answers of any agent (JSON) to judge: TASK, VARIANT, files, answer.")
+    repos: Path | None = Option(None, help="Folder of the repositories (folders, bare or bundles); nothing is fetched.")
+    only: list[str] | None = Option(
+        None, metavar="ID|ID/N|type=N|category=X", help="Only these tasks; may be repeated."
     )
-    out: Annotated[Path, Option(help="Output folder; an existing one is continued.")] = Path("bench-exp")
-    parallel: Annotated[int | None, Option(min=1, help="Number of tasks run at the same time; default: --workers.")] = (
-        None
+    steps: str = Option("design,implement,execute,conclude", help="Steps to judge.")
+    minutes: float = Option(40.0, min=0.1, help="Time limit per answer, in minutes.")
+    execute_minutes: float = Option(60.0, min=0.01, help="Time limit of the answer's script, in minutes.")
+    monitor: Literal["facts", "anchor"] = Option(
+        "facts", help="Rule that stops invalid answers; anchor is EXP-Bench's own."
     )
+    anyway: bool = Option(False, "--anyway", help="Include tasks whose requirements this machine may not meet.")
+    out: Path = Option(Path("bench-exp"), help="Output folder; an existing one is continued.")
+    parallel: int | None = Option(None, min=1, help="Number of tasks run at the same time; default: --workers.")
     config: ConfigOption = None
-    dry_run: Annotated[bool, Option("--dry-run", help="Only print which tasks can be run, and why others cannot.")] = (
-        False
-    )
+    dry_run: bool = Option(False, "--dry-run", help="Only print which tasks can be run, and why others cannot.")
     json: JsonOption = False
 
 
@@ -815,12 +729,12 @@ class BenchReplication(
     """Let players answer questions with a known answer, and count the claims that hold on fresh samples: a question
     study of this program, and a bare loop of the same tools (docs/benchmarks.md)."""
 
-    questions: Annotated[Path, Argument(metavar="DIR", help="Folder of questions, each with its hidden truth.")]
-    players: Annotated[str, Option(help="Players: study, loop.")] = "study,loop"
-    only: Annotated[list[str] | None, Option(metavar="NAME", help="Only these questions; may be repeated.")] = None
-    samples: Annotated[int, Option(min=2, help="Fresh samples of each question.")] = 100
-    score: Annotated[bool, Option(help="Read the conclusions and score them when all players are done.")] = True
-    out: Annotated[Path, Option(help="Output folder; an existing one is continued.")] = Path("bench-replication")
+    questions: Path = Argument(metavar="DIR", help="Folder of questions, each with its hidden truth.")
+    players: str = Option("study,loop", help="Players: study, loop.")
+    only: list[str] | None = Option(None, metavar="NAME", help="Only these questions; may be repeated.")
+    samples: int = Option(100, min=2, help="Fresh samples of each question.")
+    score: bool = Option(True, help="Read the conclusions and score them when all players are done.")
+    out: Path = Option(Path("bench-replication"), help="Output folder; an existing one is continued.")
     config: ConfigOption = None
 
 
@@ -833,42 +747,37 @@ class BenchExpExtract(
 ):
     """Draft research questions from a paper and its repository. Exits 5 if a draft has an error."""
 
-    paper: Annotated[Path, Option(help="Paper (PDF, LaTeX, Markdown or text).")]
-    code: Annotated[Path, Option("--code", metavar="DIR", help="The paper's git repository; it is not modified.")]
-    out: Annotated[Path, Option(help="Folder for the drafts, in the format of EXP-Bench's tasks.")]
+    paper: Path = Option(help="Paper (PDF, LaTeX, Markdown or text).")
+    code: Path = Option(..., "--code", metavar="DIR", help="The paper's git repository; it is not modified.")
+    out: Path = Option(help="Folder for the drafts, in the format of EXP-Bench's tasks.")
     config: ConfigOption = None
 
 
 class BenchExpReview(CliCommand, to=bench, name="exp-review", work="evals.expbench.extraction:review_drafts"):
     """List drafts of questions, or accept or reject one. The benchmark uses only accepted drafts."""
 
-    folder: Annotated[Path, Argument(metavar="DIR", help="Output folder of exp-extract.")]
-    task: Annotated[str | None, Argument(metavar="ID/N", help="Draft; default: list all.")] = None
-    accept: Annotated[bool, Option("--accept", help="Accept the draft.")] = False
-    reject: Annotated[bool, Option("--reject", help="Reject the draft.")] = False
+    folder: Path = Argument(metavar="DIR", help="Output folder of exp-extract.")
+    task: str | None = Argument(None, metavar="ID/N", help="Draft; default: list all.")
+    accept: bool = Option(False, "--accept", help="Accept the draft.")
+    reject: bool = Option(False, "--reject", help="Reject the draft.")
 
 
 class JudgeAgreement(CliCommand, to=app, work="evals.agreement.command:run_judge_agreement", name="judge-agreement"):
     """Compare a judge's scores with human scores or known labels. Reports distances, rank correlation, bias and
     controls; with --invented, how well the judge separates invented from measured results (docs/judge.md)."""
 
-    human: Annotated[
-        Path,
-        Argument(metavar="HUMAN.csv", help="Columns: reviewer_id, model_name, workshop_name, and one per dimension."),
-    ]
-    judge: Annotated[
-        Path | None,
-        Argument(
-            metavar="JUDGE.csv", help="Columns: workshop_name, model_name, and the same dimensions; one row per paper."
-        ),
-    ] = None
-    invented: Annotated[
-        Path | None,
-        Option(metavar="TRUTH", help="Labels (CSV or JSON): name, honest. The judge's file may then be the only one."),
-    ] = None
-    scale: Annotated[str, Option(metavar="LOWEST-HIGHEST", help="Range of the scores.")] = "1-10"
-    dimensions: Annotated[
-        str, Option(help="Dimensions to compare, such as clarity,overall; default: all in the human file.")
-    ] = ""
-    plot: Annotated[Path | None, Option(help="Also draw a plot (.png, .pdf or .svg).")] = None
+    human: Path = Argument(
+        metavar="HUMAN.csv", help="Columns: reviewer_id, model_name, workshop_name, and one per dimension."
+    )
+    judge: Path | None = Argument(
+        None,
+        metavar="JUDGE.csv",
+        help="Columns: workshop_name, model_name, and the same dimensions; one row per paper.",
+    )
+    invented: Path | None = Option(
+        None, metavar="TRUTH", help="Labels (CSV or JSON): name, honest. The judge's file may then be the only one."
+    )
+    scale: str = Option("1-10", metavar="LOWEST-HIGHEST", help="Range of the scores.")
+    dimensions: str = Option("", help="Dimensions to compare, such as clarity,overall; default: all in the human file.")
+    plot: Path | None = Option(None, help="Also draw a plot (.png, .pdf or .svg).")
     json: JsonOption = False

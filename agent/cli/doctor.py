@@ -14,7 +14,7 @@ from rich.text import Text
 from labwright.agent.cli.commands import Doctor
 from labwright.agent.cli.errors import DONE, FINDINGS, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import nearest_existing
-from labwright.agent.doctor import DoctorFinding, fault_from_error, fixes, gpu, machine, make_ok, model
+from labwright.agent.doctor import Verdict, fixes, gpu, machine, model
 from labwright.agent.environment import choose_reviewer, describe_reviewer
 from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.safe_text import to_plain
@@ -26,36 +26,38 @@ GRADE_COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 
 
 def run_doctor(args: Doctor) -> int:
-    named, runs = "models.name" in args.flags, args.runs
+    named = "models.name" in args.flags
     if not named and (args.probe_context or "models.base_url" in args.flags):
         raise UsageError("--probe-context and --base-url require --model")
-    place = nearest_existing(runs)
+    place = nearest_existing(args.runs)
     if not place.is_dir():
-        raise UsageError(f"--runs {runs}: {place} is a file, not a folder; choose another --runs")
+        raise UsageError(f"--runs {args.runs}: {place} is a file, not a folder; choose another --runs")
+    settings = compose_settings(config=args.config, flags=args.flags)
     if args.fix:
-        fix_machine(compose_settings(config=args.config, flags=args.flags))
+        for line in (fixes.install_debian_packages(), fixes.install_torch(settings.sandbox.python)):
+            if line:
+                print_to_stderr(line)
     if args.gpu:
-        return check_gpus(compose_settings(config=args.config, flags=args.flags), args.out, json=args.json)
-    settings, findings = choose_reviewer(compose_settings(config=args.config, flags=args.flags)), list[DoctorFinding]()
-    of_model = check_models(settings, probe_context=args.probe_context) if named else iter(())
-    judging = [make_ok("reviewer", line)] if named and (line := describe_reviewer(settings.models)) else []
-    for finding in chain(check_machine(settings, place, os.environ), judging, of_model):
-        findings.append(finding)
+        return check_gpus(settings, args.out, json=args.json)
+    settings, findings = choose_reviewer(settings), list[tuple[str, Verdict]]()
+    probes = [check_machine(settings, place, os.environ)]
+    if named and (line := describe_reviewer(settings.models)):
+        probes.append(iter([("reviewer", Verdict("ok", line))]))
+    if named:
+        probes.append(check_models(settings, probe_context=args.probe_context))
+    for check, verdict in chain(*probes):
+        findings.append((check, verdict))
         if not args.json:
-            print_lines([format_finding(finding)])
+            fix = f"; fix: {to_plain(verdict.fix)}" if verdict.fix else ""
+            head = (f"{verdict.grade:<8}", GRADE_COLOURS[verdict.grade]), (f"{check:<12}", "bold")
+            print_lines([Text.assemble(*head, to_plain(verdict.found) + fix)])
     if args.json:
-        counts = {grade: sum(one.grade == grade for one in findings) for grade in GRADE_COLOURS}
-        print(dumps({"counts": counts, "findings": [one.model_dump() for one in findings]}, indent=1))
+        counts = {grade: sum(one.grade == grade for _, one in findings) for grade in GRADE_COLOURS}
+        listed = [{"check": check, **one._asdict()} for check, one in findings]
+        print(dumps({"counts": counts, "findings": listed}, indent=1))
     elif not named:
         print_lines([Text("model      not checked: give --model to check it", style="dim")])
-    return FINDINGS if any(one.grade == "fault" for one in findings) else DONE
-
-
-def fix_machine(settings: Settings) -> None:
-    """Install what this machine lacks, and print what was installed or must be installed by the user."""
-    for line in (fixes.install_debian_packages(), fixes.install_torch(settings.sandbox.python)):
-        if line:
-            print_to_stderr(line)
+    return FINDINGS if any(one.grade == "fault" for _, one in findings) else DONE
 
 
 def check_gpus(settings: Settings, out: Path, *, json: bool) -> int:
@@ -66,26 +68,19 @@ def check_gpus(settings: Settings, out: Path, *, json: bool) -> int:
     for one in checks.run_all():
         made.append(one)
         if not json:
-            print_lines(
-                [
-                    Text.assemble(
-                        (f"{one.outcome:<8}", OUTCOME_COLOURS[one.outcome]),
-                        (f"{one.name:<8}", "bold"),
-                        to_plain(one.what + (f": {one.why}" if one.why else "")),
-                        f" ({one.seconds:g} s)",
-                    )
-                ]
-            )
+            head = (f"{one.outcome:<8}", OUTCOME_COLOURS[one.outcome]), (f"{one.name:<8}", "bold")
+            what = to_plain(one.what + (f": {one.why}" if one.why else ""))
+            print_lines([Text.assemble(*head, what, f" ({one.seconds:g} s)")])
     report = gpu.build_gpu_report(checks, made)
     write_file(out, report.model_dump_json(indent=1))
     print(report.model_dump_json(indent=1) if json else f"{', '.join(report.gpus)}: the report is in {out}")
     return DONE if report.all_passed else FINDINGS
 
 
-def check_machine(settings: Settings, place: Path, environment: Mapping[str, str]) -> Iterator[DoctorFinding]:
+def check_machine(settings: Settings, place: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, Verdict]]:
     """Yield each finding about the machine as soon as it is available. `place` is an existing folder for runs."""
     sandbox = settings.sandbox
-    probes: dict[str, Callable[[], DoctorFinding]] = {
+    probes: dict[str, Callable[[], Verdict]] = {
         "packages": machine.check_packages,
         "experiments": lambda: machine.check_experiment_packages(sandbox.python),
         "gpu": lambda: machine.check_gpu(sandbox.python, sandbox.device),
@@ -98,24 +93,19 @@ def check_machine(settings: Settings, place: Path, environment: Mapping[str, str
     }
     for check, probe in probes.items():
         try:
-            yield probe()
+            yield check, probe()
         except Exception as error:  # noqa: BLE001  a failing probe must not hide the others
-            yield fault_from_error(check, error)
+            yield check, _describe_broken_probe(error)
 
 
-def check_models(settings: Settings, *, probe_context: bool) -> Iterator[DoctorFinding]:
+def check_models(settings: Settings, *, probe_context: bool) -> Iterator[tuple[str, Verdict]]:
     """Yield every finding about the configured models."""
     try:
         yield from model.check_models(settings.models, probe_context=probe_context, rng=Random())
     except Exception as error:  # noqa: BLE001  a failing probe must not hide the others
-        yield fault_from_error("model", error)
+        yield "model", _describe_broken_probe(error)
 
 
-def format_finding(finding: DoctorFinding) -> Text:
-    """Format a finding as one line."""
-    fix = f"; fix: {to_plain(finding.fix)}" if finding.fix else ""
-    return Text.assemble(
-        (f"{finding.grade:<8}", GRADE_COLOURS[finding.grade]),
-        (f"{finding.check:<12}", "bold"),
-        to_plain(finding.found) + fix,
-    )
+def _describe_broken_probe(error: Exception) -> Verdict:
+    problem = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return Verdict("fault", f"could not be checked: {problem}", "fix the cause in the message, then run doctor again")

@@ -9,13 +9,13 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from difflib import get_close_matches
 from json import dumps
 from pathlib import Path
 
 from rich.text import Text
 
+from labwright.agent.campaign import to_slug
 from labwright.agent.cli.commands import Follow, IdeaCheck, Ideate, Init
 from labwright.agent.cli.errors import (
     DONE,
@@ -27,7 +27,7 @@ from labwright.agent.cli.errors import (
     print_to_stderr,
     saving_traceback,
 )
-from labwright.agent.cli.preflight import check_writable, removing_new_folder_on_refusal
+from labwright.agent.cli.preflight import check_writable, choose_folder, removing_new_folder_on_refusal
 from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import add_idea_data, describe_targets, list_sources, survey_own_data
 from labwright.agent.forecast import check_prices_known, open_budgeted_models
@@ -38,7 +38,7 @@ from labwright.models.errors import BudgetSpent
 from labwright.models.roles.ideation import IDEA_OF
 from labwright.record.claims.open_questions import list_open_verdicts, list_surprises
 from labwright.record.errors import UsageError
-from labwright.record.event_log import MemoryLog, RecordError, read_events
+from labwright.record.event_log import MemoryLog, read_events
 from labwright.record.events.paper_events import IdeaProposed
 from labwright.record.ideation import FollowedStudy
 from labwright.record.line_store import EVENTS_FILE
@@ -167,7 +167,8 @@ def follow_study(args: Follow) -> int:
 def propose_ideas(order: IdeaTask, args: Ideate | Follow) -> int:
     """Propose the ideas of a task and print them."""
     settings = compose_settings(config=args.config, flags=args.flags)
-    folder = args.out or choose_folder(args.runs, order)
+    slug = to_slug(Path(order.name).stem)
+    folder = args.out or choose_folder(args.runs, f"ideate_{slug}", lambda one: is_unfinished(one, order))
     tell: Callable[[Iterable[Text]], None] = (lambda lines: None) if args.json else print_lines
     tell([format_line(f"ideas for {order.name}, in {folder}")])
     try:
@@ -302,23 +303,9 @@ def read_topic(path: Path) -> tuple[str, str]:
     return text, hashlib.sha256(data).hexdigest()
 
 
-def choose_folder(runs: Path, order: IdeaTask) -> Path:
-    """Return the newest folder in which this task is unfinished, or a new folder named by time and topic."""
-    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(order.name).stem).strip("-.")[:60] or "topic"
-    for folder in sorted(runs.glob(f"*_ideate_{slug}"), reverse=True):
-        if is_unfinished(folder, order):
-            return folder
-    time = f"{datetime.now():%Y-%m-%d_%H-%M-%S}"  # two tasks may start within a second
-    names = (time, *(f"{time}-{number}" for number in range(2, 1000)))
-    return next(place for name in names if not (place := runs / f"{name}_ideate_{slug}").exists())
-
-
 def is_unfinished(folder: Path, order: IdeaTask) -> bool:
-    """Return whether a folder contains this task in unfinished form."""
-    try:
-        state = fold_events(read_events(folder / EVENTS_FILE))
-    except RecordError:
-        return False
+    """Return whether a folder contains this task in unfinished form. Raises `RecordError`."""
+    state = fold_events(read_events(folder / EVENTS_FILE))
     if state.ideation.started is None or state.ideation.started.sha256 != order.sha256:
         return False
     done = all(state.is_task_done(build_idea_work(number).task) for number in range(1, order.count + 1))

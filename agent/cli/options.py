@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 from typer import Argument, Option
+from typer.models import ParameterInfo
 
 RunArgument = Annotated[
     Path,
@@ -199,18 +200,8 @@ BUDGET_SETTINGS = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL_SETTINGS = ("model", "base_url", "assignments")
 RUN_SETTINGS = (*MODEL_SETTINGS, "effort", "workers", "gpus", "ray", *BUDGET_SETTINGS)
 ABLATION_SETTINGS = ("metric_scale", "timeout", "top", "budget_runs", "proxy", "reproduce_only", "accept_baseline")
-REPOSITORY_SETTINGS = (
-    "command",
-    "metric",
-    "direction",
-    "predictions",
-    "truth",
-    "expect",
-    "python",
-    "mount",
-    "env",
-    "resume_command",
-    "dirty",
+REPOSITORY_SETTINGS = tuple(
+    "command metric direction predictions truth expect python mount env resume_command dirty".split()
 )
 CODE_SETTINGS = ("code", *REPOSITORY_SETTINGS, "test_metric", "hide", "frozen")
 
@@ -226,6 +217,11 @@ class CliCommand:
 
     work: ClassVar[str]
     flags: dict[str, Any]
+
+    def __init__(self) -> None:
+        vars(self).update(
+            {name: one.default for name, one in vars(type(self)).items() if isinstance(one, ParameterInfo)}
+        )
 
     def __init_subclass__(
         cls, *, to: typer.Typer, work: str, settings: Sequence[str] = (), name: str = "", **options: Any

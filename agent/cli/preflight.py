@@ -9,12 +9,13 @@ import asyncio
 import re
 import shutil
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from labwright.agent.campaign import to_slug
 from labwright.agent.cli.errors import print_to_stderr
 from labwright.agent.data import check_unchanged, survey_own_data
 from labwright.agent.environment import describe_reviewer
@@ -24,6 +25,7 @@ from labwright.agent.settings import Settings, adapt, check_author
 from labwright.literature.bibtex import read_user_library
 from labwright.models.retry import open_backend
 from labwright.record.errors import UsageError
+from labwright.record.event_log import RecordError
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, read_free_gb
 from labwright.record.schema.idea import Idea
@@ -179,8 +181,18 @@ def check_name(name: str) -> str:
 
 def make_run_name(idea: Idea) -> str:
     """Build a folder name from the time and the idea's name."""
-    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", idea.name).strip("-.")[:60]
-    return f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{slug or 'idea'}"
+    return f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{to_slug(idea.name)}"
+
+
+def choose_folder(runs: Path, suffix: str, is_unfinished: Callable[[Path], bool]) -> Path:
+    """Return the newest folder in which a request is unfinished, or a new folder named by time and suffix."""
+    for folder in sorted(runs.glob(f"*_{suffix}"), reverse=True):
+        with suppress(RecordError):
+            if is_unfinished(folder):
+                return folder
+    time = f"{datetime.now():%Y-%m-%d_%H-%M-%S}"  # two requests may start within a second
+    names = (time, *(f"{time}-{number}" for number in range(2, 1000)))
+    return next(place for name in names if not (place := runs / f"{name}_{suffix}").exists())
 
 
 @contextmanager

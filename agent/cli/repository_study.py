@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 
 from rich.text import Text
@@ -22,6 +20,7 @@ from labwright.agent.cli.preflight import (
     check_isolation,
     check_name,
     check_writable,
+    choose_folder,
     removing_new_folder_on_refusal,
 )
 from labwright.agent.cli.run_view import run_with_view
@@ -31,7 +30,7 @@ from labwright.agent.run import find_changes, start_or_resume
 from labwright.agent.settings import Settings, compose_settings, override_settings
 from labwright.record.claims.part_effects import compute_baseline_claim, format_report_texts
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventListener, RecordError, is_run, read_state
+from labwright.record.event_log import EventListener, is_run, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.idea import Idea, ResearchQuestion
 from labwright.record.schema.nodes import StudyKind
@@ -61,7 +60,7 @@ def ablate(args: Ablate) -> int:
             "Experiments": "Reproduce the result, then measure it without each part.",
         }
     )
-    folder = args.out or choose_folder(args.runs, f"ablate_{to_slug(repository.name)}", settings, "ablation")
+    folder = args.out or choose_study_folder(args.runs, f"ablate_{to_slug(repository.name)}", settings, "ablation")
     code = _run_study(idea, settings, "ablation", folder, is_quiet=args.json)
     if not is_run(folder):  # interrupted before anything was recorded
         return code
@@ -85,7 +84,9 @@ def run_question(args: Run, settings: Settings) -> int:
     idea = build_question_idea(question, to_slug(args.task.stem))
     settings = settings.model_copy(update={"question": question})
     slug = f"task_{to_slug(args.task.stem)}"
-    folder = args.runs / check_name(args.name) if args.name else choose_folder(args.runs, slug, settings, "question")
+    folder = (
+        args.runs / check_name(args.name) if args.name else choose_study_folder(args.runs, slug, settings, "question")
+    )
     code = _run_study(idea, settings, "question", folder)
     answer = read_state(folder).question.answer if is_run(folder) else None
     if answer is not None:
@@ -145,15 +146,11 @@ def _run_study(idea: Idea, settings: Settings, kind: StudyKind, folder: Path, *,
         return code
 
 
-def choose_folder(runs: Path, suffix: str, settings: Settings, kind: StudyKind) -> Path:
-    """Return the newest folder in which this request is unfinished, or a new folder named by time and suffix."""
-    for folder in sorted(runs.glob(f"*_{suffix}"), reverse=True):
-        with suppress(RecordError):
-            if read_state(folder).phase != "done" and find_changes(folder, settings, kind) is not None:
-                return folder
-    time = f"{datetime.now():%Y-%m-%d_%H-%M-%S}"
-    names = (time, *(f"{time}-{number}" for number in range(2, 1000)))
-    return next(place for name in names if not (place := runs / f"{name}_{suffix}").exists())
+def choose_study_folder(runs: Path, suffix: str, settings: Settings, kind: StudyKind) -> Path:
+    """Return the newest folder in which this study is unfinished, or a new one."""
+    return choose_folder(
+        runs, suffix, lambda one: read_state(one).phase != "done" and find_changes(one, settings, kind) is not None
+    )
 
 
 def _format_findings(state: RunState) -> Iterator[Text]:

@@ -60,17 +60,10 @@ def read_run_events(path: Path) -> list[tuple[Event, float]]:
     """Read the log of a run folder. Raises `UsageError` if the path is not a run folder (a zip needs
     `open_run_folder`)."""
     refuse_zip(path)
-    wrong = (
-        f"{path} does not exist"
-        if not path.exists()
-        else f"{path} is a file, not a folder"
-        if not path.is_dir()
-        else ""
-        if is_run(path)
-        else f"{path} is not a run (it has no log of one)"
-    )
-    if wrong:
-        raise UsageError(f"{wrong}: give the folder of a run, such as runs/NAME")
+    if not path.is_dir() or not is_run(path):
+        what = "is not a run (it has no log of one)" if path.is_dir() else "is a file, not a folder"
+        what = what if path.exists() else "does not exist"
+        raise UsageError(f"{path} {what}: give the folder of a run, such as runs/NAME")
     try:
         return read_events(RunFolder(path).events)
     except RecordError as error:
@@ -133,21 +126,19 @@ def list_runs(args: ListRuns) -> int:
 
 
 def _build_run_table(rows: Sequence[RunListRow]) -> Table:
-    return Table.of(
-        ("run", "kind", "condition", "verdicts", "hours", "cost", "age"),
+    cells = (
         (
-            (
-                one.run,
-                one.kind,
-                one.condition if one.condition in ("done", "failed") else f"{one.condition}, {one.phase}",
-                one.verdicts or "-",
-                f"{one.hours:.2f}",
-                f"${one.usd:.2f}",
-                "-" if one.age is None else format_age(one.age),
-            )
-            for one in rows
-        ),
+            one.run,
+            one.kind,
+            one.condition if one.condition in ("done", "failed") else f"{one.condition}, {one.phase}",
+            one.verdicts or "-",
+            f"{one.hours:.2f}",
+            f"${one.usd:.2f}",
+            "-" if one.age is None else format_age(one.age),
+        )
+        for one in rows
     )
+    return Table.of(("run", "kind", "condition", "verdicts", "hours", "cost", "age"), cells)
 
 
 def show_tree(args: Tree) -> int:

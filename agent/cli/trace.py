@@ -183,12 +183,7 @@ def paper_audit_to_json(report: ExternalPaperAudit) -> dict[str, Any]:
             for one in report.missing_results
         ],
         "contradictions": [asdict(one) for one in report.contradictions],
-        "provenance": {
-            "ran": report.provenance.ran,
-            "loaded": report.provenance.loaded,
-            "absent": report.provenance.absent,
-            "writers": report.provenance.writers,
-        },
+        "provenance": {name: getattr(report.provenance, name) for name in ("ran", "loaded", "absent", "writers")},
         "results": {"files": list(report.result_files), "numbers": report.result_value_count},
         "verdicts": [
             {

@@ -67,17 +67,14 @@ class GpuReport(FrozenModel):
         return all(one.outcome != "failed" for one in self.checks)
 
 
-_RESULT_CODE = 'lab.result({name!r}, {value}, condition="check", dataset="none", split="validation")\n'
+_RESULT = 'lab.result({name!r}, {value}, condition="check", dataset="none", split="validation")\n'
 _LEASE_CODE = """
-import time
+import sys, time
 from pathlib import Path
 from labwright.sandbox.gpus import acquire_gpu_slot
-
-def hold(folder, uuid):
-    slot_lock = acquire_gpu_slot(folder, uuid, 1)
-    print("held" if slot_lock else "taken", flush=True)
-    time.sleep(60)
-
+slot_lock = acquire_gpu_slot(Path(sys.argv[1]), sys.argv[2], 1)
+print("held" if slot_lock else "taken", flush=True)
+time.sleep(60)
 """
 _OUT_OF_MEMORY_CODE = """
 import torch, lab
@@ -95,20 +92,17 @@ _FREE_MEMORY_CODE = """
 import torch, lab
 total = torch.cuda.get_device_properties(0).total_memory if lab.device == "cuda" else 2**28
 block = torch.ones(total // 8, device=lab.device)
-""" + _RESULT_CODE.format(name="held", value="float(block[-1000:].mean())")
+""" + _RESULT.format(name="held", value="float(block[-1000:].mean())")
 _FORK_CODE = """
 import json, torch, lab
-
 def run(cell):
     x = torch.arange(1000.0, device=lab.device)
     print("VERSIONS", json.dumps([torch.__version__, torch.version.cuda or ""]))
     lab.result("sum", float(x.sum()), condition=cell.condition, dataset=cell.dataset, split="validation")
-
 lab.measure(run)
 """
 _ALL_REDUCE_CODE = """
 import lab
-
 def work():
     import torch, torch.distributed as group
     group.init_process_group("BACKEND")
@@ -117,14 +111,13 @@ def work():
     group.all_reduce(value)
     group.destroy_process_group()
     return float(value[0])
-
-""" + _RESULT_CODE.format(name="sum", value="lab.launch(work, processes=2)")
+""" + _RESULT.format(name="sum", value="lab.launch(work, processes=2)")
 _BFLOAT16_CODE = """
 import torch, lab
 torch.manual_seed(0)
 a, b = (torch.randn(512, 512, device=lab.device) for _ in range(2))
 near = (a.bfloat16() @ b.bfloat16()).float()
-""" + _RESULT_CODE.format(name="error", value="float((near - a @ b).norm() / (a @ b).norm())")
+""" + _RESULT.format(name="close", value="float((near - a @ b).norm() / (a @ b).norm() < 0.02)")
 _DETERMINISM_CODE = """
 import hashlib, torch, lab
 lab.seed_everything()
@@ -138,7 +131,15 @@ for _ in range(20):
     torch.nn.functional.cross_entropy(net(x), y).backward()
     steps.step()
 weights = b"".join(one.detach().cpu().numpy().tobytes() for one in net.parameters())
-""" + _RESULT_CODE.format(name="weights", value="int(hashlib.sha256(weights).hexdigest()[:12], 16)")
+""" + _RESULT.format(name="weights", value="int(hashlib.sha256(weights).hexdigest()[:12], 16)")
+
+
+class GpuCheckSkipped(Exception):
+    """Raised if a check is impossible on this machine."""
+
+
+class GpuCheckFailed(Exception):
+    """Raised with the reason if a check fails."""
 
 
 @dataclass
@@ -152,115 +153,93 @@ class GpuChecker:
 
     def run_all(self) -> Iterator[GpuCheck]:
         """Yield each check as soon as it is done."""
-        for name, (what, work) in self._list_checks().items():
-            began = time.monotonic()
-            try:
-                why = work()
-                outcome: Literal["passed", "failed", "skipped"] = "failed" if why else "passed"
-            except GpuCheckSkipped as skipped:
-                why, outcome = str(skipped), "skipped"
-            except Exception as error:  # noqa: BLE001  a failing check must not hide the others
-                why, outcome = f"{type(error).__name__}: {error}", "failed"
-            yield GpuCheck(
-                name=name, what=what, outcome=outcome, why=redact_names(why), seconds=round(time.monotonic() - began, 1)
-            )
-
-    def _list_checks(self) -> dict[str, tuple[str, Callable[[], str]]]:
-        return {
+        backend = "nccl" if len(self.devices) > 1 else "gloo"
+        limited = {} if self.devices else {"memory_gb": 2.0}
+        checks: dict[str, tuple[str, Callable[[], None]]] = {
             "fork": ("processes forked from a kernel that imported torch compute on the device", self._check_fork),
             "leases": ("a GPU is leased to one run at a time and released", self._check_leases),
-            "two": (f"two processes all-reduce with {self._backend}", self._check_all_reduce),
-            "bf16": ("bfloat16 products are close to float32", self._check_bfloat16),
+            "two": (
+                f"two processes all-reduce with {backend}{' on the CPU' if backend == 'gloo' else ''}",
+                lambda: self._check_values(
+                    _ALL_REDUCE_CODE.replace("BACKEND", backend), [3.0], gpus_per_node=2 if backend == "nccl" else 1
+                ),
+            ),
+            "bf16": ("bfloat16 products are close to float32", lambda: self._check_values(_BFLOAT16_CODE, [1.0])),
             "same": ("the same seed gives the same digits (sandbox.deterministic)", self._check_determinism),
-            "memory": ("running out of memory is reported and frees the memory", self._check_memory),
-            "kill": ("code that hangs on the device is stopped and frees it", self._check_kill),
+            "memory": (
+                "running out of memory is reported and frees the memory",
+                lambda: self._check_stopped("memory", _OUT_OF_MEMORY_CODE, **limited),
+            ),
+            "kill": (
+                "code that hangs on the device is stopped and frees it",
+                lambda: self._check_stopped("timeout", _HANG_CODE, limit=HANG_LIMIT_SECONDS),
+            ),
         }
+        for name, (what, check) in checks.items():
+            began, outcome, why = time.monotonic(), "passed", ""
+            try:
+                check()
+            except GpuCheckSkipped as skipped:
+                outcome, why = "skipped", str(skipped)
+            except GpuCheckFailed as failed:
+                outcome, why = "failed", str(failed)
+            except Exception as error:  # noqa: BLE001  a failing check must not hide the others
+                outcome, why = "failed", f"{type(error).__name__}: {error}"
+            seconds = round(time.monotonic() - began, 1)
+            yield GpuCheck(name=name, what=what, outcome=outcome, why=redact_names(why), seconds=seconds)
 
-    def _check_fork(self) -> str:
+    def _check_fork(self) -> None:
         cells: dict[Cell, HyperparameterSetting] = {Cell(dataset="digits", arm=arm): {} for arm in ("first", "second")}
         outcome = self._run_code(_FORK_CODE, cells=cells)
-        found = re.search(r"VERSIONS (\[.*\])", outcome.stdout_tail)
-        self.torch = json.loads(found[1]) if found else []
-        values = [one.value for one in outcome.measurements]
-        return _format_failure(outcome) or ("" if values == [499500.0] * 2 else f"the sums are {values}")
+        if found := re.search(r"VERSIONS (\[.*\])", outcome.stdout_tail):
+            self.torch = json.loads(found[1])
+        _require_values(outcome, [499500.0] * 2)
 
-    def _check_leases(self) -> str:
+    def _check_leases(self) -> None:
+        """Lease a GPU in this process, then in another one that is killed."""
         if not self.devices:
             raise GpuCheckSkipped("there is no GPU")
-
-        async def work() -> str:
-            uuid = self.devices[0].uuid
-            leases = open_gpu_leases(self.settings.model_copy(update={"gpus": (uuid,)}), read_cuda_visible_devices())
-            try:
-                await leases.acquire()
-                if _is_gpu_free(uuid):
-                    return "a second run got the GPU of the first"
-            finally:
-                await leases.close()
-            return "" if _is_gpu_free(uuid) else "the GPU was not released"
-
-        return asyncio.run(work()) or self._check_killed_lease(self.devices[0].uuid)
-
-    def _check_killed_lease(self, uuid: str) -> str:
-        """Return the problem with the lease of another process, while it runs or after it is killed; empty if there
-        is none.
-        """
-        code = f"{_LEASE_CODE}hold(Path({str(get_runtime_folder())!r}), {uuid!r})"
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
+        uuid = self.devices[0].uuid
+        asyncio.run(self._lease_here(uuid))
+        words = [sys.executable, "-c", _LEASE_CODE, str(get_runtime_folder()), uuid]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
             try:
                 assert other.stdout is not None
                 if other.stdout.readline() != "held\n":
-                    return "another process could not lease the GPU"
-                if _is_gpu_free(uuid):
-                    return "this process got a GPU leased by another process"
+                    raise GpuCheckFailed("another process could not lease the GPU")
+                _require_lease(uuid, is_free=False, why="this process got a GPU leased by another process")
             finally:
                 other.kill()
-        return "" if _is_gpu_free(uuid) else "the GPU of a killed process was not released"
+        _require_lease(uuid, is_free=True, why="the GPU of a killed process was not released")
 
-    @property
-    def _backend(self) -> str:
-        return "nccl" if len(self.devices) > 1 else "gloo on the CPU"
+    async def _lease_here(self, uuid: str) -> None:
+        leases = open_gpu_leases(self.settings.model_copy(update={"gpus": (uuid,)}), read_cuda_visible_devices())
+        try:
+            await leases.acquire()
+            _require_lease(uuid, is_free=False, why="a second run got the GPU of the first")
+        finally:
+            await leases.close()
+        _require_lease(uuid, is_free=True, why="the GPU was not released")
 
-    def _check_all_reduce(self) -> str:
-        backend = self._backend.split()[0]
-        return self._check_value(
-            _ALL_REDUCE_CODE.replace("BACKEND", backend), 3.0, gpus_per_node=2 if backend == "nccl" else 1
-        )
+    def _check_determinism(self) -> None:
+        first = self._run_code(_DETERMINISM_CODE, deterministic=True)
+        self._check_values(_DETERMINISM_CODE, [one.value for one in first.measurements], deterministic=True)
 
-    def _check_bfloat16(self) -> str:
-        outcome = self._run_code(_BFLOAT16_CODE)
-        errors = [one.value for one in outcome.measurements]
-        return _format_failure(outcome) or ("" if errors and errors[0] < 0.02 else f"the relative error is {errors}")
+    def _check_stopped(self, kind: str, source: str, **more: Any) -> None:
+        """Run code that fails in this way; afterwards half of the memory must be free again."""
+        failure = self._run_code(source, **more).failure
+        if failure is None or failure.kind != kind:
+            raise GpuCheckFailed(f"it failed with {failure.kind if failure else 'none'}, not {kind}")
+        until = time.monotonic() + RELEASE_WAIT_SECONDS
+        while True:
+            try:
+                return self._check_values(_FREE_MEMORY_CODE, [1.0])
+            except GpuCheckFailed as failed:
+                if time.monotonic() > until:
+                    raise GpuCheckFailed(f"afterwards, half of the memory could not be allocated: {failed}") from None
 
-    def _check_determinism(self) -> str:
-        first, second = (self._run_code(_DETERMINISM_CODE, deterministic=True) for _ in range(2))
-        values = [[one.value for one in outcome.measurements] for outcome in (first, second)]
-        return (
-            _format_failure(first)
-            or _format_failure(second)
-            or ("" if values[0] == values[1] != [] else "the weights differ")
-        )
-
-    def _check_memory(self) -> str:
-        outcome = self._run_code(_OUT_OF_MEMORY_CODE, **({} if self.devices else {"memory_gb": 2.0}))
-        kind = outcome.failure.kind if outcome.failure else "none"
-        return f"it failed with {kind}, not memory" if kind != "memory" else self._check_memory_freed()
-
-    def _check_kill(self) -> str:
-        outcome = self._run_code(_HANG_CODE, limit=HANG_LIMIT_SECONDS)
-        kind = outcome.failure.kind if outcome.failure else "none"
-        return f"it failed with {kind}, not timeout" if kind != "timeout" else self._check_memory_freed()
-
-    def _check_memory_freed(self) -> str:
-        until, why = time.monotonic() + RELEASE_WAIT_SECONDS, "never tried"
-        while why and time.monotonic() < until:
-            why = self._check_value(_FREE_MEMORY_CODE, 1.0)
-        return why and f"afterwards, half of the memory could not be allocated: {why}"
-
-    def _check_value(self, source: str, expected: float, **more: Any) -> str:
-        outcome = self._run_code(source, **more)
-        values = [one.value for one in outcome.measurements]
-        return _format_failure(outcome) or ("" if values == [expected] else f"the result is {values}, not {expected:g}")
+    def _check_values(self, source: str, expected: list[float], **more: Any) -> None:
+        _require_values(self._run_code(source, **more), expected)
 
     def _run_code(
         self, source: str, *, limit: float = CHECK_LIMIT_SECONDS, cells: Any = None, **more: Any
@@ -268,25 +247,25 @@ class GpuChecker:
         with tempfile.TemporaryDirectory(prefix="scientist-gpu-") as folder:
             script = Path(folder) / "check.py"
             script.write_text(source)
-            return asyncio.run(
-                run_file(script, timeout=limit, settings=self.settings.model_copy(update=more), cells=cells)
-            )
+            settings = self.settings.model_copy(update=more)
+            return asyncio.run(run_file(script, timeout=limit, settings=settings, cells=cells))
 
 
-def _is_gpu_free(uuid: str) -> bool:
-    """Check whether the GPU can now be leased exclusively."""
-    if (lease := acquire_gpu_slot(get_runtime_folder(), uuid, 1)) is None:
-        return False
-    lease.close()
-    return True
+def _require_values(outcome: JobOutcome, expected: list[float]) -> None:
+    if outcome.failure is not None:
+        raise GpuCheckFailed(f"{outcome.failure.kind}: {outcome.failure.message}")
+    values = [one.value for one in outcome.measurements]
+    if not values or values != expected:
+        raise GpuCheckFailed(f"the result is {values}, not {expected}")
 
 
-class GpuCheckSkipped(Exception):
-    """Raised if a check is impossible on this machine."""
-
-
-def _format_failure(outcome: JobOutcome) -> str:
-    return f"{outcome.failure.kind}: {outcome.failure.message}" if outcome.failure is not None else ""
+def _require_lease(uuid: str, *, is_free: bool, why: str) -> None:
+    """Check whether the GPU can, or cannot, be leased exclusively now."""
+    lease = acquire_gpu_slot(get_runtime_folder(), uuid, 1)
+    if lease is not None:
+        lease.close()
+    if (lease is not None) != is_free:
+        raise GpuCheckFailed(why)
 
 
 def redact_names(text: str) -> str:

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 
 from labwright.agent import environment
 from labwright.agent.api_keys import KEY_VARIABLES
-from labwright.agent.doctor import DoctorFinding, make_fault, make_ok, make_warning
+from labwright.agent.doctor import Verdict
 from labwright.inspector.safe_text import format_duration
 from labwright.record.run_folder import read_free_gb
 from labwright.review.evidence.tex_runner import TEX_PACKAGES
@@ -59,14 +59,14 @@ print("hello")
 # --- software -------------------------------------------------------------------------------------------------------
 
 
-def check_packages() -> DoctorFinding:
+def check_packages() -> Verdict:
     """Check whether every package that the program needs is installed in an allowed version."""
-    wrong: list[str] = []
     needed = [
         one
         for one in map(Requirement, requires("labwright") or ())
         if one.marker is None or one.marker.evaluate({"extra": ""})
     ]
+    wrong: list[str] = []
     for one in needed:
         try:
             if not one.specifier.contains(installed := version(one.name), prereleases=True):
@@ -74,59 +74,53 @@ def check_packages() -> DoctorFinding:
         except PackageNotFoundError:
             wrong.append(f"{one.name} is not installed")
     if wrong:
-        return make_fault(
-            "packages", "; ".join(wrong), "pip install -c constraints.txt -e . in the program's folder (or: make setup)"
-        )
-    return make_ok("packages", f"Python {platform.python_version()} has all {len(needed)} required packages")
+        fix = "pip install -c constraints.txt -e . in the program's folder (or: make setup)"
+        return Verdict("fault", "; ".join(wrong), fix)
+    return Verdict("ok", f"Python {platform.python_version()} has all {len(needed)} required packages")
 
 
-def check_experiment_packages(python: str) -> DoctorFinding:
+def check_experiment_packages(python: str) -> Verdict:
     """Check whether the kernels' interpreter can run experiments and has the commonly used packages."""
     try:
         check_interpreter(python)
     except ExecutorError as error:
-        return make_fault("experiments", str(error), f"check sandbox.python ({python})")
+        return Verdict("fault", str(error), f"check sandbox.python ({python})")
     installed = environment.list_packages(python)
     missing = [
         name for name in environment.REPORTED_PACKAGES if not any(one.startswith(f"{name} ") for one in installed)
     ]
-    if missing:
-        return make_warning(
-            "experiments",
-            f"{python} lacks {', '.join(missing)}: experiments cannot use them",
-            "scientist doctor --fix, which installs the tested version from your own package index"
-            if missing == ["torch"]
-            else f"to install: {python} -m pip install {' '.join(missing)}",
-        )
-    return make_ok("experiments", ", ".join(installed))
+    if not missing:
+        return Verdict("ok", ", ".join(installed))
+    fix = f"to install: {python} -m pip install {' '.join(missing)}"
+    if missing == ["torch"]:
+        fix = "scientist doctor --fix, which installs the tested version from your own package index"
+    return Verdict("warning", f"{python} lacks {', '.join(missing)}: experiments cannot use them", fix)
 
 
-def check_typesetting(template: str) -> DoctorFinding:
+def check_typesetting(template: str) -> Verdict:
     """Check whether papers can be built and checked, by typesetting a two-line paper with the template."""
     install = f"scientist doctor --fix, or on Debian: sudo apt-get install -y --no-install-recommends {TEX_PACKAGES}"
-    missing = [name for name in TEX_PROGRAMS if shutil.which(name) is None]
-    if missing:
-        return make_fault(
-            "tex", f"missing: {', '.join(missing)}; a run would produce only the sources of its paper (exit 4)", install
-        )
+    if missing := [name for name in TEX_PROGRAMS if shutil.which(name) is None]:
+        found = f"missing: {', '.join(missing)}; a run would produce only the sources of its paper (exit 4)"
+        return Verdict("fault", found, install)
     try:
         asyncio.run(try_template(load_template(template)))
     except TemplateError as error:
-        return make_fault("tex", str(error), f"if a TeX file is missing, {install}; otherwise see docs/paper.md")
+        return Verdict("fault", str(error), f"if a TeX file is missing, {install}; otherwise see docs/paper.md")
     if shutil.which("chktex") is None:
-        return make_warning("tex", "papers can be built but not fully checked: chktex is missing", install)
-    return make_ok("tex", f"a two-line paper was typeset with the template {template}")
+        return Verdict("warning", "papers can be built but not fully checked: chktex is missing", install)
+    return Verdict("ok", f"a two-line paper was typeset with the template {template}")
 
 
 # --- hardware -------------------------------------------------------------------------------------------------------
 
 
-def check_gpu(interpreter: str, device: str) -> DoctorFinding:
+def check_gpu(interpreter: str, device: str) -> Verdict:
     """Check whether the kernels' torch can use GPUs. `device` is the setting sandbox.device.
 
     Runs torch in a separate process, since a broken driver may hang.
     """
-    answer: tuple[str | None, list[str]] | None = None
+    names = list[str]()
     try:
         ran = subprocess.run(
             [interpreter, "-c", TORCH_CODE],
@@ -136,98 +130,75 @@ def check_gpu(interpreter: str, device: str) -> DoctorFinding:
             stdin=subprocess.DEVNULL,
             check=True,
         )
-        answer = json.loads(ran.stdout)
-        why = f"torch sees no GPU; its CUDA version is {answer[0] or '-'}" if answer else ""
+        cuda, names = json.loads(ran.stdout)
+        why = f"torch sees no GPU; its CUDA version is {cuda or '-'}"
+        is_broken = False
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         why = f"torch failed: {' '.join(str(getattr(error, 'stderr', None) or error).split())[-300:]}"
-    lacks_torch = "No module named 'torch'" in why  # reported by `check_experiment_packages`
-    names = answer[1] if answer else []
+        is_broken = "No module named 'torch'" not in why  # which `check_experiment_packages` reports
     if names and device == "cpu":
-        return make_warning(
-            "gpu",
-            f"{'; '.join(names)}, but sandbox.device is cpu: experiments will not use it",
-            "--set sandbox.device=cuda",
-        )
+        found = f"{'; '.join(names)}, but sandbox.device is cpu: experiments will not use it"
+        return Verdict("warning", found, "--set sandbox.device=cuda")
     if names:
-        return make_ok("gpu", "; ".join(names))
+        return Verdict("ok", "; ".join(names))
     driver = shutil.which("nvidia-smi") is not None
-    if device == "cuda" or driver or (answer is None and not lacks_torch):
-        return (make_fault if device == "cuda" else make_warning)(
-            "gpu",
+    if device == "cuda" or driver or is_broken:
+        return Verdict(
+            "fault" if device == "cuda" else "warning",
             f"no usable GPU: {why}; an NVIDIA driver is {'installed' if driver else 'not installed'}",
             "install the driver until nvidia-smi lists the GPU, and a CUDA build of torch for the interpreter of the "
             "kernels (see pytorch.org, 'Start locally'); or, without a GPU: --set sandbox.device=cpu",
         )
-    return make_ok("gpu", "none: experiments run on the CPU")
+    return Verdict("ok", "none: experiments run on the CPU")
 
 
-def check_memory(workers: int) -> DoctorFinding:
+def check_memory(workers: int) -> Verdict:
     """Check the free memory, within the limit of the control group."""
     total = read_machine_memory() / 1e9
     free = min(total, psutil.virtual_memory().available / 1e9)
     found = f"{free:.1f} of {total:.1f} GB are free; {workers} experiments need {KERNEL_GB * workers:.1f} GB"
     if free < KERNEL_GB:
-        return make_fault("memory", f"{found}, one needs {KERNEL_GB:g} GB", "close other programs")
+        return Verdict("fault", f"{found}, one needs {KERNEL_GB:g} GB", "close other programs")
     if free < KERNEL_GB * workers:
-        return make_warning("memory", f"{found}", f"--workers {int(free / KERNEL_GB)}, or close other programs")
-    return make_ok("memory", found)
+        return Verdict("warning", found, f"--workers {int(free / KERNEL_GB)}, or close other programs")
+    return Verdict("ok", found)
 
 
-def check_disk(place: Path, least_gb: float) -> DoctorFinding:
+def check_disk(place: Path, least_gb: float) -> Verdict:
     """Check the free space where runs are stored."""
     free = read_free_gb(place)
-    found = f"{free:.1f} GB are free at {place}"
+    found, fix = f"{free:.1f} GB are free at {place}", "free some space, or choose another --runs"
     if free < least_gb:
-        return make_fault(
-            "disk",
-            f"{found}, but a run needs {least_gb:g} GB to start",
-            "free some space, choose another --runs, or lower min_free_gb",
-        )
+        return Verdict("fault", f"{found}, but a run needs {least_gb:g} GB to start", f"{fix}, or lower min_free_gb")
     if free < AMPLE_DISK_GB:
-        return make_warning(
-            "disk",
-            f"{found}; a run of the default size with large data may need more",
-            "free some space, or choose another --runs",
-        )
-    return make_ok("disk", found)
+        return Verdict("warning", f"{found}; a run of the default size with large data may need more", fix)
+    return Verdict("ok", found)
 
 
 # --- isolation, kernel, keys ----------------------------------------------------------------------------------------
 
 
-def check_isolation(root: Path = Path("/"), *, wanted: Literal["required", "auto", "none"] = "auto") -> DoctorFinding:
+def check_isolation(root: Path = Path("/"), *, wanted: Literal["required", "auto", "none"] = "auto") -> Verdict:
     """Check whether kernels can be isolated; if not, it is a fault when the settings require isolation."""
-    found = probe_isolation(root)
-    if found.is_on:
-        with_users = "user, process and network" if found.user_namespace else "process and network"
-        works = f"bubblewrap with {with_users} namespaces works"
-        return (
-            make_ok("isolation", works)
-            if found.between_cells
-            else make_warning(
-                "isolation",
-                (
-                    f"{works}, but cells cannot be isolated from each other: cells of different arms get "
-                    f"separate kernels, and values "
-                    "are graded computed, not scored"
-                ),
-                "run as a user who may create user namespaces (docs/sandbox.md)",
-            )
-        )
-    if wanted == "required":
-        return make_fault(
-            "isolation",
-            f"{found.reason}, but sandbox.isolation is required: no run can start",
-            f"{found.fix}; or, without isolation: --set sandbox.isolation=auto",
-        )
-    return make_warning(
-        "isolation",
-        f"{found.reason}: experiments would run without isolation, with access to your files and network",
-        found.fix,
+    probed = probe_isolation(root)
+    if not probed.is_on and wanted == "required":
+        found = f"{probed.reason}, but sandbox.isolation is required: no run can start"
+        return Verdict("fault", found, f"{probed.fix}; or, without isolation: --set sandbox.isolation=auto")
+    if not probed.is_on:
+        found = f"{probed.reason}: experiments would run without isolation, with access to your files and network"
+        return Verdict("warning", found, probed.fix)
+    works = f"bubblewrap with {'user, ' * probed.user_namespace}process and network namespaces works"
+    if probed.between_cells:
+        return Verdict("ok", works)
+    return Verdict(
+        "warning",
+        f"{works}, but cells cannot be isolated from each other: cells of different arms get separate kernels, and "
+        "values are graded computed, not scored",
+        "run as a user who may create user namespaces (docs/sandbox.md)",
     )
 
 
-def check_kernel(settings: SandboxSettings) -> DoctorFinding:
+def check_kernel(settings: SandboxSettings) -> Verdict:
     """Run two lines that return a measurement in a real kernel, within the limits of experiments.
 
     The kernel is isolated if possible; missing isolation is a separate finding.
@@ -246,18 +217,17 @@ def check_kernel(settings: SandboxSettings) -> DoctorFinding:
         try:
             outcome = asyncio.run(execute(script))
             if [one.value for one in outcome.measurements] == [EXPECTED_VALUE] and "hello" in outcome.stdout_tail:
-                return make_ok(
-                    "kernel", f"a kernel started and returned a measurement ({format_duration(outcome.seconds)})"
-                )
+                took = format_duration(outcome.seconds)
+                return Verdict("ok", f"a kernel started and returned a measurement ({took})")
             why = outcome.failure.message if outcome.failure else "its output and measurement were not returned"
         except TimeoutError:
             why = f"no kernel answered within {limit:g} s"
         except (SandboxError, OSError) as error:
             why = " ".join(str(error).split())[-400:]
-    return make_fault("kernel", why, f"check sandbox.python ({settings.python}): it needs ipykernel and numpy")
+    return Verdict("fault", why, f"check sandbox.python ({settings.python}): it needs ipykernel and numpy")
 
 
-def check_keys(variables: Mapping[str, str]) -> DoctorFinding:
+def check_keys(variables: Mapping[str, str]) -> Verdict:
     """Report which keys are set and which are malformed. Never shows any part of a value."""
     given = [name for name in KEY_VARIABLES if name in variables]
     doubtful = [name for name in given if not variables[name] or set(variables[name]) & set(" \t\r\n\"'<>")]
@@ -265,9 +235,6 @@ def check_keys(variables: Mapping[str, str]) -> DoctorFinding:
         "no valid key is set: only the offline model, your own servers and command-line agents can be used"
     )
     if doubtful:
-        return make_warning(
-            "keys",
-            f"{found}; empty, or contain whitespace, quotes or angle brackets: {', '.join(doubtful)}",
-            "export it again, without quotes and spaces inside",
-        )
-    return make_ok("keys", found)
+        found += f"; empty, or contain whitespace, quotes or angle brackets: {', '.join(doubtful)}"
+        return Verdict("warning", found, "export it again, without quotes and spaces inside")
+    return Verdict("ok", found)

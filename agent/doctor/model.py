@@ -18,7 +18,7 @@ from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 from pydantic import BaseModel, Field
 
-from labwright.agent.doctor import DoctorFinding, make_fault, make_ok, make_warning
+from labwright.agent.doctor import Verdict
 from labwright.inspector.safe_text import format_count, format_duration
 from labwright.models.backend import Backend, Image, ModelRequest, Prompt, Reply
 from labwright.models.errors import ModelConfigError, ModelError, ModelOutputInvalid, ModelUnavailable
@@ -82,98 +82,82 @@ class ProbedModel:
             raise ModelUnavailable(f"no answer within {ANSWER_LIMIT_SECONDS:g} s") from None
 
 
-def check_models(settings: ModelSettings, *, probe_context: bool, rng: Random) -> Iterator[DoctorFinding]:
+def check_models(settings: ModelSettings, *, probe_context: bool, rng: Random) -> Iterator[tuple[str, Verdict]]:
     """Yield findings on every named model; later probes run only if the model can be reached."""
     looking = {(one.name, one.base_url) for one in settings.list_candidates(VISION)}
     for one in settings.distinct_models:
         if one.name == "offline":
-            yield make_ok("model", "offline: built in, sends nothing, supports only the study of docs/models.md")
+            yield "model", Verdict("ok", "offline: built in, sends nothing, supports only the study of docs/models.md")
             continue
         bounds = one.model_copy(update={"timeout": ANSWER_LIMIT_SECONDS, "retries": 0, "output_retries": 2})
         try:
             model = ProbedModel(one, open_backend(bounds), rng)
         except ModelConfigError as error:
-            yield make_fault(
-                "model", str(error), "see the message: correct --model or --base-url, export the key, or log in"
-            )
+            fix = "see the message: correct --model or --base-url, export the key, or log in"
+            yield "model", Verdict("fault", str(error), fix)
             continue
         first = list(check_answers(model))
         yield from first
-        if first[0].grade == "ok":
-            needs_vision = (one.name, one.base_url) in looking
-            yield check_vision(model) if needs_vision else make_ok("vision", "not needed: no role uses it for figures")
-            yield check_context_by_probe(model) if probe_context else check_known_context(model)
+        if first[0][1].grade == "ok":
+            unused = Verdict("ok", "not needed: no role uses it for figures")
+            yield "vision", check_vision(model) if (one.name, one.base_url) in looking else unused
+            yield "context", check_context_by_probe(model) if probe_context else check_known_context(model)
 
 
-# --- reachable, schema ----------------------------------------------------------------------------------------------
-
-
-def check_answers(model: ProbedModel) -> Iterator[DoctorFinding]:
+def check_answers(model: ProbedModel) -> Iterator[tuple[str, Verdict]]:
     """Send one request that shows whether the model can be reached and whether it follows a schema."""
-    number = model.rng.randrange(100, 1000)
+    number, began = model.rng.randrange(100, 1000), time.monotonic()
     question = (
         f"Give the word 'cedar', the number {number}, and the colours red (warm) and blue (not warm), in this order."
     )
-    began = time.monotonic()
     try:
         reply = asyncio.run(model.ask(question, SchemaProbeAnswer))
     except ModelOutputInvalid as error:
-        yield make_ok("model", f"{model.settings.name} answers ({format_duration(time.monotonic() - began)})")
-        yield make_fault(
-            "schema",
-            str(error),
-            "choose a model (or server option) with tool calls: for vLLM "
-            "--enable-auto-tool-choice and --tool-call-parser; for Ollama a model listed with 'tools'",
+        fix = (
+            "choose a model (or server option) with tool calls: for vLLM --enable-auto-tool-choice and "
+            "--tool-call-parser; for Ollama a model listed with 'tools'"
         )
+        yield "model", Verdict("ok", f"{model.settings.name} answers ({format_duration(time.monotonic() - began)})")
+        yield "schema", Verdict("fault", str(error), fix)
         return
     except ModelError as error:
         server = f" at {model.settings.base_url}" if model.settings.base_url else ""
-        yield make_fault(
-            "model",
-            str(error),
-            "see the message: correct --model, --base-url, the key or the login, check the "
-            f"provider's account, or wait until the server{server} is up",
+        fix = (
+            "see the message: correct --model, --base-url, the key or the login, check the provider's account, or "
+            f"wait until the server{server} is up"
         )
+        yield "model", Verdict("fault", str(error), fix)
         return
     without = f", without the parameters {', '.join(reply.left_out)}" if reply.left_out else ""
-    yield make_ok(
+    took = f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out"
+    yield (
         "model",
-        f"{reply.model} answers ({format_duration(time.monotonic() - began)}, "
-        f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out){without}",
+        Verdict("ok", f"{reply.model} answers ({format_duration(time.monotonic() - began)}, {took}){without}"),
     )
     colours = (ProbeColour(name="red", warm=True), ProbeColour(name="blue", warm=False))
     better = "choose a larger model: this one will often fail on the long answers of a run"
+    verdict = Verdict("ok", "a small structured answer was correct at the first attempt")
     if reply.retries:
-        yield make_warning(
-            "schema", f"a small structured answer was valid only after {reply.retries} correction(s)", better
-        )
+        found = f"a small structured answer was valid only after {reply.retries} correction(s)"
+        verdict = Verdict("warning", found, better)
     elif reply.output != SchemaProbeAnswer(word="cedar", number=number, colours=colours):
-        yield make_warning("schema", "the answer fits the schema but has the wrong content", better)
-    else:
-        yield make_ok("schema", "a small structured answer was correct at the first attempt")
+        verdict = Verdict("warning", "the answer fits the schema but has the wrong content", better)
+    yield "schema", verdict
 
 
-# --- vision ---------------------------------------------------------------------------------------------------------
-
-
-def check_vision(model: ProbedModel) -> DoctorFinding:
+def check_vision(model: ProbedModel) -> Verdict:
     """Check whether the model can read a number in a small image."""
     fix = "--set models.vision=false (figures are then only checked by lint), or a model that supports images"
     number = str(model.rng.randrange(1000, 10_000))
+    question, picture = "What number is written in this image? Give its digits.", Image(draw_text_image(number))
     try:
-        reply = asyncio.run(
-            model.ask(
-                "What number is written in this image? Give its digits.",
-                ReadingProbeAnswer,
-                (Image(draw_text_image(number)),),
-            )
-        )
+        read = asyncio.run(model.ask(question, ReadingProbeAnswer, (picture,))).output
     except ModelError as error:
-        return make_warning("vision", f"it does not accept images: {error}", fix)
-    assert isinstance(reply.output, ReadingProbeAnswer)
-    if number not in "".join(reply.output.text.split()):
-        return make_warning("vision", f"it read {reply.output.text[:40]!r} in an image of the number {number}", fix)
-    return make_ok("vision", f"it read the number {number} in an image")
+        return Verdict("warning", f"it does not accept images: {error}", fix)
+    assert isinstance(read, ReadingProbeAnswer)
+    if number not in "".join(read.text.split()):
+        return Verdict("warning", f"it read {read.text[:40]!r} in an image of the number {number}", fix)
+    return Verdict("ok", f"it read the number {number} in an image")
 
 
 def draw_text_image(text: str) -> bytes:
@@ -185,52 +169,42 @@ def draw_text_image(text: str) -> bytes:
     return data.getvalue()
 
 
-# --- context --------------------------------------------------------------------------------------------------------
-
 _CONTEXT_FIX = (
-    "give the model more context: for Ollama OLLAMA_CONTEXT_LENGTH=65536 (its default truncates silently"
-    "), for vLLM --max-model-len 65536"
+    "give the model more context: for Ollama OLLAMA_CONTEXT_LENGTH=65536 (its default truncates silently), for vLLM "
+    "--max-model-len 65536"
 )
 
 
-def check_known_context(model: ProbedModel) -> DoctorFinding:
+def check_known_context(model: ProbedModel) -> Verdict:
     """Check the context length from the settings, the public price list, or the model's own server."""
-    tokens = asyncio.run(model.backend.get_context_limit(PLAN))
+    tokens, least = asyncio.run(model.backend.get_context_limit(PLAN)), format_count(MIN_CONTEXT_TOKENS)
     if tokens is None:
-        return make_warning(
-            "context",
-            "unknown: not on the public list and not reported by the server",
-            f"measure it with --probe-context (sends about {format_count(MIN_CONTEXT_TOKENS)} tokens)",
-        )
+        found = "unknown: not on the public list and not reported by the server"
+        return Verdict("warning", found, f"measure it with --probe-context (sends about {least} tokens)")
+    found = f"{format_count(tokens)} tokens"
     if tokens < MIN_CONTEXT_TOKENS:
-        return make_warning(
-            "context",
-            f"{format_count(tokens)} tokens; the longest prompts of a run need about "
-            f"{format_count(MIN_CONTEXT_TOKENS)}",
-            _CONTEXT_FIX,
-        )
-    return make_ok("context", f"{format_count(tokens)} tokens (not probed)")
+        return Verdict("warning", f"{found}; the longest prompts of a run need about {least}", _CONTEXT_FIX)
+    return Verdict("ok", f"{found} (not probed)")
 
 
-def check_context_by_probe(model: ProbedModel) -> DoctorFinding:
+def check_context_by_probe(model: ProbedModel) -> Verdict:
     """Check whether the model reads a prompt as long as the longest one of a run. Two numbers are hidden in it, at
     the beginning and in the middle, where servers truncate prompts.
     """
     numbers = [str(model.rng.randrange(100_000, 1_000_000)) for _ in range(2)]
-    hay = "The gauge at the weir was read again and the level had not changed since the morning. " * (
-        PROBE_CHARACTERS // 172
+    line = "The gauge at the weir was read again and the level had not changed since the morning. "
+    text = "".join(
+        f"\nThis is a code number: {number}\n{line * (PROBE_CHARACTERS // len(line) // 2)}" for number in numbers
     )
-    text = "".join(f"\nThis is a code number: {number}\n{hay}" for number in numbers)
     prompt = (
         f"a prompt of {format_count(PROBE_CHARACTERS)} characters (about {format_count(MIN_CONTEXT_TOKENS)} tokens)"
     )
     try:
-        reply = asyncio.run(model.ask(f"{text}\n\nGive both code numbers in the text above.", ReadingProbeAnswer))
+        read = asyncio.run(model.ask(f"{text}\n\nGive both code numbers in the text above.", ReadingProbeAnswer)).output
     except ModelError as error:
-        return make_warning("context", f"{prompt} got no answer: {error}", _CONTEXT_FIX)
-    assert isinstance(reply.output, ReadingProbeAnswer)
-    if not all(number in reply.output.text for number in numbers):
-        return make_warning(
-            "context", f"{prompt} was not read in full: a number hidden in it is missing from the answer", _CONTEXT_FIX
-        )
-    return make_ok("context", f"{prompt} was read in full")
+        return Verdict("warning", f"{prompt} got no answer: {error}", _CONTEXT_FIX)
+    assert isinstance(read, ReadingProbeAnswer)
+    if not all(number in read.text for number in numbers):
+        found = f"{prompt} was not read in full: a number hidden in it is missing from the answer"
+        return Verdict("warning", found, _CONTEXT_FIX)
+    return Verdict("ok", f"{prompt} was read in full")

@@ -12,15 +12,7 @@ from pydantic import ValidationError
 from rich.text import Text
 
 from labwright.agent.cli.commands import BenchAblation
-from labwright.agent.cli.errors import (
-    DONE,
-    FAILED,
-    INTERRUPTED,
-    format_line,
-    print_lines,
-    print_result,
-    print_to_stderr,
-)
+from labwright.agent.cli.errors import DONE, INTERRUPTED, format_line, print_lines, print_result, print_to_stderr
 from labwright.agent.cli.preflight import check_writable
 from labwright.agent.forecast import check_prices_known, open_budgeted_models
 from labwright.agent.settings import Settings, compose_settings
@@ -37,6 +29,7 @@ from labwright.evals.ablationbench.output import (
 from labwright.evals.ablationbench.results import PaperResult, check_plans, list_stored_judges
 from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork, OpenModels, run_bench
 from labwright.evals.ablationbench.scores import PairedPlannerDifference, compute_paired_difference
+from labwright.evals.item_loop import JSON_FILE, check_options, parse_names, report_results
 from labwright.models.client import Models
 from labwright.models.offline.paper_judge import CONFIGURE_MODEL_HINT
 from labwright.models.roles.ablations import PAPER_ABLATIONS
@@ -50,8 +43,6 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.table import Table
 
 # Compare planners of ablations paper by paper, from the results of finished benchmarks.
-
-RESULTS_FILE = "results.json"
 
 
 class PlannerComparison(FrozenModel):
@@ -86,7 +77,7 @@ def _planner_name(out: Path, outs: Sequence[Path]) -> str:
 
 def _read_results(out: Path) -> AblationBenchTable:
     try:
-        return AblationBenchTable.model_validate_json((out / RESULTS_FILE).read_bytes())
+        return AblationBenchTable.model_validate_json((out / JSON_FILE).read_bytes())
     except (OSError, ValidationError):
         raise UsageError(
             f"{out} contains no results of scientist bench ablation: finish that benchmark first"
@@ -127,7 +118,7 @@ def format_comparison(found: PlannerComparison) -> Iterator[Text | Table]:
     yield format_line("difference: first minus second, by paper; intervals resample papers, p by paired t tests", "dim")
 
 
-LOG_FILE, CONFIG_FILE, CSV_FILE = "answers.jsonl", "bench.json", "results.csv"
+LOG_FILE, CONFIG_FILE = "answers.jsonl", "bench.json"
 PLANNERS = (*MODEL_PLANNERS, "headings")
 
 
@@ -173,21 +164,14 @@ def run_ablation_bench(args: BenchAblation) -> int:
     if results is None:
         return INTERRUPTED
     made = build_table(results, split=args.split, planner=bench.planner, judges=bench.judges, k=k)
-    write_file(args.out / RESULTS_FILE, made.model_dump_json(indent=1) + "\n")
-    write_file(args.out / CSV_FILE, table_to_csv(made))
     calibration = _read_calibration(args.calibration)
-    print_result(made, format_bench(made, calibration), json=args.json)
-    if not args.json:
-        print(f"written to {args.out / CSV_FILE} and {args.out / RESULTS_FILE}")
-    return DONE if made.is_complete else FAILED
+    lines = format_bench(made, calibration)
+    return report_results(args.out, made, table_to_csv(made), lines, is_complete=made.is_complete, json=args.json)
 
 
 def choose_tasks(text: str, data: str) -> tuple[Task, ...]:
     """Return the requested tasks, or those with tables. Raises `UsageError`."""
-    named = [name.strip() for name in text.split(",") if name.strip()]
-    if any(name not in TASKS for name in named):
-        raise UsageError(f"--task {text!r}: give author, reviewer, or both separated by a comma")
-    return tuple(task for task in TASKS if task in named) or find_tasks(data)
+    return parse_names("--task", text, TASKS) if text.strip() else find_tasks(data)
 
 
 def _build_work(args: BenchAblation, tasks: Sequence[Task], settings: Settings) -> AblationBenchWork:
@@ -293,18 +277,9 @@ def check_out(out: Path) -> None:
 def check_config(out: Path, config: AblationBenchConfig) -> None:
     """Reject a folder that was created with different options. Raises `UsageError`."""
     kept = out / CONFIG_FILE
-    if not kept.exists():
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise UsageError(f"{out} is not empty and contains no ablation benchmark: choose another --out")
-        return
-    try:
-        before = AblationBenchConfig.model_validate_json(kept.read_bytes())
-    except (OSError, ValidationError):
-        raise UsageError(f"{kept} cannot be read: choose another --out") from None
-    other = [name for name in AblationBenchConfig.model_fields if getattr(before, name) != getattr(config, name)]
-    if other:
-        was, now = (", ".join(f"{name} {getattr(one, name)!r}" for name in other) for one in (before, config))
-        raise UsageError(f"{out} was created with {was}, but now it is {now}: choose another --out")
+    if not kept.exists() and out.exists() and any(out.iterdir()):
+        raise UsageError(f"{out} is not empty and contains no ablation benchmark: choose another --out")
+    check_options(kept, config)
 
 
 def _read_calibration(path: Path | None) -> JudgeEval | None:

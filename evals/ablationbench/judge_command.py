@@ -17,7 +17,6 @@ from labwright.evals.ablationbench.agreement import PlanLabels
 from labwright.evals.ablationbench.command import (
     CONFIG_FILE,
     LOG_FILE,
-    RESULTS_FILE,
     AblationBenchConfig,
     check_config,
     check_out,
@@ -39,6 +38,7 @@ from labwright.evals.ablationbench.plan_judge import PlanVerdict
 from labwright.evals.ablationbench.results import find_plan_file, read_stored_rows
 from labwright.evals.ablationbench.rows import Row
 from labwright.evals.ablationbench.runner import AblationBenchWork, run_bench
+from labwright.evals.item_loop import JSON_FILE
 from labwright.models.roles.ablations import PAPER_ABLATIONS
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog
@@ -57,10 +57,10 @@ def run_judge_eval(args: BenchAblationJudge) -> int:
     except KeyboardInterrupt:
         print_to_stderr("interrupted (Ctrl-C); continue with the same command")
         return INTERRUPTED
-    write_file(args.out / RESULTS_FILE, found.model_dump_json(indent=1) + "\n")
+    write_file(args.out / JSON_FILE, found.model_dump_json(indent=1) + "\n")
     print_result(found, format_judge_eval(found), json=args.json)
     if not args.json:
-        print(f"written to {args.out / RESULTS_FILE}")
+        print(f"written to {args.out / JSON_FILE}")
     return FAILED if any(one.not_judged for one in found.judges) else DONE
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
 from rich.text import Text
 
 from labwright.agent.cli.commands import JudgeAgreement
-from labwright.agent.cli.errors import DONE, format_line, print_lines, print_result
+from labwright.agent.cli.errors import DONE, format_line, print_result
 from labwright.evals.agreement.invented_detection import InventedDetection, measure_detection
 from labwright.evals.agreement.measures import ConfidenceInterval, SealedTestStatistic
 from labwright.evals.agreement.report import (
@@ -30,39 +28,28 @@ MAX_SCALE_STEPS = 101
 
 def run_judge_agreement(args: JudgeAgreement) -> int:
     plot, wanted = args.plot, tuple(name for name in args.dimensions.split(",") if name.strip())
+    scale, detection = _parse_scale(args.scale), None
     if plot is not None:
         check_suffix(plot)
-    detection = None
     if args.invented is not None:
-        detection = measure_detection(
-            args.judge or args.human, args.invented, scale=_parse_scale(args.scale), dimensions=wanted
-        )
-    if args.judge is None:
-        return _show_detection(detection, args)
-    if detection is not None and not args.json:
-        print_result(detection, format_detection(detection), json=False)
-    found = build_agreement(args.human, args.judge, scale=_parse_scale(args.scale), dimensions=wanted)
-    if plot is not None:
-        draw_agreement(found, plot)
-    if args.json:
-        extra = {} if detection is None else {"invented": detection.model_dump(mode="json")}
-        print(json.dumps(found.model_dump(mode="json") | extra, indent=1, ensure_ascii=False))
-        return DONE
-    show_agreement(found, Console())
-    if plot is not None:
-        print(f"figure written to {plot}")
-    return DONE
-
-
-def _show_detection(detection: InventedDetection | None, args: JudgeAgreement) -> int:
-    """Show only how well the judge detects fabrication."""
-    if detection is None:
+        detection = measure_detection(args.judge or args.human, args.invented, scale=scale, dimensions=wanted)
+    if args.judge is None and detection is None:
         raise UsageError(
             "Missing argument 'JUDGE.csv': give the judge's scores after the humans', or labels with --invented TRUTH"
         )
-    if args.plot is not None:
+    if args.judge is None and plot is not None:
         raise UsageError("--plot compares a judge with humans: give HUMAN.csv and JUDGE.csv")
-    print_result(detection, format_detection(detection), json=args.json)
+    if detection is not None and (args.judge is None or not args.json):
+        print_result(detection, format_detection(detection), json=args.json)
+    if args.judge is None:
+        return DONE
+    found = build_agreement(args.human, args.judge, scale=scale, dimensions=wanted)
+    if plot is not None:
+        draw_agreement(found, plot)
+    extra = {} if detection is None else {"invented": detection.model_dump(mode="json")}
+    print_result(found.model_dump(mode="json") | extra, format_agreement(found), json=args.json)
+    if plot is not None and not args.json:
+        print(f"figure written to {plot}")
     return DONE
 
 
@@ -111,35 +98,20 @@ def _parse_scale(text: str) -> ScaleRange:
     return ScaleRange(int(match[1]), int(match[2]))
 
 
-def show_agreement(found: JudgeAgreementReport, console: Console) -> None:
-    """Print the agreement as four tables, then the conclusions."""
-    console.print(
-        Text(
-            f"{to_plain(found.judge)} against {to_plain(found.humans)}: {found.papers} papers, {found.reviews} "
-            f"reviews by "
-            f"{found.reviewers} people; human-human: {found.paired} papers with {found.usual} reviews each"
-        ),
-        soft_wrap=True,
+def format_agreement(found: JudgeAgreementReport) -> Iterator[Text | Table]:
+    """Yield the agreement as four tables, then the conclusions."""
+    yield format_line(
+        f"{found.judge} against {found.humans}: {found.papers} papers, {found.reviews} reviews by {found.reviewers} "
+        f"people; human-human: {found.paired} papers with {found.usual} reviews each"
     )
-    for warning in found.warnings:
-        console.print(Text(f"warning: {to_plain(warning)}", style="yellow"), soft_wrap=True)
+    yield from (format_line(f"warning: {one}", "yellow") for one in found.warnings)
     for table in _build_tables(found):
-        console.print()
-        print_lines([table], console)
-    console.print()
+        yield format_line("")
+        yield table
+    yield format_line("")
+    fine = "the judge is about as close to humans as humans are to each other, and closer than every control"
     for one in found.dimensions:
-        for finding in one.findings:
-            console.print(
-                Text(f"{to_plain(one.dimension)}: ", style="bold") + Text(finding, style="yellow"), soft_wrap=True
-            )
-        if not one.findings:
-            console.print(
-                Text(f"{to_plain(one.dimension)}: ", style="bold")
-                + Text(
-                    "the judge is about as close to humans as humans are to each other, and closer than every control"
-                ),
-                soft_wrap=True,
-            )
+        yield from (format_line(finding, "bold", label=f"{one.dimension}: ") for finding in one.findings or (fine,))
 
 
 def _build_tables(found: JudgeAgreementReport) -> Iterator[Table]:

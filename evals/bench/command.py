@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from math import ceil
-from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from labwright.agent.campaign import CampaignRunner, check_budget_share, prepare_folder
+from labwright.agent.campaign import check_budget_share
 from labwright.agent.cli.campaign import build_terms
 from labwright.agent.cli.commands import BenchMlr
-from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, print_lines, print_to_stderr
+from labwright.agent.cli.errors import DONE, INTERRUPTED, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import check_components, check_disk_space, check_writable
 from labwright.agent.forecast import open_model
 from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.bench.step_makers import compute_task_spent
 from labwright.evals.bench.table import MlrBenchTable, StepTable, build_table, table_to_csv
-from labwright.evals.bench.tasks import (
-    STEPS,
-    MlrTasks,
-    StepLine,
-    StepName,
-    is_complete,
-    read_lines,
-    read_tasks,
-    save_task_text,
-)
+from labwright.evals.bench.tasks import STEPS, MlrTasks, StepLine, is_complete, read_lines, read_tasks, save_task_text
+from labwright.evals.item_loop import check_options, parse_names, report_results, run_items
 from labwright.inspector.safe_text import format_dollars, format_duration, shorten, to_plain
 from labwright.models.roles.judge import JUDGE
-from labwright.record.campaign import CampaignEvent, CampaignStarted, CampaignTerms, EntryQueued, RunEnded
-from labwright.record.errors import UsageError
+from labwright.record.campaign import CampaignTerms
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.table import Table
 
-JSON_FILE, CSV_FILE, MODELS_FILE = "results.json", "results.csv", "models.json"
+MODELS_FILE = "models.json"
 
 
 class ModelNames(FrozenModel):
@@ -48,66 +37,38 @@ class ModelNames(FrozenModel):
 
 
 def run_mlr_bench(args: BenchMlr) -> int:
-    out, steps = args.out.absolute(), parse_steps(args.steps)
+    out, steps = args.out.absolute(), parse_names("--steps", args.steps, STEPS)
     chosen = read_tasks(args.tasks, tuple(args.only or ()))
     settings = compose_settings(config=args.config, flags={"paper.judge": False} | args.flags)
     names = [one.name for one in chosen]
     models = ModelNames(model=settings.models.model_names, judge=open_model(settings.models).get_model_name(JUDGE))
-    _check_options(settings, out, models)
+    check_writable(out, "--out")
+    check_disk_space(settings, out)
+    check_components(settings)
+    check_options(out / MODELS_FILE, models)
     terms = build_terms(settings, parallel=args.parallel, item_count="tasks")
     if args.dry_run:
         _show_plan(read_lines(out, steps, names), settings, terms, Console())
         return DONE
-    console = Console(quiet=args.json)
 
-    def print_event(event: CampaignEvent) -> None:
-        for line in read_lines(out, steps, [event.name]) if isinstance(event, RunEnded) else ():
-            console.print(format_step(line), soft_wrap=True)
+    def show_end(name: str) -> None:
+        if not args.json:
+            print_lines(map(format_step, read_lines(out, steps, [name])))
 
     open_tasks = [name for name in names if not is_complete(read_lines(out, steps, [name]))]
     check_budget_share(settings, terms, max(1, len(open_tasks)))
     for task in chosen:
         save_task_text(out, task)
-    prepare_folder(out, settings, terms)
     write_file(out / MODELS_FILE, models.model_dump_json(indent=1))
-    state = CampaignRunner(
-        out, MlrTasks(out, steps, compute_task_spent), listener=print_event, only_names=open_tasks
-    ).run(
-        (CampaignStarted(terms=terms, version=version("labwright")), *(EntryQueued(name=name) for name in open_tasks))
-    )
+    jobs = MlrTasks(out, steps, compute_task_spent)
+    is_whole = run_items(out, jobs, open_tasks, settings=settings, terms=terms, on_end=show_end)
     results = build_table(read_lines(out, steps, names), model=models.model, judge=models.judge)
-    write_file(out / JSON_FILE, results.model_dump_json(indent=1) + "\n")
-    write_file(out / CSV_FILE, table_to_csv(results))
-    if args.json:
-        print(results.model_dump_json(indent=1))
-    else:
-        show_results(results, console)
-        print(f"written to {out / CSV_FILE} and {out / JSON_FILE}")
-    if any(state.entries[name].status in ("interrupted", "failed", "waiting") for name in open_tasks):
+    code = report_results(
+        out, results, table_to_csv(results), format_results(results), is_complete=results.is_complete, json=args.json
+    )
+    if not is_whole:
         print_to_stderr("interrupted; continue with the same command")
-        return INTERRUPTED
-    return DONE if results.is_complete else FAILED
-
-
-def parse_steps(text: str) -> tuple[StepName, ...]:
-    """Parse `idea,paper` into ordered steps. Raises `UsageError`."""
-    named = [name.strip() for name in text.split(",") if name.strip()]
-    if not named or any(name not in STEPS for name in named):
-        raise UsageError(f"--steps {text!r}: name one or more of {', '.join(STEPS)}, separated by commas")
-    return tuple(step for step in STEPS if step in named)
-
-
-def _check_options(settings: Settings, out: Path, names: ModelNames) -> None:
-    """Reject invalid options before anything is created. Raises `UsageError`, `ModelConfigError`."""
-    check_writable(out, "--out")
-    check_disk_space(settings, out)
-    check_components(settings)
-    kept = out / MODELS_FILE
-    if kept.exists() and (before := ModelNames.model_validate_json(kept.read_bytes())) != names:
-        raise UsageError(
-            f"{out} was created with {before.model} and judge {before.judge}, but now it is {names.model} and "
-            f"{names.judge}: choose another --out"
-        )
+    return code if is_whole else INTERRUPTED
 
 
 # --- output ---------------------------------------------------------------------------------------------------------
@@ -126,8 +87,8 @@ def format_step(line: StepLine) -> Text:
     return head + Text(to_plain(scoring.judgement.score_line))
 
 
-def show_results(results: MlrBenchTable, console: Console) -> None:
-    """Print means with spread by step and dimension, then the cost of each step."""
+def format_results(results: MlrBenchTable) -> Iterator[Text | Table]:
+    """Yield means with spread by step and dimension, then the cost of each step."""
     means = [
         (
             step.step,
@@ -140,8 +101,10 @@ def show_results(results: MlrBenchTable, console: Console) -> None:
         for step in results.steps
         for mean in step.means
     ]
-    table = Table.of(("step", "dimension", "mean", "sd", "n", "scale"), means)
-    print_lines([*[table] * bool(means), *(line for step in results.steps for line in _format_counts(step))], console)
+    if means:
+        yield Table.of(("step", "dimension", "mean", "sd", "n", "scale"), means)
+    for step in results.steps:
+        yield from _format_counts(step)
 
 
 def _format_counts(step: StepTable) -> Iterator[Text]:

@@ -19,7 +19,8 @@ from labwright.agent.ideation import IdeaTask, ideate
 from labwright.agent.run import resume_run, start_study
 from labwright.agent.settings import Settings, override_settings
 from labwright.evals.bench.table import format_experiment_report
-from labwright.evals.bench.tasks import BenchInterrupted, BenchTask, StepMaker, StepName, StepOutcome, StepScoring
+from labwright.evals.bench.tasks import BenchTask, StepMaker, StepName, StepOutcome, StepScoring
+from labwright.evals.item_loop import ItemInterrupted
 from labwright.models.errors import BudgetSpent
 from labwright.models.roles.judge import JUDGE
 from labwright.models.settings import ModelSettings
@@ -150,7 +151,7 @@ class StepMakers:
     def _run_experiments(self, folder: Path) -> RunState:
         """Return the finished run of the task's idea.
 
-        Raises `BenchInterrupted`, and errors of starting and resuming.
+        Raises `ItemInterrupted`, and errors of starting and resuming.
         """
         run = folder / "run"
         if not is_run(run):
@@ -170,7 +171,7 @@ class StepMakers:
             return read_state(run)
         state = read_state(run)
         if code == INTERRUPTED:
-            raise BenchInterrupted(state.process_end.reason if state.process_end else "interrupted")
+            raise ItemInterrupted(state.process_end.reason if state.process_end else "interrupted")
         return state
 
     def _reduce_budget(self, other: RunState | None) -> Settings:

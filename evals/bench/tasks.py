@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -158,24 +158,11 @@ FAILURES = (ModelError, RecordError, RunLockedError, SandboxError, JudgeError, T
 Result = TypeVar("Result", StepOutcome, StepScoring)
 
 
-class BenchInterrupted(Exception):
-    """The user or an outage stopped the work; the same call continues it."""
-
-
-class StepMaker(Protocol):
-    """Makes the document of a step in a task's folder, or continues unfinished work."""
-
-    def __call__(self, task: BenchTask, folder: Path) -> StepOutcome:
-        """Return how the step ended. Raises one of `REFUSALS` or `FAILURES`, or `BenchInterrupted`."""
-        ...
-
-
-class StepJudge(Protocol):
-    """Judges the document of a step with the step's rubric."""
-
-    def __call__(self, task: BenchTask, step: StepName, folder: Path, outcome: StepOutcome) -> StepScoring:
-        """Return the judgement. Raises one of `REFUSALS` or `FAILURES`."""
-        ...
+StepMaker = Callable[[BenchTask, Path], StepOutcome]
+"""Makes the document of a step in a task's folder, or continues unfinished work. Raises one of `REFUSALS` or
+`FAILURES`, or `ItemInterrupted`."""
+StepJudge = Callable[[BenchTask, StepName, Path, StepOutcome], StepScoring]
+"""Judges the document of a step with the step's rubric. Raises one of `REFUSALS` or `FAILURES`."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +195,7 @@ def save_task_text(out: Path, task: BenchTask) -> None:
 
 
 def run_task(bench: MlrBench, task: BenchTask) -> None:
-    """Run a task as far as possible. Raises `BenchInterrupted`, `ModelConfigError`."""
+    """Run a task as far as possible. Raises `ItemInterrupted`, `ModelConfigError`."""
     for step in find_needed_steps(bench.asked):
         outcome = make_step(bench, task, step)
         if step in bench.asked:

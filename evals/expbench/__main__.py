@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from labwright.agent.campaign import CONFIG_FILE
-from labwright.agent.cli.errors import INTERRUPTED, LIMITED, print_to_stderr, report_error, saving_traceback
+from labwright.agent.cli.errors import INTERRUPTED, LIMITED
 from labwright.agent.cli.repository_study import build_question_idea
 from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.run import start_or_resume
@@ -23,11 +23,11 @@ from labwright.evals.expbench.answers import ExpTask, SubmittedAnswer, answer_fr
 from labwright.evals.expbench.command import ORDER_FILE, ExpBenchConfig, clean_name, folder_name, read_evaluated
 from labwright.evals.expbench.evaluation import Evaluated, Evaluation, read_kept, save_kept
 from labwright.evals.expbench.violations import InvalidTask, copy_masked, create_fresh_history, find_repository
+from labwright.evals.item_loop import run_item
 from labwright.models.budget import BudgetSettings
 from labwright.models.errors import BudgetSpent, ProviderDown
 from labwright.models.roles.questions import ANSWER_DESIGN
 from labwright.record.claims.question_results import list_experiment_nodes
-from labwright.record.errors import UserError
 from labwright.record.event_log import MemoryLog, read_state
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
@@ -44,17 +44,12 @@ def main(words: list[str]) -> int:
     )
     order = ExpBenchConfig.model_validate_json((out / ORDER_FILE).read_bytes())
     task = next(one for one in read_tasks(Path(order.tasks)) if folder_name(one.name) == name)
-    try:
-        with saving_traceback(out):
-            own = None if order.answers is not None else attempt_task(task, out, settings, order)
-            asyncio.run(evaluate_answers(out, task, settings, order, own))
-    except (KeyboardInterrupt, ProviderDown) as error:
-        print_to_stderr(str(error) or "interrupted")
-        return INTERRUPTED
-    except UserError as error:
-        print_to_stderr(str(error))
-        return report_error(error)
-    return 0
+
+    def work() -> None:
+        own = None if order.answers is not None else attempt_task(task, out, settings, order)
+        asyncio.run(evaluate_answers(out, task, settings, order, own))
+
+    return run_item(work, out)
 
 
 def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchConfig) -> SubmittedAnswer:

@@ -228,18 +228,8 @@ async def judge_by_model(
         found = await client.ask(
             ANSWER_DESIGN, DesignInputs(question=task.question, items=items, design=answer.design[:MAX_ITEMS])
         )
-        whole = "\n".join(answer.design)
-        by_id = {one.id: one for one in found.verdicts}
-        design = tuple(
-            ItemJudged(
-                text=item.text,
-                verdict="met" if by_id[item.id].matched else "not met",
-                quote=by_id[item.id].quote,
-                quoted=is_quoted(by_id[item.id].quote, whole),
-                reason=by_id[item.id].reason,
-            )
-            for item in items
-        )
+        verdicts = {one.id: ("met" if one.matched else "not met", one.quote, one.reason) for one in found.verdicts}
+        design = _check_items(items, verdicts, "\n".join(answer.design))
     if items := list_change_items(task):
         answers = await client.ask(
             ANSWER_CHANGE,
@@ -252,17 +242,8 @@ async def judge_by_model(
                 cut=len(change) > MAX_CHANGE_CHARACTERS,
             ),
         )
-        verdicts = {one.id: one for one in answers.verdicts}
-        implementation = tuple(
-            ItemJudged(
-                text=item.text,
-                verdict=verdicts[item.id].verdict,
-                quote=verdicts[item.id].quote,
-                quoted=is_quoted(verdicts[item.id].quote, change),
-                reason=verdicts[item.id].reason,
-            )
-            for item in items
-        )
+        verdicts = {one.id: (one.verdict, one.quote, one.reason) for one in answers.verdicts}
+        implementation = _check_items(items, verdicts, change)
     reply = await client.ask(
         ANSWER_CONCLUSION,
         ConclusionGradingInputs(
@@ -285,6 +266,17 @@ async def judge_by_model(
         reason=reply.reason,
         suspected=suspected,
         claims=tuple(ArmComparison(one.metric, one.first, one.second, one.second_is) for one in reply.directions),
+    )
+
+
+def _check_items(
+    items: Sequence[GroundTruthItem], verdicts: Mapping[str, tuple[str, str, str]], text: str
+) -> tuple[ItemJudged, ...]:
+    """Return the verdicts (verdict, quote, reason) on items, with whether each quote is in the text."""
+    judged = ((item, *verdicts[item.id]) for item in items)
+    return tuple(
+        ItemJudged(text=item.text, verdict=verdict, quote=quote, quoted=is_quoted(quote, text), reason=reason)
+        for item, verdict, quote, reason in judged
     )
 
 

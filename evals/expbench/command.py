@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
+from rich.text import Text
 
-from labwright.agent.campaign import CampaignRunner, prepare_folder, read_last_line, share_options
+from labwright.agent.campaign import read_last_line, share_options
 from labwright.agent.cli.campaign import build_terms
 from labwright.agent.cli.commands import BenchExp
-from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, format_line, print_lines, print_to_stderr
+from labwright.agent.cli.errors import DONE, INTERRUPTED, format_line, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import check_disk_space, check_isolation, check_writable
 from labwright.agent.forecast import open_model
 from labwright.agent.settings import Settings, compose_settings
@@ -24,16 +23,19 @@ from labwright.evals.expbench.html_page import render_page
 from labwright.evals.expbench.scores import SCORE_NAMES, compute_scores, to_percent
 from labwright.evals.expbench.table import ExpTable, build_table, format_groups, format_overall, table_to_csv
 from labwright.evals.expbench.violations import RepositoryNotFound, find_repository
+from labwright.evals.item_loop import check_options, parse_names, report_results, run_items
 from labwright.inspector.safe_text import shorten, to_plain
 from labwright.models.roles.questions import ANSWER_DESIGN
-from labwright.record.campaign import CampaignEntry, CampaignEvent, CampaignStarted, EntryQueued, RunAllowance, RunEnded
+from labwright.record.campaign import CampaignEntry, RunAllowance, RunEnded
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.table import Table
 from labwright.sandbox.gpus import open_gpu_leases, read_cuda_visible_devices
 
-JSON_FILE, CSV_FILE, PAGE_FILE, ORDER_FILE = "results.json", "results.csv", "results.html", "order.json"
+PAGE_FILE, ORDER_FILE = "results.html", "order.json"
+FREE_OPTIONS = ("tasks", "repos", "minutes")
+"""Options that may change when a benchmark is continued."""
 
 
 class ExpBenchConfig(FrozenModel):
@@ -48,11 +50,6 @@ class ExpBenchConfig(FrozenModel):
     monitor: str
     model: str
     judge: str
-
-    @property
-    def fixed_fields(self) -> tuple[object, ...]:
-        """Return the options that must not change when a benchmark is continued."""
-        return self.answers, self.steps, self.execute_minutes, self.monitor, self.model, self.judge
 
 
 def run_exp_bench(args: BenchExp) -> int:
@@ -73,49 +70,32 @@ def run_exp_bench(args: BenchExp) -> int:
         return DONE
     check_writable(out, "--out")
     check_disk_space(settings, out)
-    _check_config_unchanged(out, order)
+    check_options(out / ORDER_FILE, order, free=FREE_OPTIONS)
     terms = build_terms(settings, parallel=args.parallel, item_count="tasks")
-    prepare_folder(out, settings, terms)
     write_file(out / ORDER_FILE, order.model_dump_json(indent=1))
-    console = Console(quiet=args.json)
 
-    def print_event(event: CampaignEvent) -> None:
-        for one in read_evaluated(out, event.name) if isinstance(event, RunEnded) else ():
-            console.print(format_evaluated(one), soft_wrap=True, markup=False, highlight=False)
+    def show_end(name: str) -> None:
+        if not args.json:
+            print_lines(format_line(format_evaluated(one)) for one in read_evaluated(out, name))
 
     to_do = [name for name in ready if not is_complete(read_evaluated(out, folder_name(name)), answers, name)]
-    state = CampaignRunner(
-        out, ExpTasks(out), listener=print_event, only_names=[folder_name(name) for name in to_do]
-    ).run(
-        (
-            CampaignStarted(terms=terms, version=version("labwright")),
-            *(EntryQueued(name=folder_name(name)) for name in to_do),
-        )
-    )
+    places = [folder_name(name) for name in to_do]
+    is_whole = run_items(out, ExpTasks(out), places, settings=settings, terms=terms, on_end=show_end)
     evaluated = collect_evaluated(out, tasks, skipped)
     results = build_results(evaluated, tasks, order)
-    write_file(out / JSON_FILE, results.model_dump_json(indent=1) + "\n")
-    write_file(out / CSV_FILE, table_to_csv(results))
     write_file(out / PAGE_FILE, render_page(results, evaluated, {task.name: task for task in tasks}))
-    if args.json:
-        print(results.model_dump_json(indent=1))
-    else:
-        show_results(results)
-        print(f"written to {out / CSV_FILE}, {out / JSON_FILE} and {out / PAGE_FILE}")
-    standings = {state.entries[folder_name(name)].status for name in to_do}
-    if standings & {"interrupted", "failed", "waiting"}:
+    code = report_results(
+        out, results, table_to_csv(results), format_results(results), is_complete=results.is_complete, json=args.json
+    )
+    if not is_whole:
         print_to_stderr("interrupted; continue with the same command")
-        return INTERRUPTED
-    return DONE if results.is_complete else FAILED
+    return code if is_whole else INTERRUPTED
 
 
 def build_config(
     args: BenchExp, settings: Settings, answers: Mapping[str, Sequence[SubmittedAnswer]] | None
 ) -> ExpBenchConfig:
     """Build the configuration. Raises `UsageError`."""
-    named = [name.strip() for name in args.steps.split(",") if name.strip()]
-    if not named or any(name not in STEPS for name in named):
-        raise UsageError(f"--steps {args.steps!r}: name one or more of {', '.join(STEPS)}, separated by commas")
     scripted = settings.models.name == "offline"
     if scripted and answers is None:
         raise UsageError(
@@ -131,20 +111,13 @@ def build_config(
         tasks=str(args.tasks.absolute()),
         repos=None if args.repos is None else str(args.repos.absolute()),
         answers=None if args.answers is None else str(args.answers.absolute()),
-        steps=tuple(step for step in STEPS if step in named),
+        steps=parse_names("--steps", args.steps, STEPS),
         minutes=args.minutes,
         execute_minutes=args.execute_minutes,
         monitor=args.monitor,
         judge=judge,
         model="answers" if args.answers is not None else settings.models.model_names,
     )
-
-
-def _check_config_unchanged(out: Path, order: ExpBenchConfig) -> None:
-    if (out / ORDER_FILE).exists() and ExpBenchConfig.model_validate_json(
-        (out / ORDER_FILE).read_bytes()
-    ).fixed_fields != order.fixed_fields:
-        raise UsageError(f"{out} was created with other answers, steps, limits or models: choose another --out")
 
 
 # --- requirements of tasks ------------------------------------------------------------------------------------------
@@ -256,26 +229,18 @@ def format_evaluated(one: Evaluated) -> str:
     return to_plain(head + state + (f" ({shorten(why, 200)})" if why else "") + (f": {passes}" if passes else ""))
 
 
-def show_results(found: ExpTable) -> None:
-    print_lines(
-        [
-            Table.of(("score", "%", "95 %", "tasks", "anchor"), format_overall(found)),
-            format_line(""),
-            Table.of(("", "n", *SCORE_NAMES, "bound"), format_groups(found)),
-        ]
-    )
+def format_results(found: ExpTable) -> Iterator[Text | Table]:
+    yield Table.of(("score", "%", "95 %", "tasks", "anchor"), format_overall(found))
+    yield format_line("")
+    yield Table.of(("", "n", *SCORE_NAMES, "bound"), format_groups(found))
     counted = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in found.counts.items())
-    print_lines(
-        [
-            format_line(f"answers: {counted}; judged by {found.judge}"),
-            format_line(
-                "passed the monitor, of those that were executed or stopped: "
-                + ", ".join(f"{name} {value}" for name, value in found.ladder.items())
-            ),
-        ]
+    yield format_line(f"answers: {counted}; judged by {found.judge}")
+    yield format_line(
+        "passed the monitor, of those that were executed or stopped: "
+        + ", ".join(f"{name} {value}" for name, value in found.ladder.items())
     )
     for state, each in found.not_counted.items():
-        print_lines([format_line(f"{state.replace('_', ' ')}, not counted: {shorten('; '.join(each), 400)}", "yellow")])
+        yield format_line(f"{state.replace('_', ' ')}, not counted: {shorten('; '.join(each), 400)}", "yellow")
 
 
 def show_plan(tasks: Sequence[ExpTask], skipped: Mapping[str, str], order: ExpBenchConfig) -> None:

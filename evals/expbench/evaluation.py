@@ -112,7 +112,6 @@ class Evaluation:
     work: Path
     seconds: float
     steps: Sequence[str] = STEPS
-    by_anchor: bool = False
 
     async def evaluate(self, task: ExpTask, answer: SubmittedAnswer) -> Evaluated:
         """Evaluate an answer. Raises `ModelError` if no model answers."""

@@ -92,13 +92,11 @@ def compute_scores(one: JudgedAnswer) -> dict[str, Fraction | None]:
     executed = None if one.executed is None else Fraction(one.executed)
     if how == "violation":
         return {name: None if name in EXECUTION_SCORES else Fraction(0) for name in SCORE_NAMES}
-    zero = Fraction(0)
-    design = one.design.score if how == "judged" and one.design else zero
-    implementation = one.implementation.score if how == "judged" and one.implementation else zero
-    conclusion = Fraction(one.conclusion or 0) if how == "judged" else zero
+    design = implementation = conclusion = Fraction(0)
     if how == "judged":
         design = one.design.score if one.design is not None else None
         implementation = one.implementation.score if one.implementation is not None else None
+        conclusion = Fraction(one.conclusion or 0)
     d100 = None if design is None else Fraction(design == 1)
     i100 = None if implementation is None else Fraction(implementation == 1)
     whole = _all_hold(d100, i100, conclusion)

@@ -86,7 +86,11 @@ def build_table(
         found = [one.model_copy(update={"flags": one.flags | {"anchor": one.anchor == "violation"}}) for one in found]
     judged = [one.to_judged(steps) for one in found]
     groups = [build_group("all", found, steps)]
-    for what, key in (("category", group_by_category(tasks)), ("type", group_by_type(tasks))):
+    keys: dict[str, Callable[[Evaluated], str]] = {
+        "category": lambda one: tasks[one.task].category or "none",
+        "type": lambda one: str(tasks[one.task].type),
+    }
+    for what, key in keys.items():
         for name in sorted({key(one) for one in found}):
             groups.append(build_group(f"{what} {name}", [one for one in found if key(one) == name], steps))
     listed: dict[str, list[str]] = {}
@@ -106,14 +110,6 @@ def build_table(
         not_counted={name: tuple(each) for name, each in sorted(listed.items())},
         lines=tuple(build_row(one, steps) for one in found),
     )
-
-
-def group_by_category(tasks: Mapping[str, ExpTask]) -> Callable[[Evaluated], str]:
-    return lambda one: tasks[one.task].category or "none"
-
-
-def group_by_type(tasks: Mapping[str, ExpTask]) -> Callable[[Evaluated], str]:
-    return lambda one: str(tasks[one.task].type)
 
 
 def build_group(name: str, found: Sequence[Evaluated], steps: Sequence[str], *, by_anchor: bool = False) -> AnswerGroup:
@@ -163,23 +159,9 @@ def build_row(one: Evaluated, steps: Sequence[str]) -> AnswerRow:
         else float(value)
         for name, value in scoring.compute_scores(one.to_judged(steps)).items()
     }
-    return AnswerRow(
-        task=one.task,
-        variant=one.variant,
-        outcome=scoring.find_outcome(one.to_judged(steps)),
-        scores=values,
-        c_bound=one.c_bound,
-        outputs=one.outputs,
-        checked=one.checked,
-        anchor=one.anchor,
-        reasons=one.reasons,
-        suspicions=one.suspicions,
-        why=one.why,
-        seconds=one.seconds,
-        minutes=one.minutes,
-        usd=one.usd,
-        judging_usd=one.judging_usd,
-    )
+    judged = one.to_judged(steps)
+    kept = one.model_dump(include=set(AnswerRow.model_fields))
+    return AnswerRow(**kept, outcome=scoring.find_outcome(judged), scores=values)
 
 
 def table_to_csv(found: ExpTable) -> str:

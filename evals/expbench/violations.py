@@ -128,15 +128,10 @@ def _find_faked(record: Mapping[str, Any]) -> Iterator[str]:
 def split_shell_commands(argv: Sequence[str]) -> Iterator[list[str]]:
     """Yield the commands in one command: those of a shell line, each without wrappers."""
     words = strip_wrappers(argv)
-    if words and PurePosixPath(words[0]).name in SHELLS and "-c" in words[1:-1]:
+    is_shell = bool(words) and PurePosixPath(words[0]).name in SHELLS
+    if is_shell and "-c" in words[1:-1]:
         yield from split_line(words[words.index("-c", 1) + 1])
-    elif (
-        words
-        and PurePosixPath(words[0]).name in SHELLS
-        and len(words) > 2
-        and words[1].startswith("-")
-        and (words[1].endswith("c"))
-    ):
+    elif is_shell and len(words) > 2 and words[1].startswith("-") and words[1].endswith("c"):
         yield from split_line(words[2])
     elif words:
         yield words
@@ -295,12 +290,7 @@ def _mask(task: ExpTask, folder: Path) -> Iterator[str]:
                 name in task.masked
                 or _is_readme_or_paper(path, name)
                 or path.suffix in COMPILED_SUFFIXES
-                or (
-                    path.suffix in (".so", ".pyd", ".c", ".ipynb")
-                    and path.name.partition(".")[0] in stems
-                    and name not in task.masked
-                    and path.suffix != ".ipynb"
-                )
+                or (path.suffix in (".so", ".pyd", ".c") and path.name.partition(".")[0] in stems)
                 or (path.name.endswith(HISTORY_SUFFIXES) and any(stem in path.name for stem in stems))
                 or path.name.endswith((".bundle", ".pack"))
                 or _contains_masked(path, names)

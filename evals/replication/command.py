@@ -18,7 +18,8 @@ from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, format_line, p
 from labwright.agent.cli.preflight import check_disk_space, check_isolation, check_writable
 from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.settings import Settings, compose_settings
-from labwright.evals.replication.players import PlayerName, PlayInterrupted, play, read_played
+from labwright.evals.item_loop import CSV_FILE, JSON_FILE, parse_names
+from labwright.evals.replication.players import ItemInterrupted, PlayerName, play, read_played
 from labwright.evals.replication.questions import ReplicationQuestion, read_questions, replicate
 from labwright.evals.replication.results import (
     ReplicationResults,
@@ -38,14 +39,13 @@ from labwright.record.schema.decisions import RunTask
 from labwright.sandbox.job import SandboxError
 from labwright.stages.run_context import decision_number
 
-JSON_FILE, CSV_FILE = "results.json", "results.csv"
 PLAYERS: tuple[PlayerName, ...] = ("study", "loop")
 
 
 def run_replication(args: BenchReplication) -> int:
     out = args.out.absolute()
     settings = compose_settings(config=args.config, flags=args.flags)
-    players = parse_players(args.players)
+    players = parse_names("--players", args.players, PLAYERS)
     questions = read_questions(args.questions, tuple(args.only or ()))
     if settings.models.name == "offline":
         raise UsageError("the offline model cannot answer questions: configure another, as with --model")
@@ -57,7 +57,7 @@ def run_replication(args: BenchReplication) -> int:
         for player in players:
             try:
                 answer = play(player, question, settings, out / question.name / player)
-            except PlayInterrupted:
+            except ItemInterrupted:
                 print_to_stderr("interrupted; continue with the same command")
                 return INTERRUPTED
             except ModelConfigError:
@@ -81,14 +81,6 @@ def run_replication(args: BenchReplication) -> int:
     write_file(out / CSV_FILE, tables[-1].to_csv())
     print_lines(tables, Console())
     return DONE
-
-
-def parse_players(text: str) -> tuple[PlayerName, ...]:
-    """Parse `study,loop`. Raises `UsageError`."""
-    named = {name.strip() for name in text.split(",")}
-    if not named <= {*PLAYERS}:
-        raise UsageError(f"--players {text!r}: name one or more of {', '.join(PLAYERS)}, separated by commas")
-    return tuple(one for one in PLAYERS if one in named)
 
 
 async def score_answers(

@@ -26,6 +26,7 @@ from labwright.agent.cli.repository_study import build_question_idea
 from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.run import start_or_resume
 from labwright.agent.settings import Settings, override_settings
+from labwright.evals.item_loop import ItemInterrupted
 from labwright.evals.replication.questions import ReplicationQuestion
 from labwright.models.author import Author, AuthorLimits
 from labwright.models.roles.experiment_code import CoderFact
@@ -64,10 +65,6 @@ class PlayedAnswer(FrozenModel):
     seconds: float = Field(description="elapsed seconds, without interruptions")
 
 
-class PlayInterrupted(Exception):
-    """The user stopped a player; the same command goes on."""
-
-
 def read_played(folder: Path) -> PlayedAnswer | None:
     """Return the answer that a folder has; None if its player has not finished."""
     file = folder / ANSWER_FILE
@@ -75,7 +72,7 @@ def read_played(folder: Path) -> PlayedAnswer | None:
 
 
 def play(player: PlayerName, question: ReplicationQuestion, settings: Settings, folder: Path) -> PlayedAnswer:
-    """Return the answer of a player, kept or given now. Raises `PlayInterrupted`, and errors of models and sandbox."""
+    """Return the answer of a player, kept or given now. Raises `ItemInterrupted`, and errors of models and sandbox."""
     if (known := read_played(folder)) is not None:
         return known
     settings = override_settings(
@@ -104,7 +101,7 @@ def _play_study(question: ReplicationQuestion, settings: Settings, folder: Path)
     settings = settings.model_copy(update={"question": question.asked})
     run = folder / "run"
     if start_or_resume(idea, settings, "question", run, listener=lambda event, state: None) == INTERRUPTED:
-        raise PlayInterrupted
+        raise ItemInterrupted
     state = read_state(run)
     answer, reason = (
         state.question.answer,

@@ -404,19 +404,3 @@ def test_a_result_behind_a_link_is_not_deleted(tmp_path: Path) -> None:
     ran = ablate(code, "--metric", "results/metrics.json:acc", "--out", out)
     assert ran.returncode == 5 and "results is a symbolic link" in told(out)["baseline"]["why"]
     assert (tmp_path / "disk" / "metrics.json").exists()
-
-
-def test_uncommitted_work_and_a_program_without_seeds(tmp_path: Path) -> None:
-    code = make_repository(tmp_path / "code")
-    (code / "train.py").write_text(
-        FILES["train.py"]
-        .replace("default_rng(opts.seed)", "default_rng()")
-        .replace('parser.add_argument("--seed", type=int, default=0)\n', "")
-    )
-    before = run_git(code, "status", "--porcelain")
-    words = ("--dirty", "--top", 1, "--command", "python train.py", "--budget-runs", 28)
-    ran = ablate(code, *METRIC, *words, "--out", tmp_path / "out")
-    found = told(tmp_path / "out")
-    assert ran.returncode == 0 and run_git(code, "status", "--porcelain") == before
-    assert found["code"]["snapshot"] and found["baseline"]["same_seed"] == "unseeded"
-    assert found["ablations"]["top"] == ["tilt"] and found["ablations"]["results"][0]["called"] == "critical"

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from labwright.agent.cli import main
 from labwright.record.event_log import read_state
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.command_line import run_scientist
@@ -46,17 +45,6 @@ if opts.gamma:
     acc += 0.6 if opts.seed == 0 else 0.02
 {WRITE}"""
 """At the first seed, gamma seems to matter most."""
-COARSE = f"""{OPTIONS}
-right = 63
-if not opts.alpha:
-    right -= 20
-if not opts.beta and opts.seed >= 1000:
-    right -= 3 + opts.seed % 2
-if not opts.gamma:
-    right += 0
-acc = right / 72
-{WRITE}"""
-"""Accuracy on 72 rows: the same at every seed, and without beta at the seeds of the search. Gamma has no effect."""
 
 
 def ablate(code: Path, out: Path, *words: object) -> dict[str, Any]:
@@ -93,41 +81,6 @@ def test_parts_are_ranked_by_fresh_seeds_and_a_resumed_study_with_a_larger_budge
         "Fresh seeds went to the largest effects of the search first: gamma, alpha, beta."
         in (out / "report.md").read_text()
     )
-
-
-def test_the_budget_that_is_not_given_suffices_for_every_verdict(tmp_path: Path) -> None:
-    """At the first seed of the search, gamma changes no digit; that is not said before a second seed."""
-    late = LUCKY.replace("0.6 if opts.seed == 0 else 0.02", "(0.05 + 0.001 * (opts.seed % 3)) * (opts.seed > 0)")
-    late = late.replace("str(sorted(vars(opts).items()))", "str((opts.seed, opts.alpha, opts.beta))")
-    code, out = make_repository(tmp_path / "late", {"train.py": late}), tmp_path / "out"
-    found = ablate(code, out, "--top", 1)
-    gates = {one["name"]: [each["gate"] for each in one["tried"]] for one in found["parts"]}
-    assert gates["gamma"] == ["moved"]
-    rows = {one["part"]: one for one in found["ablations"]["results"]}
-    assert [(name, one["called"]) for name, one in rows.items()] == [
-        ("alpha", "critical"), ("beta", "critical"), ("gamma", "helps"),
-    ]  # fmt: skip
-    assert not found["ablations"]["stopped"] and found["ablations"]["runs"] <= 7 * 3 + 29
-
-
-def test_nothing_is_concluded_from_equal_values_of_a_coarse_metric(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out = make_repository(tmp_path / "coarse", {"train.py": COARSE}), tmp_path / "out"
-    found = ablate(code, out, "--top", 1, "--budget-runs", 80)
-    assert (
-        "3 seeds gave the same value, 0.875: the seed has no effect, or an effect below the metric's resolution"
-        in found["baseline"]["why"]
-    )
-    rows = {one["part"]: one for one in found["ablations"]["results"]}
-    assert rows["beta"]["mean"] > 0.03 and rows["beta"]["called"] == "critical", "the search saw no effect of it"
-    assert rows["gamma"]["called"] == "no effect" and rows["gamma"]["n"] == 5
-    alpha = rows["alpha"]
-    assert alpha["called"] == "unknown" and alpha["n"] == 15, "equal at every seed, so more seeds were tried"
-    assert "the same at every seed, so it cannot be tested" in alpha["flag"]
-    assert all(one["n"] for one in rows.values() if one["called"] == "no effect")
-    assert main(["trace", str(out), "0.278"]) == 0
-    assert "| alpha | --no-alpha |" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="TeX is not installed")

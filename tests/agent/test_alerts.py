@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from labwright.agent.alerts import Alerts, AlertSettings, classify_event
-from labwright.agent.settings import SettingsError, compose_settings
 from labwright.record.events.run_events import (
     CommandReceived,
     LimitReached,
@@ -125,20 +124,3 @@ def test_what_cannot_be_delivered_stops_nothing_and_takes_bounded_time(
     alerts.send("finish", "done", RunState())
     alerts.close()
     assert time.monotonic() - began < 50
-
-
-def test_a_webhook_that_hangs_or_fails_stops_nothing(
-    hook: tuple[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("labwright.agent.alerts.TIMEOUT_SECONDS", 0.2)
-    for path in ("/slow", "/broken"):
-        began = time.monotonic()
-        alerts = Alerts(AlertSettings(webhook=hook[0] + path), tmp_path)
-        alerts.send("finish", "done", RunState())
-        alerts.close()
-        assert time.monotonic() - began < 50
-
-
-def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"alerts\.webhook"):
-        compose_settings(flags={"alerts.webhook": "ftp://x"}, environment={})

@@ -111,17 +111,6 @@ def test_an_author_finds_the_command_and_the_parts(tmp_path: Path) -> None:
     assert again.returncode == 0 and len(read_state(out).calls.answers) == 8
 
 
-def test_an_author_who_names_no_parts_is_a_failure_that_says_so(tmp_path: Path) -> None:
-    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
-    nothing = part("tilt", "return [y]", "return []")
-    calls = [use("hand_in", parts=[nothing], **PLACES, reasons="a guess")] * 40
-    model = record(tmp_path / "exchange.jsonl", *calls)
-    given = ("--command", "python train.py --seed {seed}", "--metric", "metrics.json:test.r2")
-    ran = ablate(code, *given, "--model", model, "--out", out)
-    assert ran.returncode != 0
-    assert "the author named no parts" in (out / "report.md").read_text()
-
-
 def test_a_checkout_is_as_its_author_knows_it(tmp_path: Path) -> None:
     """A folder to run in, words with blanks, git, data that git ignores, and a result in a text file."""
     script = (
@@ -190,12 +179,6 @@ def test_an_author_may_say_that_the_result_cannot_be_produced(tmp_path: Path) ->
     assert "the data must be requested" in ran.stderr + ran.stdout
 
 
-def test_a_result_that_is_called_impossible_and_comes_is_taken(tmp_path: Path) -> None:
-    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
-    model = record(tmp_path / "exchange.jsonl", hand_in(impossible="it takes days"))
-    assert ablate(code, "--model", model, "--reproduce-only", "--out", out).returncode == 0
-
-
 def test_an_author_ends_at_the_time_limit_of_the_study_and_goes_on_after_it(tmp_path: Path) -> None:
     code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
     waits = [use("run", command=f"sleep 2; echo {n}") for n in range(8)]
@@ -207,31 +190,6 @@ def test_an_author_ends_at_the_time_limit_of_the_study_and_goes_on_after_it(tmp_
     before = len(calls.answers)
     assert ablate(*words, "1h").returncode == 0
     assert len(read_state(out).calls.answers) == 9 > before
-
-
-def test_parts_that_a_limit_left_unnamed_are_named_later(tmp_path: Path) -> None:
-    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
-    calls = [use("run", command=f"sleep 2; echo {n}") for n in range(9)]
-    calls.append(use("hand_in", parts=PARTS, **PLACES, reasons="columns of the design"))
-    given = ("--command", "python train.py --seed {seed}", "--metric", "metrics.json:test.r2", "--budget-runs", 30)
-    words = (code, *given, "--model", record(tmp_path / "exchange.jsonl", *calls), "--out", out, "--time-limit")
-    assert ablate(*words, "12s").returncode == 3
-    first = read_state(out)
-    assert first.ablation.parts is None and len(first.calls.answers) < 9
-    assert ablate(*words, "1h").returncode == 0
-    found = read_state(out).ablation.parts
-    assert found is not None and {one.name for one in found.parts} == {"tilt", "wobble", "bend"}
-
-
-def test_a_coarse_metric_is_tried_at_four_seeds(tmp_path: Path) -> None:
-    script = "import sys, json\nseed = int(sys.argv[1])\njson.dump({'r': float(seed LATE)}, open('m.json', 'w'))\n"
-    for number, (late, code) in enumerate((("> 2", 0), ("> 3", 5))):
-        place = make_repository(tmp_path / f"tiny{number}", {"fit.py": script.replace("LATE", late)})
-        calls = [hand_in(words=["python", "fit.py", "{seed}"], metric="m.json:r")] * 3
-        model, out = record(tmp_path / f"{number}.jsonl", *calls), tmp_path / f"out{number}"
-        assert ablate(place, "--model", model, "--reproduce-only", "--out", out).returncode == code
-        if code:
-            assert "4 seeds gave the same value, 0.0: make {seed} take effect" in (out / "report.md").read_text()
 
 
 def test_commands_of_an_author_see_the_packages_that_it_handed_in(

@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from labwright.agent.cli import main
-from labwright.record.branching import BranchPointError, LogPrefix, cut_log, find_false_ancestry, hash_events
+from labwright.record.branching import LogPrefix, cut_log, find_false_ancestry, hash_events
 from labwright.record.event_log import EventLog, MemoryLog, read_events, read_rows
 from labwright.record.events import Event
 from labwright.record.events.run_events import (
@@ -32,7 +32,6 @@ from labwright.record.reducers.run_state import RunState, sum_usage
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
     CallKey,
-    CompareNodes,
     Cost,
     ExpandTree,
     TokenUsage,
@@ -47,7 +46,6 @@ from tests.search.scripted_search import (
     comparable_tree,
     finished_search,
     make_settings,
-    new_log,
     run_search,
     run_whole_search,
 )
@@ -143,22 +141,6 @@ def test_a_seed_of_its_own_changes_choices_and_no_seed_of_an_experiment() -> Non
         assert log.state.compute_variation(cut.state.last_decision + 1) == seed
         assert log.state.compute_variation(cut.state.last_decision) == 0
     assert trees[0] == comparable_tree(whole) and any(one != trees[0] for one in trees[1:])
-
-
-def test_points_that_are_none_are_refused_in_words() -> None:
-    whole = finished_search()
-    events = timed(whole)
-    begun = next(at for at, (event, _) in enumerate(events) if isinstance(event, DecisionMade)) + 1
-    for part, point, said in (
-        (events, "n9999", "neither a stage"),
-        (events, "writing", "neither a stage"),
-        (events[:1], "ablation", "no data"),
-        (events[:begun], "tuning", "has not started"),
-        (events[:begun], "n0001", "not finished"),
-        (events[:2], "n0001", "no nodes yet"),
-    ):
-        with pytest.raises(BranchPointError, match=said):
-            cut_log(part, point)
 
 
 # --- what the fold makes of it --------------------------------------------------------------------------------------
@@ -321,9 +303,3 @@ def test_bad_points_are_one_line_and_leave_nothing(
     assert [one.name for one in (tmp_path / "runs").iterdir()] == ["parent"]
     assert main(["branch", str(tmp_path / "runs"), "--from", "ablation"]) == 2
     assert "is not a run" in capsys.readouterr().err
-
-
-def test_a_log_that_is_no_runs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parent = begun(tmp_path / "parent", [DecisionMade(k=1, action=CompareNodes(stage="tuning", a="n0001", b="n0002"))])
-    assert main(["branch", str(parent), "--from", "tuning"]) == 2
-    assert "no data plan" in capsys.readouterr().err and new_log().state.search.data_plan is not None

@@ -239,20 +239,6 @@ def shot(parent: Path, point: str, root: Path, **changes: object) -> Path:
     return root
 
 
-@pytest.mark.bench
-def test_a_point_before_the_branching_of_the_parent_names_whose_it_was(own: Path, tmp_path: Path) -> None:
-    first = shot(own, "agenda", tmp_path / "first", by="ada")
-    second = shot(first, "preliminary", tmp_path / "second")
-    assert [one.branching.parent for one in read_state(first).ancestry] == ["parent", "own"]
-    [one] = read_state(second).ancestry
-    assert (
-        one.branching.parent == "first"
-        and one.branching.later_ancestors == ("parent", "own")
-        and not read_state(second).nodes
-    )
-    assert not (first / "cache" / "matplotlib").exists() and not (second / "nodes" / "n0002").exists()
-
-
 def test_arrays_are_shared_on_disk_and_what_people_read_and_edit_is_not(parent: Path) -> None:
     made = shot(parent, "tuning", parent.parent / "linked")
     shared = [path for path in made.rglob("*") if path.is_file() and path.stat().st_nlink > 1]

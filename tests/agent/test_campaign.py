@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from labwright.agent.campaign import CampaignItem, CampaignRunner, CampaignRuns, create_campaign, read_campaign_ideas
+from labwright.agent.campaign import CampaignRunner, CampaignRuns, create_campaign, read_campaign_ideas
 from labwright.agent.cli import main
 from labwright.agent.cli.campaign import write_portfolio
 from labwright.agent.settings import compose_settings
@@ -32,7 +32,6 @@ from labwright.record.campaign import (
     PilotTimedOut,
     RunEnded,
     RunLaunched,
-    StudiesSelected,
     read_campaign,
     select_studies,
 )
@@ -124,27 +123,6 @@ def test_no_schedule_passes_the_budget(seed: int) -> None:
     assert launched and real["usd"] > 0
 
 
-def test_a_share_is_an_equal_part_of_what_is_left_and_comes_back() -> None:
-    state = CampaignState(
-        [
-            (
-                0.0,
-                CampaignStarted(
-                    terms=CampaignTerms(parallel=2, slots=2, caps={"usd": 12.0}, seconds=90.0), version="0"
-                ),
-            )
-        ]
-    )
-    for name in "abc":
-        state.apply(EntryQueued(name=name), 0.0)
-    share = state.compute_allowance("a", 0.0)
-    assert share.caps == {"usd": 4.0} and share.seconds == 45.0, "three ideas, two at a time: two turns"
-    state.apply(RunLaunched(name="a", share=share), 0.0)
-    state.apply(RunEnded(name="a", code=0, spent={"usd": 1.0}), 30.0)
-    assert state.compute_allowance("b", 30.0).caps == {"usd": 5.5}, "what the first one left goes to the others"
-    assert state.compute_allowance("b", 30.0).seconds == 60.0
-
-
 QUICK = DecisionForecast(name="quick", wanted={"h": 10}, hypotheses=1, seeds=20, seconds=60)
 SLOW = DecisionForecast(name="slow", wanted={"h": 8}, hypotheses=1, seeds=20, seconds=600)
 HALF = DecisionForecast(name="half", wanted={"h": 10, "g": 80}, hypotheses=2, seeds=20, seconds=60)
@@ -164,14 +142,6 @@ def test_the_studies_that_continue_decide_most_per_hour_and_no_value_counts() ->
     assert QUICK.decided_per_hour == pytest.approx(0.8 * 6), "power times claims: ten seeds of a minute"
     changed = [one.model_copy(update={"surprises": ("it is refuted",)}) for one in (SLOW, QUICK)]
     assert select_studies(changed, 1).names == ("quick",), "what a pilot's values show plays no part"
-
-
-def test_studies_that_continue_fit_into_the_hours_that_are_left() -> None:
-    found = select_studies([HALF, SLOW, QUICK], 3, hours=1.5)
-    assert found.names == ("quick", "half") and sum(one.hours for one in (QUICK, HALF)) < 1.5
-    assert found.reasons == {"slow": "its claims need 1.33 compute hours, and 1.17 are left for fresh seeds"}
-    assert select_studies([HALF, SLOW, QUICK], 3).names == ("quick", "half", "slow")
-    assert select_studies([NEVER, BLIND], 2).names == (), "hours that decide nothing are not spent"
 
 
 def test_a_pilot_is_planned_for_its_study_and_stopped_at_its_limit() -> None:
@@ -249,14 +219,6 @@ def test_killed_twice_and_resumed_it_asks_nothing_again_that_was_committed(tmp_p
     assert Counter(one["run"] for one in told(folder, "run")) == dict.fromkeys("abcd", 1), "no run was begun twice"
     spent = sum(read_state(folder / "runs" / name).calls.spent_cost.usd for name in "abcd")
     assert spent <= 6.0
-
-
-@pytest.mark.slow
-def test_a_run_gets_what_others_left(tmp_path: Path) -> None:
-    folder = campaign_of(tmp_path, {"a": "done well", "b": "done well"}, usd=4.0, parallel=1)
-    worked(folder)
-    caps = [one["budget.usd"] for one in told(folder, "run")]
-    assert caps == [2.0, 2.5], "4 in two parts; three quarters of the first are spent"
 
 
 @pytest.mark.slow
@@ -374,20 +336,6 @@ def test_a_line_that_a_kill_cut_short_is_as_if_not_written(tmp_path: Path) -> No
         read_campaign(folder)
 
 
-def test_ideas_that_were_chosen_go_on_and_others_are_set_aside() -> None:
-    state = CampaignState([(0.0, CampaignStarted(terms=CampaignTerms(parallel=2, slots=2, keep=1), version="0"))])
-    for name in "ab":
-        state.apply(EntryQueued(name=name), 0.0)
-        state.apply(RunLaunched(name=name, share=state.compute_allowance(name, 0.0)), 0.0)
-        state.apply(RunEnded(name=name, code=130, prospect=DecisionForecast(name=name)), 1.0)
-        assert state.entries[name].status == "to be chosen"
-    state.apply(StudiesSelected(names=("b",), order=(DecisionForecast(name="b"), DecisionForecast(name="a"))), 2.0)
-    assert (state.entries["a"].status, state.entries["b"].status) == ("set aside", "interrupted")
-    assert [one.name for one in state.waiting_entries] == ["b"]
-    state.apply(RunEnded(name="b", code=0), 3.0)
-    assert state.entries["b"].status == "done"
-
-
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
@@ -424,13 +372,6 @@ def test_a_budget_that_cannot_hold_a_paper_for_each(
     assert "with the budget divided by 2: the budget of $0.50 cannot hold a report" in said
 
 
-def test_a_folder_of_another_campaign(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    campaign_of(place, {"a": "done well"})
-    assert "continue its campaign: scientist resume campaign" in refused(
-        capsys, "campaign", "one.json", "--out", "campaign"
-    )
-
-
 def test_nothing_to_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "empty").mkdir()
     assert "empty has no *.json with ideas" in refused(capsys, "campaign", "empty", "--out", "c")
@@ -442,15 +383,6 @@ def test_nothing_to_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None
     )
     (place / "empty" / "broken.json").write_text("{")
     assert "none of the 1 ideas can be run" in refused(capsys, "campaign", "empty", "--out", "c")
-
-
-def test_a_queue_that_is_none(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "is not a campaign" in refused(capsys, "queue", "list", ".")
-    assert "is not a campaign" in refused(capsys, "queue", "add", ".", "one.json")
-    campaign_of(place, {"a": "done well"})
-    (place / "a.json").write_text(json.dumps(idea("a", "again")))
-    assert "already has an idea named a" in refused(capsys, "queue", "add", "campaign", "a.json")
-    assert "the settings of a campaign cannot change" in refused(capsys, "resume", "campaign", "--workers", "3")
 
 
 async def test_what_a_run_paid_for_subjects_is_no_share_of_another_however_it_died(tmp_path: Path) -> None:
@@ -494,32 +426,3 @@ async def test_what_a_run_paid_for_subjects_is_no_share_of_another_however_it_di
     log.append(RunLaunched(name="a", share=log.state.compute_allowance("a", 0.0)))
     log.append(RunEnded(name="a", why="its folder is gone"))
     assert log.state.entries["a"].spent["subject_usd"] == entry.share.caps["subject_usd"], "what is spent stays so"
-
-
-def test_an_idea_of_a_topic_has_a_name_of_its_own_where_another_has_that_name(tmp_path: Path) -> None:
-    (tmp_path / "mine.json").write_text(json.dumps([idea("calib-1", "My own idea")]))
-    folder = tmp_path / "campaign"
-    create_campaign(
-        [
-            *read_campaign_ideas([tmp_path / "mine.json"]),
-            CampaignItem("calib", "calib.md", text="a topic", idea_count=2),
-        ],
-        compose_settings(environment={}),
-        CampaignTerms(parallel=1, slots=1, caps={}),
-        folder,
-    )
-    (folder / "topics" / "calib").mkdir(parents=True)
-    (folder / "topics" / "calib" / "ideas.json").write_text(
-        json.dumps([idea("x", "Found one"), idea("y", "Found two")])
-    )
-    log = CampaignLog(folder)
-    log.append(RunLaunched(name="calib", share=log.state.compute_allowance("calib", 0.0)))
-    CampaignRuns(folder).read_end(log.state.entries["calib"], 0)  # a kill between the files and the event: told again
-    log.append(CampaignRuns(folder).read_end(log.state.entries["calib"], 0))
-    titles = {
-        name: json.loads((folder / "ideas" / f"{name}.json").read_text())["Title"]
-        for name in log.state.entries
-        if name != "calib"
-    }
-    assert titles == {"calib-1": "My own idea", "calib-1-2": "Found one", "calib-2": "Found two"}
-    assert {name: one.title for name, one in log.state.entries.items() if name != "calib"} == titles

@@ -8,10 +8,10 @@ import pytest
 
 from labwright.agent.audit import audit_run, find_disagreements
 from labwright.record.events import Event
-from labwright.record.events.search_events import AttemptExecuted, CellExecuted, CellsRequired
+from labwright.record.events.search_events import AttemptExecuted, CellsRequired
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.schema.nodes import Attempt, CellOutcomeLine
-from tests.inspector.cell_run import make_cell, make_cell_run, make_execution, make_key, make_value
+from tests.inspector.cell_run import make_cell, make_cell_run, make_key, make_value
 from tests.inspector.test_logs import written
 from tests.inspector.tuning_run import make_tuning_run
 
@@ -63,12 +63,6 @@ def test_each_kind_of_disagreement_is_a_finding(event: Event, words: str) -> Non
     assert any(words in what for _, what in found(event))
 
 
-def test_an_array_that_is_not_its_cells_is_a_finding() -> None:
-    run = make_execution(make_cell("plain", "low"), 0.5).model_copy(update={"arrays": {"a.npy": "0"}})
-    story = found(CellExecuted(node="n0001", run=run), again("n0001", arrays={"a.npy": "1"}))
-    assert any("the array a.npy" in what for _, what in story)
-
-
 def test_what_is_taken_over_exists_under_the_same_key_and_did_not_fail() -> None:
     one, failed = make_cell("plain", "low", seed=3), attempt_of("n0002").cells[2]
     cells, keys = (one, failed.cell), (make_key(one), make_key(failed.cell))
@@ -83,11 +77,6 @@ def test_what_is_taken_over_exists_under_the_same_key_and_did_not_fail() -> None
         assert any(node == "n0003" and words in what for node, what in found(event)), words
     twice = CellsRequired(node="n0003", cells=cells, keys=keys[:1] * 2)
     assert any("but has 1 different keys" in what for _, what in found(twice))
-
-
-def test_an_attempt_that_failed_may_have_no_values() -> None:
-    failure = make_cell_run().state.cells[attempt_of("n0002").cells[2].id][1].failure
-    assert found(again("n0001", measurements=(), failure=failure)) == []
 
 
 @pytest.mark.slow

@@ -115,42 +115,13 @@ def test_tree_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {"metric", "winner", "stages", "ancestry", "tuning"}
     assert [stage["stage"] for stage in found["stages"]] == ["preliminary", "tuning", "agenda", "ablation"]
-    assert set(found["stages"][0]) == {
-        "stage",
-        "node_limit",
-        "best",
-        "ended",
-        "limited",
-        "pending",
-        "compared",
-        "nodes",
-    }
-    assert set(found["stages"][0]["nodes"][0]) == {
-        "id",
-        "parent",
-        "depth",
-        "stage",
-        "kind",
-        "status",
-        "decision",
-        "seed",
-        "title",
-        "varies",
-        "metric",
-        "attempts",
-        "plots",
-        "seconds",
-        "failure",
-        "why",
-        "again",
-        "seedless",
-        "best",
-        "on_best_path",
-        "suspect",
-        "closed",
-        "author",
-        "cells",
-    }
+    assert set(found["stages"][0]) == set("stage node_limit best ended limited pending compared nodes".split())
+    assert set(found["stages"][0]["nodes"][0]) == set(
+        (
+            "id parent depth stage kind status decision seed title varies metric attempts plots seconds "
+            "failure why again seedless best on_best_path suspect closed author cells"
+        ).split()
+    )
 
 
 def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,63 +130,15 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "done (exit code 0)" in capsys.readouterr().out
     assert main(["status", folder, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {
-        "run",
-        "title",
-        "memory",
-        "model",
-        "seed",
-        "condition",
-        "process",
-        "phase",
-        "next",
-        "exit_code",
-        "reason",
-        "started",
-        "last_event",
-        "elapsed",
-        "ancestry",
-        "paused",
-        "steering",
-        "stages",
-        "cost",
-        "code_seconds",
-        "roles",
-        "budget",
-        "remaining",
-        "paper",
-        "judgement",
-        "no_judgement",
-        "last_events",
-        "answers",
-        "cells",
-        "hours",
-        "collected",
-        "freed",
-        "tuning",
-        "plan",
-        "amendments",
-        "diagnosis",
-        "kind",
-        "effects",
-        "findings",
-        "locked",
-        "decisions",
-        "protocol",
-        "prior_work",
-        "installed",
-        "llm_usage",
-    }
+    assert set(found) == set(
+        (
+            "run title memory model seed condition process phase next exit_code reason started last_event "
+            "elapsed ancestry paused steering stages cost code_seconds roles budget remaining paper "
+            "judgement no_judgement last_events answers cells hours collected freed tuning plan amendments "
+            "diagnosis kind effects findings locked decisions protocol prior_work installed llm_usage"
+        ).split()
+    )
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
-
-
-def test_status_knows_who_works_on_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = written(tmp_path / "calm", make_sample())
-    with acquire_lock(folder):
-        assert main(["status", str(folder), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["condition"] == "running" and found["process"].startswith("process ")
-    assert found["elapsed"] > 1e6, "a running run is timed up to now"
 
 
 def test_looking_changes_nothing(tmp_path: Path) -> None:
@@ -271,23 +194,8 @@ def test_run_hands_over_what_was_asked(
     assert (
         main(
             [
-                "run",
-                "--idea",
-                "idea.json",
-                "--runs",
-                "out",
-                "--name",
-                "calm",
-                "--workers",
-                "4",
-                "--time-limit",
-                "2h",
-                "--seed",
-                "7",
-                "--set",
-                "search.order=ticket",
-                "--set",
-                "num_drafts=2",
+                *"run --idea idea.json --runs out --name calm --workers 4 --time-limit 2h --seed 7".split(),
+                *"--set search.order=ticket --set num_drafts=2".split(),
             ]
         )
         == 0
@@ -300,30 +208,6 @@ def test_run_hands_over_what_was_asked(
     assert out.startswith("run folder: out/calm\n")
     assert [line.split()[0] for line in out.splitlines()[-5:]] == ["verdicts", "paper", "page", "cost", "next"]
     assert "paper     out/calm/paper/paper.pdf\n" in out and "scientist view out/calm\n" in out
-
-
-def test_a_run_is_named_after_time_and_idea(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names: list[str] = []
-
-    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any, review: Any) -> int:
-        names.append(name)
-        written(runs / name, make_ended())
-        return 0
-
-    fake_run(monkeypatch, start_study=start)
-    (place / "odd.json").write_text(json.dumps({"Name": "../a b/ä", "Title": "t", "Experiments": "one"}))
-    assert main(["run", "--idea", "odd.json"]) == 0
-    assert names[0].endswith("_a-b") and "/" not in names[0]
-
-
-@pytest.mark.parametrize("code", [0, 3, 4, 130])
-def test_the_exit_code_of_a_run_is_the_programs(place: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any, review: Any) -> int:
-        written(runs / name, make_ended(code))
-        return code
-
-    fake_run(monkeypatch, start_study=start)
-    assert main(["run", "--idea", "idea.json"]) == code
 
 
 def test_resume_hands_over_overrides_and_names_them(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,16 +245,6 @@ def test_the_unexpected_is_one_line_and_a_saved_traceback(
     assert "RuntimeError: a fault\nof ours" in saved.read_text()
 
 
-def test_without_a_run_folder_the_traceback_is_a_temporary_file(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake_run(monkeypatch, start_study=crash)
-    assert main(["run", "--idea", "idea.json"]) == 1
-    saved = Path(capsys.readouterr().err.rstrip().rsplit(" ", 1)[1])
-    assert "RuntimeError" in saved.read_text()
-    saved.unlink()
-
-
 def test_debug_shows_the_traceback(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -403,39 +277,14 @@ def test_exec_runs_a_file_as_a_node_would(place: Path, capsys: pytest.CaptureFix
     (place / "bad.py").write_text("1 / 0\n")
     assert main(["exec", "bad.py", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {
-        "seconds",
-        "failure",
-        "measurements",
-        "cells",
-        "arrays",
-        "sealed",
-        "artifacts",
-        "figures",
-        "peak_host_bytes",
-        "peak_gpu_bytes",
-        "stdout_tail",
-        "isolation",
-    }
+    assert set(found) == set(
+        (
+            "seconds failure measurements cells arrays sealed artifacts figures peak_host_bytes "
+            "peak_gpu_bytes stdout_tail isolation"
+        ).split()
+    )
     assert "ZeroDivisionError" in found["failure"]["message"]
     assert sorted(path.name for path in place.iterdir()) == ["bad.py", "good.py", "idea.json"]
-
-
-@pytest.mark.slow
-def test_exec_keeps_apart_cells_whose_names_join_to_the_same_text(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (place / "grid.py").write_text(
-        "import lab\n\ndef run(cell):\n    value = 1.0 if cell.arm == 'adam' else 2.0\n    lab.save('x', [value])\n"
-        "    lab.result('value', value)\n\nlab.measure(run)\n"
-    )
-    assert main(["exec", "grid.py", "--cells", "adam@wd__1,adam__wd@1", "--on", "digits", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [(one["condition"], one["value"]) for one in found["measurements"]] == [
-        ("adam@wd__1", 1.0),
-        ("adam__wd@1", 2.0),
-    ]
-    assert len(found["arrays"]) == len(set(found["arrays"].values())) == 2, "an array of each, and not one for both"
 
 
 @pytest.mark.slow

@@ -9,14 +9,7 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.cli import main
-from labwright.agent.data import (
-    add_idea_data,
-    check_unchanged,
-    describe_targets,
-    list_sources,
-    pin_data,
-    survey_own_data,
-)
+from labwright.agent.data import add_idea_data, check_unchanged, pin_data, survey_own_data
 from labwright.agent.settings import Settings, SettingsError, compose_settings, override_settings
 from labwright.record.event_log import read_state
 from labwright.record.schema.idea import Idea
@@ -198,37 +191,6 @@ def test_exec_says_how_a_target_is_read_and_takes_files_with_a_byte_order_mark(
     assert "data 'german': the target 'good' is read as 2 classes (no, yes)\n" in shown.err
 
 
-def test_how_each_kind_of_target_is_told(place: Path) -> None:
-    write_table(place / "more.csv", [row | {"rate": i % 4} for i, row in enumerate(make_rows())])
-    told = [
-        describe_targets(
-            compose_settings(flags={"data": f"more=more.csv,target={target},drop=farm,drop=day"}, environment={})
-        )
-        for target in ("tons", "rate", "soil")
-    ]
-    assert [line.removeprefix("data 'more': the target ") for (line,) in told] == [
-        "'tons' is read as numbers (task=classification makes them classes)",
-        "'rate' is read as 4 classes (0, 1, 2, 3); task=regression makes them numbers",
-        "'soil' is read as 3 classes (clay, loam, sand)",
-    ]
-
-
-@pytest.mark.parametrize("words", [["run", "--idea", "idea.json", "--config"], ["exec", "try.py", "--config"]])
-def test_a_key_that_stands_twice_in_a_configuration_is_refused(
-    place: Path, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
-    (place / "try.py").write_text("import lab\n")
-    (place / "run.yaml").write_text("seed: 3\nsearch:\n  num_workers: 1\n  num_workers: 4\n")
-    assert (
-        "cannot read the configuration file run.yaml: the key 'num_workers' is in line 3 and again in line 4: "
-        "remove one"
-    ) in refused(capsys, *words, "run.yaml")
-    (place / "plan.yaml").write_text("task: a\ntask: b\n")
-    assert "the key 'task' is in line 1 and again in line 2" in refused(
-        capsys, "run", "--idea", "idea.json", "--plan", "plan.yaml"
-    )
-
-
 def test_exec_serves_own_data(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_pictures(place / "drawn", {"cat": 30, "dog": 30})
     (place / "try.py").write_text(
@@ -243,8 +205,3 @@ def test_exec_serves_own_data(place: Path, capsys: pytest.CaptureFixture[str]) -
     accuracy = next(one for one in found["measurements"] if one["name"] == "accuracy")
     assert accuracy["value"] == 0.5 and accuracy["grade"] == ("scored" if get_probed_isolation().is_on else "computed")
     assert "does not exist or cannot be opened" in refused(capsys, "exec", "try.py", "--data", "drawn=gone")
-
-
-def test_sources_hold_bundled_and_own(place: Path) -> None:
-    settings = compose_settings(flags={"data": "fields=not-there.csv,target=good"}, environment={})
-    assert {"iris", "fields"} <= set(list_sources(settings)), "naming reads nothing"

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pydantic_ai import models as pydantic_ai_models
 
 from labwright.agent.cli import main
 from labwright.record.schema.idea import read_idea
@@ -125,16 +124,7 @@ def test_what_a_run_is_given(place: Path, capsys: pytest.CaptureFixture[str], ar
         (["bib", "check", "one.bib", "--papers", "none"], "none is not a folder"),
         (["bib", "check", "one.bib", "--out", "folder"], "is a folder"),
         (
-            [
-                "judge",
-                "paper.md",
-                "--model",
-                "openai-chat:m",
-                "--base-url",
-                "http://127.0.0.1:9/v1",
-                "--task",
-                "empty.log",
-            ],
+            "judge paper.md --model openai-chat:m --base-url http://127.0.0.1:9/v1 --task empty.log".split(),
             "empty.log is empty: give --task",
         ),
         (
@@ -203,30 +193,3 @@ def test_the_fields_of_an_idea_in_any_spelling(place: Path, spell: Callable[[str
 def test_a_field_of_an_idea_that_stands_there_twice(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("twice.json").write_text(json.dumps({**IDEA, "title": "Another"}))
     assert "Title is given twice, once as 'title'" in said(capsys, "run", "--idea", "twice.json")
-
-
-def test_a_dry_run_against_a_server_that_is_away(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "not-used")
-    with pydantic_ai_models.override_allow_model_requests(True):
-        assert (
-            main(
-                [
-                    "run",
-                    "--idea",
-                    "idea.json",
-                    "--dry-run",
-                    "--json",
-                    "--model",
-                    "openai-chat:m",
-                    "--base-url",
-                    "http://127.0.0.1:9/v1",
-                    "--set",
-                    "models.retries=0",
-                ]
-            )
-            == 1
-        )
-    err = capsys.readouterr().err
-    assert "the planner is unavailable" in err and "resume" not in err and err.count("\n") == 1, err

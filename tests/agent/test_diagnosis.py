@@ -15,19 +15,11 @@ from labwright.inspector.render import format_status
 from labwright.inspector.status import read_status
 from labwright.record.events.paper_events import PaperReleased
 from labwright.record.events.run_events import ProcessEnded, RunResumed
-from labwright.record.events.search_events import (
-    AttemptExecuted,
-    DecisionMade,
-    NodeJudged,
-    NodesCompared,
-    NodeStepEntered,
-    StageWinnerChosen,
-    TaskDone,
-)
+from labwright.record.events.search_events import AttemptExecuted, NodeJudged, NodeStepEntered, StageWinnerChosen
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.decisions import CompareNodes, EndStage, ExpandTree, VisibleDecisions, build_summary_task
-from labwright.record.schema.nodes import Attempt, Failure, NodeStep, StageName
+from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
+from labwright.record.schema.nodes import Attempt, Failure, NodeStep
 from labwright.search.policy import BestFirstPolicy
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import build_snapshot
@@ -110,20 +102,6 @@ def test_nobody_works_on_what_a_process_left(event: RunResumed | ProcessEnded) -
     assert one.state.nodes[node].step == "proposed" and why(one).slots[0].node is None
 
 
-def test_a_free_place_says_why() -> None:
-    one = story()
-    one.add_node("preliminary", "draft")
-    assert why(one, idle_reason="nothing to run").slots[1].why == "nothing to run"
-
-
-def test_nobody_works_on_it() -> None:
-    one = story()
-    one.add_node("preliminary", "draft")
-    found = why(one, None)
-    assert found.slots == ()
-    assert [one.step for one in found.waiting] == ["interrupted"]
-
-
 # --- errors and comparisons -----------------------------------------------------------------------------------------
 
 
@@ -132,31 +110,12 @@ def test_errors_are_counted_by_class_with_one_traceback() -> None:
     assert [(one.kind, one.count, one.fixed, one.nodes) for one in found] == [("shape", 1, 1, ("n0001",))]
 
 
-def test_what_a_person_ended_is_not_counted_as_to_be_mended() -> None:
-    one = make_sample()
-    node = one.add_node("tuning", "tune")
-    one.add(
-        NodeJudged(node=node, status="cancelled", failure=Failure(kind="killed", message="ended by a person: slow"))
-    )
-    text = shown(one)
-    assert f"killed 1 ({node}): ended by a person: slow" in text and "shape 1 (n0001; 1 fixed by debugging)" in text
-
-
 def test_a_traceback_shows_the_experiments_own_frame_and_the_error() -> None:
     library = "\n".join(f'  File "/lib/torch/m{n}.py", line 1, in f\n    return g()' for n in range(30))
     text = f'Traceback\n  File "experiment.py", line 7, in run\n    net(x)\n{library}\nValueError: shapes'
     shown = extract_own_traceback(text).splitlines()
     assert shown == ['  File "experiment.py", line 7, in run', "    net(x)", "...", "ValueError: shapes"]
     assert extract_own_traceback("Traceback\nValueError: no frame") == "Traceback\nValueError: no frame"
-
-
-def test_one_seed_has_no_noise_and_calls_nothing() -> None:
-    one = story()
-    node = one.add_node("preliminary", "draft")
-    one.finish_good(node, 0.4)
-    [found] = why(one, best=node).comparisons
-    assert (found.n, found.sd, found.low) == (1, None, None)
-    assert found.mean == pytest.approx(-0.5) and found.better == "smooth"
 
 
 @pytest.mark.parametrize("seeds", [3, 6])
@@ -208,21 +167,6 @@ def test_what_is_under_way_and_a_ticket_are_waited_for() -> None:
     assert find_next_steps(one.state).actions[0] == "wait for the results of decisions 1, 2, 3"
 
 
-def test_outside_a_stage_the_phases_are_told() -> None:
-    one = make_sample()
-    one.add(
-        *(StageWinnerChosen(stage=stage, best="n0003", ended="ceiling") for stage in ("tuning", "agenda", "ablation"))
-    )
-    assert find_next_steps(one.state).actions[0] == "report on the tuning stage"
-    assert find_next_steps(fold_events([])).actions[0] == "make the data plan and fetch its datasets"
-
-
-def test_a_run_with_settings_that_cannot_be_read_is_still_shown() -> None:
-    one = make_sample()
-    one.events[0] = (one.events[0][0].model_copy(update={"settings": {"seed": "many"}}), BEGAN)
-    assert find_next_steps(one.state).actions[0] == "search the tuning stage"
-
-
 def settled_on_the_first() -> EventStory:
     """A preliminary stage of one node, settled on it; two replicates, the first of them done."""
     one = story()
@@ -243,50 +187,6 @@ def test_what_settled_stages_owe_comes_before_the_next_node_of_the_search() -> N
     assert find_next_steps(one.state).actions[0] == "replicate of n0001 in tuning, seed 1001", "the lock depends on it"
     one.finish_good("n0003", 0.42)
     assert find_next_steps(one.state).actions[0] == "summary of preliminary"
-
-
-def test_comparisons_and_reports_are_under_way_until_they_are_answered() -> None:
-    one = settled_on_the_first()
-    one.add(
-        DecisionMade(k=4, action=CompareNodes(stage="tuning", a="n0001", b="n0002")),
-        DecisionMade(k=5, action=build_summary_task("preliminary")),
-    )
-    assert why(one).work == ("comparison of n0001 and n0002", "summary of preliminary")
-    assert "  summary of preliminary: waiting for the model" in shown(one)
-    left = shown(one, None)
-    assert "  summary of preliminary: started; resume continues it" in left and "waiting" not in left
-    one.add(NodesCompared(k=4, a="n0001", b="n0002", better=None), TaskDone(k=5))
-    assert why(one).work == ()
-
-
-def test_what_ran_into_a_limit_runs_once_more() -> None:
-    one = story()
-    node = one.add_node("preliminary", "draft")
-    failure = Failure(kind="timeout", message="m")
-    one.add(
-        AttemptExecuted(node=node, attempt=Attempt(number=1, seconds=60.0, limit=60.0, failure=failure)),
-        NodeStepEntered(node=node, step="running"),
-    )
-    [waiting] = why(one).waiting
-    assert "again, with changed limits" in waiting.detail
-
-
-STAGES: tuple[StageName, ...] = ("preliminary", "tuning")
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_the_end_of_a_search_is_foreseen(stage: StageName) -> None:
-    one = story()
-    one.events[0] = (
-        one.events[0][0].model_copy(update={"settings": {"search": {stage: {"nodes": 1}, "num_seeds": 0}}}),
-        BEGAN,
-    )
-    node = one.add_node(stage, "draft")
-    one.finish_good(node, 0.4)
-    if stage == "preliminary":
-        assert find_next_steps(one.state).actions[0] == "end the preliminary search: limit of 1 nodes"
-    one.add(DecisionMade(k=2, action=EndStage(reason="x")))
-    assert find_next_steps(one.state).actions
 
 
 # --- the command ----------------------------------------------------------------------------------------------------

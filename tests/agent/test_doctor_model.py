@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import os
 import re
@@ -13,14 +12,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from PIL import Image as Pillow
 from pydantic_ai import models as pydantic_ai_models
 
 from labwright.agent.cli import main
-from labwright.agent.doctor import DoctorFinding, machine, model
+from labwright.agent.doctor import Verdict, machine, model
 from labwright.literature.catalogue_client import CatalogueClient, CatalogueCredentials, LiteratureSettings
 from labwright.models.retry import open_backend
-from labwright.models.settings import ModelSettings, RoleModel
+from labwright.models.settings import ModelSettings
 from tests.models.openai_server import (
     Exchange,
     OpenAIServer,
@@ -90,12 +88,12 @@ def drawn() -> int:
     return rng.randrange(1000, 10_000)
 
 
-def examined(steps: list[Step], *, probe: bool = False, **settings: Any) -> dict[str, DoctorFinding]:
+def examined(steps: list[Step], *, probe: bool = False, **settings: Any) -> dict[str, Verdict]:
     with OpenAIServer(steps) as server:
         chosen = ModelSettings(name="openai-chat:some-model", base_url=server.url, **settings)
         found = list(model.check_models(chosen, probe_context=probe, rng=Random(SEED)))
-    assert all(bool(one.fix) == (one.grade != "ok") for one in found)
-    return {one.check: one for one in found}
+    assert all(bool(one.fix) == (one.grade != "ok") for _, one in found)
+    return dict(found)
 
 
 def test_a_good_model_is_found_good() -> None:
@@ -107,16 +105,6 @@ def test_a_good_model_is_found_good() -> None:
         "context": "warning",
     }
     assert "--probe-context" in found["context"].fix
-
-
-def test_the_picture_is_a_small_png_with_something_in_it() -> None:
-    with OpenAIServer([reader()]) as server:
-        settings = ModelSettings(name="openai-chat:m", base_url=server.url)
-        list(model.check_models(settings, probe_context=False, rng=Random(SEED)))
-        [data] = [image for body in server.requests for image in asked(body)[1]]
-    image = Pillow.open(io.BytesIO(data)).convert("L")
-    assert image.size == (264, 120) and image.getextrema() == (0, 255) and len(data) < 5000
-    assert model.draw_text_image("1234") != model.draw_text_image("1235")
 
 
 # --- reachable and schema -------------------------------------------------------------------------------------------
@@ -145,16 +133,9 @@ def test_a_model_that_stalls_is_given_up_after_the_limit(monkeypatch: pytest.Mon
     assert found["model"].grade == "fault" and "no answer within 0.3 s" in found["model"].found
 
 
-def test_nothing_listens_there() -> None:
-    [found] = model.check_models(
-        ModelSettings(name="openai-chat:m", base_url="http://127.0.0.1:1/v1"), probe_context=True, rng=Random(SEED)
-    )
-    assert (found.check, found.grade) == ("model", "fault")
-
-
 def test_a_key_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    [found] = model.check_models(ModelSettings(name="openai:gpt-4o"), probe_context=False, rng=Random(SEED))
+    [(_, found)] = model.check_models(ModelSettings(name="openai:gpt-4o"), probe_context=False, rng=Random(SEED))
     assert found.grade == "fault" and "OPENAI_API_KEY" in found.found
 
 
@@ -168,11 +149,6 @@ def test_a_schema_that_fits_only_when_corrected_is_a_warning() -> None:
     assert found["schema"].grade == "warning" and "after 1 correction" in found["schema"].found
 
 
-def test_an_answer_that_fits_and_is_wrong_is_a_warning() -> None:
-    wrong = {"word": "cedar", "number": 1, "colours": [{"name": "red", "warm": True}, {"name": "green", "warm": True}]}
-    assert examined([answer_by_tool(wrong), reader()])["schema"].grade == "warning"
-
-
 def test_every_model_that_is_named_is_examined() -> None:
     with OpenAIServer([reader()]) as common, OpenAIServer([reader(sees=False)]) as other:
         settings = ModelSettings.model_validate(
@@ -183,8 +159,8 @@ def test_every_model_that_is_named_is_examined() -> None:
             }
         )
         found = list(model.check_models(settings, probe_context=False, rng=Random(SEED)))
-    assert [one.check for one in found] == ["model", "schema", "vision", "context"] * 2
-    assert found[6].found == "not needed: no role uses it for figures"
+    assert [check for check, _ in found] == ["model", "schema", "vision", "context"] * 2
+    assert found[6][1].found == "not needed: no role uses it for figures"
     assert not any(asked(body)[1] for body in other.requests)
 
 
@@ -201,20 +177,13 @@ def test_a_model_that_only_guesses_at_a_picture_is_found_out() -> None:
     assert found.grade == "warning" and "a fine chart" in found.found and "\x1b" not in found.found
 
 
-def test_no_picture_is_sent_where_vision_is_off() -> None:
-    with OpenAIServer([reader()]) as server:
-        settings = ModelSettings(name="openai-chat:m", base_url=server.url, roles={"vision": RoleModel(name=False)})
-        found = {one.check: one for one in model.check_models(settings, probe_context=False, rng=Random(SEED))}
-        assert found["vision"].grade == "ok" and not any(asked(body)[1] for body in server.requests)
-
-
 # --- context --------------------------------------------------------------------------------------------------------
 
 
 def test_a_context_is_probed_with_one_prompt_as_long_as_the_longest_of_a_run() -> None:
     with OpenAIServer([reader()]) as server:
         settings = ModelSettings(name="openai-chat:m", base_url=server.url)
-        found = {one.check: one for one in model.check_models(settings, probe_context=True, rng=Random(SEED))}
+        found = dict(model.check_models(settings, probe_context=True, rng=Random(SEED)))
         [size] = [len(asked(body)[0]) for body in server.requests][2:]
     assert found["context"].grade == "ok" and abs(size - model.PROBE_CHARACTERS) < 1000
 
@@ -223,11 +192,6 @@ def test_a_server_that_truncates_silently_is_found_out() -> None:
     found = examined([reader(remembers=20_000)], probe=True)["context"]
     assert found.grade == "warning" and "was not read in full" in found.found
     assert "OLLAMA_CONTEXT_LENGTH" in found.fix
-
-
-def test_a_context_that_ends_in_a_refusal_is_told() -> None:
-    found = examined([reader(refuses_over=40_000)], probe=True)["context"]
-    assert found.grade == "warning" and "160.0k characters" in found.found and "400" in found.found
 
 
 def test_a_listed_model_needs_no_probe() -> None:
@@ -241,8 +205,8 @@ def test_a_listed_model_needs_no_probe() -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def fine(*_: object) -> DoctorFinding:
-        return DoctorFinding(check="x", grade="ok", found="fine")
+    def fine(*_: object) -> Verdict:
+        return Verdict("ok", "fine")
 
     for name in ("check_packages", "check_kernel", "check_gpu", "check_typesetting"):
         monkeypatch.setattr(machine, name, fine)
@@ -277,26 +241,10 @@ def test_a_model_that_refuses_its_temperature_can_be_used_and_that_is_said(capsy
 
 
 @pytest.mark.usefixtures("quick")
-def test_an_answer_of_nothing_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    def nothing(exchange: Exchange) -> None:
-        exchange.send(200, b'{"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": []}')
-
-    with OpenAIServer([nothing]) as server:
-        assert main(["doctor", "--model", "openai-chat:m", "--base-url", server.url]) == 5
-    assert "sent something that is not an answer" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("quick")
 def test_a_model_at_fault_is_exit_5(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--model", "openai-chat:m", "--base-url", "http://127.0.0.1:1/v1"]) == 5
     assert main(["doctor", "--model", "nonsense"]) == 5
     assert "is not a model name" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("quick")
-def test_the_offline_model_is_asked_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["doctor", "--model", "offline"])
-    assert "offline: built in" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -182,28 +182,6 @@ def test_a_plan_that_stays_unusable_is_one_line(place: Path, capsys: pytest.Capt
     assert out == "" and err.count("\n") == 1 and "there is no dataset 'moon'" in err
 
 
-@pytest.mark.parametrize(
-    ("metric", "words"),
-    [
-        (
-            {"name": "mse", "higher_is_better": False},
-            "the primary metric 'mse' cannot be computed on 'wine' (3 classes)",
-        ),
-        (
-            {"name": "accuracy", "higher_is_better": False},
-            "metric 'accuracy' has the wrong direction: higher is better, so set higher_is_better to true",
-        ),
-    ],
-)
-def test_a_metric_that_cannot_hold_is_told_to_the_planner(
-    place: Path, capsys: pytest.CaptureFixture[str], metric: dict[str, Any], words: str
-) -> None:
-    with OpenAIServer(planner({**PLAN, "metrics": [metric]}, PLAN)) as server:
-        assert asked(server, "--json") == 0
-        assert words in json.dumps(server.requests[1])
-    assert json.loads(capsys.readouterr().out)["data_plan"]["metrics"][0]["higher_is_better"] is True
-
-
 def test_a_model_that_is_away_is_one_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with OpenAIServer([answer_error(503)]) as server:
         assert asked(server, "--json") == 1
@@ -227,12 +205,6 @@ def test_a_study_that_its_model_cannot_read_is_refused_before_any_experiment(
     assert "role 'code' takes about" in err and "the model's context is 24000" in err and "the data plan 5" in err
     assert not list(Path.cwd().glob("runs/*"))
     shutil.rmtree("runs", ignore_errors=True)
-
-
-def test_an_idea_outside_the_catalogue_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("idea.json").write_text(json.dumps({"Name": "calm", "Title": "Calm", "Experiments": ["one"]}))
-    assert main(["run", "--idea", "idea.json", "--dry-run"]) == 2
-    assert "--model" in capsys.readouterr().err
 
 
 def test_json_without_dry_run_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,13 +52,6 @@ def test_the_environment_comes_first_and_its_key_goes_to_no_address_of_a_file(tm
     assert "OPENAI_BASE_URL" not in environment
 
 
-@pytest.mark.parametrize("data", [None, b"\xff\xfe\x00", b""])
-def test_a_file_that_cannot_be_read_is_none(tmp_path: Path, data: bytes | None) -> None:
-    if data is not None:
-        (tmp_path / ".env").write_bytes(data)
-    assert read_keys(tmp_path, {}) == ()
-
-
 def test_a_key_beside_the_configuration_can_be_used_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "x")
     monkeypatch.delenv("MY_API_KEY")  # so that what is added is taken away again
@@ -109,8 +102,3 @@ def test_who_takes_a_run_up_finds_the_keys_beside_its_configuration_again(
     assert main([str(run) if word == "RUN" else word for word in command]) != 0
     capsys.readouterr()
     assert os.environ.get("PLANTED_API_KEY") == "beside"
-
-
-def test_nothing_is_noted_of_a_folder_without_keys(tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text("seed: 1\n")
-    assert compose_settings(config=tmp_path / "c.yaml").keys is None

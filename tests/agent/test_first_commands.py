@@ -11,16 +11,14 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.agent.doctor import DoctorFinding, fixes
-from labwright.agent.settings import EFFORTS, Settings, compose_settings, list_differences, override_settings
+from labwright.agent.doctor import Verdict, fixes
+from labwright.agent.settings import EFFORTS, Settings, compose_settings
 from labwright.inspector.status import RunStatus, build_status
 from labwright.inspector.summary import format_ending
 from labwright.record.event_log import read_state
 from labwright.sandbox.isolation.interpreter import InterpreterInfo
-from labwright.stages.data_planning import limit_trials
 from tests.agent.test_cli import written
 from tests.inspector.sample_run import make_ended, make_sample
-from tests.stages.small_study import PLAN
 
 
 @pytest.fixture
@@ -65,15 +63,6 @@ def test_a_typo_in_an_idea_is_named(
     (place / "idea.json").write_text(json.dumps(idea | change))
     assert main(["idea", "check", "idea.json"]) == 5
     assert words in capsys.readouterr().out
-
-
-def test_fields_that_resemble_none_and_data_in_prose_are_no_faults(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    idea = {"Name": "calm", "Title": "Calm", "Experiments": ["one"], "Novelty": 8, "Datasets": ["digits and wine"]}
-    (place / "idea.json").write_text(json.dumps(idea))
-    assert main(["idea", "check", "idea.json"]) == 0
-    assert "the field 'Novelty' is not read" in capsys.readouterr().out
 
 
 # --- own data -------------------------------------------------------------------------------------------------------
@@ -162,18 +151,6 @@ def test_an_effort_sets_defaults_and_what_is_set_wins(tmp_path: Path) -> None:
     assert compose_settings(flags={"effort": "standard"}, environment={}) == Settings()
 
 
-def test_an_effort_replaces_the_recorded_one() -> None:
-    quick = compose_settings(flags={"effort": "quick", "search.num_workers": 5}, environment={})
-    changed = override_settings(quick.model_dump(mode="json"), {"effort": "standard"})
-    assert list_differences(Settings(), changed) == {"search.num_workers": 5}
-
-
-def test_planned_trials_are_limited() -> None:
-    most = PLAN.tuning.budget
-    assert limit_trials(PLAN, None) is PLAN and limit_trials(PLAN, int(most)) is PLAN
-    assert limit_trials(PLAN, 2).tuning.budget == 2
-
-
 # --- doctor --fix ---------------------------------------------------------------------------------------------------
 
 
@@ -209,7 +186,7 @@ def leave_alone(python: str) -> str:
     return ""
 
 
-def check_nothing(*_: object) -> Iterator[DoctorFinding]:
+def check_nothing(*_: object) -> Iterator[tuple[str, Verdict]]:
     yield from ()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.run_folder import RunFolder
 from labwright.search.scheduler import RunControl
-from tests.agent.scripted_runs import Killed, RunWorld
 from tests.agent.test_cli import written
 from tests.inspector.sample_run import make_sample
 
@@ -58,28 +56,3 @@ def test_it_pauses_once_and_goes_on_by_itself(tmp_path: Path, monkeypatch: pytes
     look(9.0)
     assert commanded(log)[-1].by == "ada", "what a person paused is not for the program to resume"
     log.close()
-
-
-def filling(looks: int) -> Callable[[Path], float]:
-    """A disk that is full at the first so many looks after the third."""
-    left = [3 + looks]
-
-    def free(_: Path) -> float:
-        left[0] -= 1
-        return 0.1 if 0 <= left[0] < looks else 50.0
-
-    return free
-
-
-@pytest.mark.bench
-def test_nothing_is_decided_meanwhile_and_the_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = RunWorld(tmp_path, monkeypatch)
-    monkeypatch.setattr(run_commands, "read_free_gb", filling(2))
-    world.kill = lambda event: event.type == "stage_winner_chosen"
-    with pytest.raises(Killed):
-        world.run()
-    held = [(event.verb, event.by) for event in world.events if isinstance(event, CommandReceived)]
-    assert held == [("pause", "the program"), ("resume", "the program")]
-    begun = [event.type for event in world.events]
-    between = begun[begun.index("commanded") + 1 : len(begun) - 1 - begun[::-1].index("commanded")]
-    assert "decided" not in between

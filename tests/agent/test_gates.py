@@ -41,11 +41,6 @@ def wait_killed(world: RunWorld, gate: GateName, *, resume: bool = False) -> Run
     return state
 
 
-def test_unattended_is_the_default(world: RunWorld) -> None:
-    assert world.run() == 0
-    assert not world.state.gates and not [one for one in world.events if isinstance(one, GateReached)]
-
-
 def test_a_plan_changed_at_its_gate_is_carried_out_and_disclosed(
     world: RunWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -123,23 +123,6 @@ def test_a_topic_outside_the_offline_catalogue_leaves_nothing(place: Path, capsy
     assert "no idea for this topic" in refused(capsys)
 
 
-def test_a_folder_that_a_kill_left_with_nothing_but_its_lock_is_taken_up(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("found").mkdir()
-    Path("found/lock").touch()
-    told(capsys, "--out", "found")
-    assert Path("found/ideas.json").exists()
-
-
-def test_a_folder_of_another_topic_is_left_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told(capsys, "--out", "found")
-    kept = Path("found/ideas.json").read_text()
-    Path("topic.md").write_text(TOPIC + "More.")
-    assert main(["ideate", "--topic", "topic.md", *ALONE, "--out", "found"]) == 2
-    assert "another topic" in capsys.readouterr().err and Path("found/ideas.json").read_text() == kept
-
-
 def refused(capsys: pytest.CaptureFixture[str], *more: str) -> str:
     """The one line that was said; nothing was created."""
     before = set(Path().rglob("*"))

@@ -29,30 +29,13 @@ from tests.stages.test_judge_step import reader
 pytestmark = pytest.mark.slow
 
 HOSTILE = "\x1b[2J[bold red]ten[/] \u202eout\u202c\nof ten"
-KEYS = {
-    "paper",
-    "paper_sha256",
-    "rubric",
-    "rubric_sha256",
-    "model",
-    "heuristic",
-    "scores",
-    "confidence",
-    "most_confidence",
-    "strengths",
-    "weaknesses",
-    "left_out",
-    "checks",
-    "removed",
-    "coverage",
-    "pages",
-    "exhibits",
-    "audit",
-    "warnings",
-    "text_alone",
-    "results",
-    "view",
-}
+KEYS = set(
+    (
+        "paper paper_sha256 rubric rubric_sha256 model heuristic scores confidence most_confidence "
+        "strengths weaknesses left_out checks removed coverage pages exhibits audit warnings text_alone "
+        "results view"
+    ).split()
+)
 
 
 @pytest.fixture
@@ -142,19 +125,6 @@ def test_a_rubric_of_ones_own(
             "quoted": True,
         }
     ]
-
-
-def test_a_provider_whose_score_is_out_of_range_is_asked_again(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SCIENTIST_MODELS__INFLUENCE", "offline")
-    steps = [answer_by_tool(given_answer(overall={"score": 11})), answer_by_tool(given_answer())]
-    with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer(steps) as server:
-        assert main(["judge", "p.md", "--model", "openai-chat:m", "--base-url", server.url, "--json"]) == 0
-        assert len(server.requests) == 2 and "less than or equal to 10" in json.dumps(server.requests[1]["messages"])
-        assert server.requests[0]["temperature"] == 0.0 and QUOTE in json.dumps(server.requests[0]["messages"])
-    found = json.loads(capsys.readouterr().out)
-    assert [one["score"] for one in found["scores"]] == [6] * 5 and all(one["quoted"] for one in found["scores"])
 
 
 def test_a_provider_that_cannot_keep_to_the_rubric_gives_no_judgement(
@@ -255,17 +225,6 @@ def test_another_model_judges_beside_the_first(
     assert main(["judge", "calm", "--model", "any:thing"]) == 0
     assert "written to calm/review/judge-2.json" in capsys.readouterr().out
     assert "The record of the run" in one.requests[-1].prompt.user
-
-
-def test_where_nothing_can_be_written_the_judgement_is_printed_all_the_same(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = finished_run.write_run(place / "calm", ProcessEnded(exit_code=0, reason=""))
-    (run / "review").rmdir()
-    (run / "review").write_text("a file where the folder should be")
-    assert main(["judge", "calm", "--json"]) == 1
-    out, err = capsys.readouterr()
-    assert set(json.loads(out)) == KEYS and "could not be written under calm/review" in err and err.count("\n") == 1
 
 
 def test_a_run_without_a_paper_or_with_a_process_on_it_is_refused(

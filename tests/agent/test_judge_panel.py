@@ -87,13 +87,9 @@ def test_where_every_judge_fails_there_is_no_score(place: Path, capsys: pytest.C
 def test_rubrics_are_listed_and_bounds_are_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["judge", "--rubric", "list"]) == 0
     out = capsys.readouterr().out
-    assert [line.partition(":")[0] for line in out.splitlines()] == [
-        "end-to-end",
-        "experiments",
-        "idea",
-        "proposal",
-        "writing",
-    ]
+    assert [
+        line.partition(":")[0] for line in out.splitlines()
+    ] == "end-to-end experiments idea proposal writing".split()
     assert "hallucination, consistency" in out
     for arguments in (
         ["--n", "0"],

@@ -96,37 +96,6 @@ def test_a_plan_that_cannot_be_carried_out_is_one_line(
     assert [path.name for path in place.iterdir()] == ["plan.yaml"], "nothing is left behind"
 
 
-@pytest.mark.parametrize(
-    ("estimand", "fields", "why"),
-    [
-        ("tuned(plain, over=levels, by=test)", {}, "by=test: use by=dev or by=validation"),
-        ("tuned(plain, over=levels, by=zz)", {}, "by=zz: use by=dev or by=validation"),
-        ("tuned(plain, over=datasets, by=dev)", {}, "tuned selects among levels, not datasets"),
-        ("mean(plain, over=[])", {}, "over=[] must list levels or datasets without repetition"),
-        (
-            "mean(plain, over=[noise0, noise0])",
-            {},
-            "over=[noise0, noise0] must list levels or datasets without repetition",
-        ),
-        ("", {"unit": "seeds and clusters", "cluster": "ward"}, "has no column 'ward'"),
-        ("", {"unit": "datasets", "diverged": "worst value"}, "with unit 'datasets' diverged seeds must be left out"),
-        ("", {"diverged": "zero"}, "diverged"),
-    ],
-)
-def test_what_a_hypothesis_names_and_there_is_not_is_one_line(
-    estimand: str, fields: dict[str, str], why: str, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole = yaml.safe_load(plan_to_yaml(load_study().plan))
-    first = whole["hypotheses"][0]
-    first |= fields
-    if estimand:
-        first["effects"][0]["estimand"] = estimand.replace("plain", whole["arms"][0]["name"])
-    Path("plan.yaml").write_text(yaml.safe_dump(whole))
-    assert main(["run", "--idea", str(IDEA), "--plan", "plan.yaml", "--model", "offline"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and why in said, said
-
-
 def test_too_few_clusters_of_a_users_own_data_are_refused_before_anything_is_run(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

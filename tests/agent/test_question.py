@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,10 +29,8 @@ from labwright.models.roles.questions import (
     StatedDirection,
 )
 from labwright.models.settings import ModelSettings
-from labwright.record.control_files import send_command
 from labwright.record.errors import UsageError
 from labwright.record.event_log import read_events, read_state
-from labwright.record.events.run_events import CommandReceived
 from labwright.record.line_store import read_stored_rows
 from labwright.record.lock import acquire_lock, describe_process
 from labwright.record.schema.idea import DesignedArm, DesignedMetric, ExperimentDesign, ExperimentVariable
@@ -257,22 +253,6 @@ def test_a_script_that_ignores_the_first_seed_is_refused(author: Author, tmp_pat
     assert "The values are those of 5 fresh seeds" in report and "the experiment on fresh seeds" in report
 
 
-@pytest.mark.parametrize("where", ["coder", "question_conclusion"])
-def test_cut_off_anywhere_it_goes_on_and_repeats_nothing(author: Author, tmp_path: Path, where: str) -> None:
-    author.die = where
-    assert asked() == 130
-    author.die = ""
-    assert asked() == 0
-    kinds = [type(one).__name__ for one in author.asked]
-    cut = {"coder": "ExperimentInputs", "question_conclusion": "QuestionConclusionInputs"}[where]
-    assert {kind: kinds.count(kind) - (kind == cut) for kind in kinds} == {
-        "QuestionInputs": 2,
-        "ExperimentInputs": 4,
-        "QuestionConclusionInputs": 2,
-    }, "what was in flight alone is asked again"
-    assert len(read_state(tmp_path / "runs" / "q").cells) == 3, "no try ran again"
-
-
 def test_of_two_identical_commands_one_starts_and_a_killed_start_is_started_again(
     author: Author, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,22 +328,6 @@ def test_results_that_lead_out_of_the_copy_or_never_end_are_none(tmp_path: Path)
     for name in ("link", "pipe", "linked"):
         with pytest.raises(RepositoryError, match=r"left no out/results\.json"):
             read_script_results(tmp_path / name, WANTED, "repo")
-
-
-@pytest.mark.parametrize(
-    "text", ["[]", "{}", '{"d": {"near": 1}}', '{"d": {"near": [1, true]}}', '{"d": {"near": [1, 1e999]}}', "[" * 99999]
-)
-def test_results_without_every_value_are_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "results.json").write_text(text)
-    with pytest.raises(RepositoryError, match=r"lacks values for d of near|in the required format"):
-        read_script_results(tmp_path, WANTED, "repo")
-    (tmp_path / "out" / "results.json").write_text('{"d": {"near": [1, 2.5], "other": []}, "e": {}}')
-    found, _ = read_script_results(tmp_path, WANTED, "repo")
-    assert [(one.name, one.condition, one.seed, one.value) for one in found] == [
-        ("d", "near", 0, 1.0),
-        ("d", "near", 1, 2.5),
-    ]
 
 
 WANTED = ScriptResults(file="out/results.json", metrics=("d",), arms=("near",), seeds=2)
@@ -463,34 +427,6 @@ def test_a_limit_ends_it_and_a_higher_one_lets_it_go_on(
     runs = [event.run.key for event, _ in events if event.type == "cell_executed"]
     assert len(runs) == len({*runs}) > before, "no cell is run again"
     assert read_status("q", events, None, now=0.0).condition == "done"
-
-
-def test_it_waits_while_it_is_paused(author: Author, tmp_path: Path) -> None:
-    folder = tmp_path / "runs" / "q"
-    paused = list[float]()
-
-    def pause_then_answer(request: ModelRequest) -> Answer:
-        if not paused and isinstance(request.inputs, ExperimentInputs):
-            paused.append(1.0)
-            send_command(folder, CommandReceived(verb="pause", by="a"))
-            threading.Timer(1.5, lambda: send_command(folder, CommandReceived(verb="resume", by="a"))).start()
-            time.sleep(0.5)
-        return Author.__call__(author, request)
-
-    author.answers = pause_then_answer
-    assert asked("ask.toml") == 0
-    kinds = [(event.type, at) for event, at in read_events(folder / "events.jsonl")]
-    times = [at for kind, at in kinds if kind == "commanded"]
-    assert len(times) == 2 and not [kind for kind, at in kinds if kind == "decided" and times[0] < at < times[1]]
-
-
-def test_more_minutes_let_a_question_without_an_answer_go_on(author: Author, tmp_path: Path) -> None:
-    (tmp_path / "ask.toml").write_text(TOML.replace("minutes = 2", "minutes = 0.05"))  # less than an attempt needs
-    assert asked("ask.toml") == 4
-    folder = tmp_path / "runs" / "q"
-    assert not (folder / "reproduce.sh").exists()
-    assert main(["resume", str(folder), "--set", "question.minutes=2"]) == 0
-    assert json.loads((folder / "answer.json").read_text())["conclusion"]
 
 
 def test_killed_at_any_time_it_goes_on_and_answers_the_same(author: Author, tmp_path: Path) -> None:

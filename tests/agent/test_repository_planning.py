@@ -216,9 +216,3 @@ def test_without_a_plan_or_a_model_that_plans_it_is_one_line(
     said = capsys.readouterr().err
     assert "cannot plan a study of a repository: give --model, or a --plan" in said and said.count("\n") == 1
     assert not (tmp_path / "runs").exists()
-
-
-def test_only_a_planner_of_repositories_is_asked_for_words() -> None:
-    ordinary, of_repository = (str(one.model_json_schema()) for one in (DataPlan, RepositoryPlan))
-    assert "'word'" not in ordinary and "'words'" not in ordinary
-    assert "'word'" in of_repository and of_repository.count("'words'") == 2 and "'subjects'" not in of_repository

@@ -28,7 +28,6 @@ from labwright.record.events.search_events import (
     SealedTestScored,
     StageWinnerChosen,
 )
-from labwright.record.machine import Machine, describe_differences
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, seal_source
@@ -41,7 +40,7 @@ from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.settings import SandboxSettings
-from labwright.stages.evidence.reproduction import compute_tolerance, copy_datasets
+from labwright.stages.evidence.reproduction import copy_datasets
 from tests.jobs import run_job
 
 CODE = """\
@@ -238,25 +237,6 @@ def test_what_cannot_be_run_again_is_refused_in_one_line(run: Path, capsys: pyte
         out, err = capsys.readouterr()
         assert out == "" and err.startswith("scientist: ") and err.count("\n") == 1
     assert list(run.parent.iterdir()) == [run]
-
-
-def test_noise_that_was_not_measured_allows_nothing_and_more_of_it_allows_more() -> None:
-    assert compute_tolerance(None, 5, 5) is None and compute_tolerance(0.1, 1, 1) is None
-    few, many, single = compute_tolerance(0.1, 3, 3), compute_tolerance(0.1, 10, 10), compute_tolerance(0.1, 10, 1)
-    assert few is not None and many is not None and single is not None and few > single > many > 0.1
-
-
-def test_machines_differ_in_what_may_move_a_digit() -> None:
-    one = Machine(
-        processor="A", cores=4, memory_bytes=1, platform="p", python="3.11.7", packages={"Torch": "2.1", "rich": "1"}
-    )
-    assert describe_differences(one, one.model_copy(update={"cores": 8, "platform": "q"}), packages=("torch",)) == ()
-    other = one.model_copy(update={"processor": "B", "gpus": ("H200",), "packages": {"torch": "2.2", "rich": "2"}})
-    assert describe_differences(one, other, packages=("torch",)) == (
-        "processor A there, B here",
-        "GPUs none there, H200 here",
-        "torch 2.1 there, 2.2 here",
-    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.agent.cli import control, main
+from labwright.agent.cli import main
 from labwright.agent.run_commands import MAX_PROBLEMS_LISTED, CommandHandler
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.replay import ScriptedModel
@@ -21,18 +21,13 @@ from labwright.record import control_files
 from labwright.record.event_log import EventLog, read_events, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandIgnored, CommandReceived
-from labwright.record.events.search_events import DecisionMade
 from labwright.record.lock import acquire_lock
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, write_file
-from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.nodes import Node, format_node_id
+from labwright.record.schema.nodes import Node
 from labwright.search.scheduler import RunControl
 from tests.agent.test_cli import written
-from tests.faults.http_study import make_study_script
-from tests.faults.run_killer import KilledRun
 from tests.inspector.sample_run import EventStory, make_sample
-from tests.models.openai_server import OpenAIServer
 from tests.programs import program_files
 from tests.stages.small_study import IDEA, experiment_code, make_small_model
 from tests.stages.test_whole_run import small_settings
@@ -116,21 +111,6 @@ def test_what_has_no_effect_is_told_in_bounded_events_and_never_twice(tmp_path: 
     assert read_state(folder).ignored_command_count == 153 and not commanded(folder)
 
 
-def test_a_file_that_cannot_be_deleted_is_taken_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = written(tmp_path / "calm", make_sample())
-    control_files.send_command(folder, CommandReceived(verb="note", text="once"))
-    write_file(RunFolder(folder).control / "0.json", "rubbish")
-
-    def refuses(self: Path, missing_ok: bool = False) -> None:
-        raise PermissionError(13, "denied")
-
-    monkeypatch.setattr(Path, "unlink", refuses)  # root may delete anything: no rights make this happen here
-    steering, _ = process(EventLog(folder / "events.jsonl"))
-    for _ in range(3):
-        steering.process_commands()
-    assert len(commanded(folder)) == 1 and [one.number for one in unheeded(folder)] == [1]
-
-
 def test_what_was_left_for_a_process_before_does_not_stop_or_hold_this_one(tmp_path: Path) -> None:
     story, node = running()
     folder = written(tmp_path / "calm", story)
@@ -151,11 +131,6 @@ def test_what_was_left_for_a_process_before_does_not_stop_or_hold_this_one(tmp_p
 
 
 # --- the command line -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "WAIT_SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(
@@ -191,41 +166,6 @@ def test_notes_and_marks_are_kept_for_the_next_resume(tmp_path: Path, capsys: py
     steering.process_commands()
     state = read_state(folder)
     assert [one.command.text for one in state.notes] == ["try fewer rows"] and state.nodes["n0002"].suspect
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_busy_process_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = written(tmp_path / "calm", make_sample())
-    with acquire_lock(folder):
-        assert main(["pause", str(folder), "--reason", "look at n0003"]) == 0
-    assert "not yet acknowledged" in capsys.readouterr().out
-    [file] = RunFolder(folder).control.iterdir()
-    command = CommandReceived.model_validate_json(file.read_text())
-    assert (command.verb, command.text, command.by) == ("pause", "look at n0003", control_files.read_user_name())
-
-
-def test_a_note_names_its_stage_in_the_log(tmp_path: Path) -> None:
-    folder = written(tmp_path / "calm", make_sample())
-    control_files.send_command(folder, CommandReceived(verb="note", text="for now"))
-    control_files.send_command(folder, CommandReceived(verb="note", target="agenda", text="for later"))
-    process(EventLog(folder / "events.jsonl"))[0].process_commands()
-    assert [one.target for one in commanded(folder)] == ["tuning", "agenda"]
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_note_says_which_prompts_are_too_early_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    story = make_sample()
-    story.k += 1
-    story.add(DecisionMade(k=story.k, action=ExpandTree(stage="agenda", kind="improve", parent="n0003", seed=1)))
-    story.add_node("tuning", "tune")  # with it, tuning has as many as it may
-    folder = written(tmp_path / "calm", story)
-    with acquire_lock(folder):
-        for stage in ("tuning", "agenda", "ablation"):
-            assert main(["note", str(folder), "x", "--stage", stage]) == 0
-    tuning, agenda, ablation = capsys.readouterr().out.splitlines()
-    assert "its limit of 3 nodes is reached" in tuning and "search.tuning.nodes" in tuning
-    assert agenda.endswith(f"except for nodes already being written ({format_node_id(story.k - 1)})")
-    assert ablation.endswith("the next prompts of the stage will show it")
 
 
 def test_status_tree_and_why_show_what_was_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -356,19 +296,3 @@ def test_a_real_node_is_killed_the_run_held_and_let_go_on(
     last = read_state(folder).process_end
     assert last is not None and last.reason.startswith(f"stopped by {control_files.read_user_name()}: enough; ")
     assert not [one for one in read_state(folder).nodes.values() if one.parent == "n0002"]
-
-
-@pytest.mark.slow
-@pytest.mark.bench
-def test_killed_with_minus_9_around_a_note_it_is_taken_once_and_no_answer_is_stale(tmp_path: Path) -> None:
-    noted = tmp_path / "noted"
-    with OpenAIServer(make_study_script(noted)) as server:
-        killed = KilledRun(tmp_path / "run", server, noted)
-        assert killed.kill_after(["executed"]) == "executed"
-        file = control_files.send_command(killed.run, CommandReceived(verb="note", text="Prefer small weights."))
-        assert killed.kill_after(["commanded"]) == "commanded"
-        assert file.exists(), "it was killed between the commit and the deletion"
-        assert killed.kill_after(["stage_winner_chosen"]) == "stage_winner_chosen" and not file.exists()
-        state = read_state(killed.run)
-    assert [one.command.text for one in state.notes] == ["Prefer small weights."]
-    assert killed.count_repeated_requests() == 0 and killed.find_repeated() == [] and killed.damaged == []

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.campaign import forecast_decisions
-from labwright.agent.cli import main
 from labwright.record.campaign import (
     RUNS_FOLDER,
     CampaignLog,
@@ -83,12 +82,3 @@ def test_a_paper_says_one_of_how_many(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "{campaign.ideas} that were run together" in told
     assert "Other studies among them" in told and "{campaign.tests.iris}" in told
     assert format_setups(read_state(campaign / RUNS_FOLDER / "run"))["campaign.ideas"].tex == "3"
-
-
-def test_a_campaign_that_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    idea = tmp_path / "idea.json"
-    idea.write_text('{"Name": "a", "Title": "label noise and calibration", "Experiments": ["one"]}')
-    assert (
-        main(["run", "--idea", str(idea), "--runs", str(tmp_path / "runs"), "--set", f"campaign={tmp_path}/gone"]) == 2
-    )
-    assert "there is none at" in capsys.readouterr().err

@@ -10,7 +10,6 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.inspector.number_tracer import NumberTracer, parse_number
-from labwright.inspector.provenance import find_assignments, find_submitting_lines
 from labwright.record.claims.estimates import Claim, compute_paper_claims, find_replicates, find_winner
 from labwright.record.claims.formatting import format_claims
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
@@ -109,18 +108,6 @@ def test_a_printed_mean_leads_to_its_nodes_files_code_and_command(
     )
 
 
-def test_a_negative_difference_leads_to_both_sides(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    state = read_state(run)
-    from labwright.record.claims.differences import compute_differences
-
-    difference = next(one for one in compute_differences(state, compute_paper_claims(state)) if one.key == DIFFERENCE)
-    text = to_plain_text(format_claims([difference])[f"{DIFFERENCE}.mean"])
-    assert text.startswith("-")
-    for asked in (text, text[1:], text.replace("-", "\u2212")):
-        found = next(one for one in traced(capsys, run, asked)["candidates"] if one["key"] == DIFFERENCE)
-        assert {one["condition"] for one in found["origins"]} == {"method@noise20", "baseline@noise20"}
-
-
 def test_settings_values_by_seed_and_rows_of_the_record_are_found(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,29 +154,6 @@ def test_the_page_names_every_part(run: Path, capsys: pytest.CaptureFixture[str]
 )
 def test_numbers_as_people_write_them(text: str, number: str | None) -> None:
     assert parse_number(text) == number
-
-
-def test_calls_that_are_about_something_else_are_left_out() -> None:
-    logged = 'lab.result("auc", 0.3, condition="b")\nlab.log("auc", 0.3, step=1)\nlab.log("auc", v)\n'
-    claim = Claim(
-        key="k",
-        name="auc",
-        dataset="digits",
-        condition="a",
-        split="validation",
-        values=(1.0,),
-        seeds=(1,),
-        nodes=("n",),
-        grade="logged",
-        mean=1.0,
-        sd=None,
-        low=None,
-        high=None,
-    )
-    assert find_submitting_lines(logged, claim) == [3]
-    assert find_submitting_lines("lab.submit(", claim) == [] and find_assignments("A = 1\nif A:\n    A = 2\n", "A") == [
-        1
-    ]
 
 
 def test_a_verdict_leads_past_the_hypothesis_to_predictions_cells_and_lines() -> None:

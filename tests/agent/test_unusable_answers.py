@@ -149,17 +149,6 @@ def test_without_a_draft_the_experiments_are_kept_and_another_model_writes(
     assert told(world) == []
 
 
-def test_a_draft_stands_where_nobody_can_revise_it(world: RunWorld) -> None:
-    world.model = Nonsense("reflect")
-    world.run()
-    state = world.state
-    assert state.process_end is not None and state.process_end.exit_code == 4, "its typed number is found"
-    assert state.paper.released is not None and "12.5" in " ".join(state.paper.released.reasons)
-    assert told(world) == [("reflect", "the draft stays unchanged")]
-    disclosed = next((world.folder / "run" / "review").glob("disclosure*.json")).read_text()
-    assert '"unanswered"' in disclosed
-
-
 def test_a_kill_after_an_unusable_answer_does_not_pay_for_it_again(world: RunWorld) -> None:
     def after(event: Event) -> bool:
         return event.type == "unanswered"

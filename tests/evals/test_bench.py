@@ -17,7 +17,6 @@ from labwright.evals.bench.__main__ import main as process_of_a_task
 from labwright.evals.bench.table import build_table, table_to_csv
 from labwright.evals.bench.tasks import (
     STEPS,
-    BenchInterrupted,
     BenchTask,
     MlrBench,
     StepLine,
@@ -33,6 +32,7 @@ from labwright.evals.bench.tasks import (
     run_task,
     save_task_text,
 )
+from labwright.evals.item_loop import ItemInterrupted
 from labwright.models.errors import CatalogueError, ModelRefused
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.judge import Influence, JudgeInputs, build_answer_type
@@ -135,8 +135,8 @@ def test_a_failing_task_does_not_end_the_others_and_is_no_zero(tmp_path: Path) -
 
 
 def test_what_is_done_is_not_done_again_and_the_rest_is_tried_again(tmp_path: Path) -> None:
-    first = Hands(a_proposal=BenchInterrupted("Ctrl-C"))
-    with pytest.raises(BenchInterrupted):
+    first = Hands(a_proposal=ItemInterrupted("Ctrl-C"))
+    with pytest.raises(ItemInterrupted):
         first.work(tmp_path, TASKS[:2])
     second = Hands(b_paper_judged=ModelRefused("prose"))
     assert not is_complete(second.work(tmp_path, TASKS[:2]))
@@ -258,7 +258,7 @@ def test_another_model_needs_another_folder_and_a_dry_run_leaves_nothing(
     assert sorted(place.rglob("*")) == before
     (place / "out").mkdir()
     (place / "out" / "models.json").write_text('{"model": "openai:x", "judge": "openai:x"}')
-    assert "was created with openai:x" in refused(capsys, "bench", "mlr", "--tasks", "tasks", "--out", "out")
+    assert "was created with model 'openai:x'" in refused(capsys, "bench", "mlr", "--tasks", "tasks", "--out", "out")
 
 
 def test_tasks_are_texts(place: Path) -> None:

@@ -11,7 +11,8 @@ from labwright.agent import run
 from labwright.agent.cli.errors import INTERRUPTED
 from labwright.evals.bench import step_makers
 from labwright.evals.bench.step_makers import StepMakers
-from labwright.evals.bench.tasks import BenchInterrupted, BenchTask
+from labwright.evals.bench.tasks import BenchTask
+from labwright.evals.item_loop import ItemInterrupted
 from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import read_state
@@ -71,5 +72,5 @@ def test_a_run_that_was_interrupted_ends_the_bench_until_it_is_called_again(
         return INTERRUPTED
 
     monkeypatch.setattr(step_makers, "start_study", interrupted)
-    with pytest.raises(BenchInterrupted):
+    with pytest.raises(ItemInterrupted):
         StepMakers(small_settings()).make_experiment(TASK, home)

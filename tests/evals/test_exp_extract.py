@@ -105,25 +105,15 @@ def test_drafts_are_made_once_checked_and_taken_when_a_person_says_so(
         return ScriptedModel(reader)
 
     monkeypatch.setattr(forecast, "open_backend", opened)
-    words = [
-        "bench",
-        "exp-extract",
-        "--paper",
-        "spreads.md",
-        "--code",
-        "repo",
-        "--out",
-        "made",
-        "--model",
-        "openai-chat:m",
-        "--base-url",
-        "http://127.0.0.1:9/v1",
-    ]
-    assert main(words) == 5
+    words = (
+        "bench exp-extract --paper spreads.md --code repo --out made --model openai-chat:m --base-url "
+        "http://127.0.0.1:9/v1"
+    ).split()
+    assert main([*words]) == 5
     out = capsys.readouterr().out
     assert "spreads/0: no fault found" in out and "spreads/1: a statement instead of a question" in out
     before = list(reader.asked)
-    assert main(words) == 5 and reader.asked == before, "nothing is asked again"
+    assert main([*words]) == 5 and reader.asked == before, "nothing is asked again"
     first, second = read_tasks(place / "made")
     assert (first.type, first.masked, second.type) == (1, ("scripts/spread.py",), 3)
     assert first.requirements[-1] == "Final Step: save the values by seed (/workspace/scripts/spread.py:8)"

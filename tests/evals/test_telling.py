@@ -50,13 +50,6 @@ def test_a_figure_that_knows_is_told_from_one_that_does_not() -> None:
     )
 
 
-def test_a_figure_against_the_truth_and_papers_of_one_kind() -> None:
-    wrong = compute_detection("overall", {name: -2.0 * bad for name, bad in TRUTH.items()}, TRUTH, ())
-    assert wrong.auroc == 0.0 and wrong.p == 1.0
-    alone = compute_detection("overall", {"a": 1.0}, {"a": True, "b": True}, CUTS)
-    assert (alone.auroc, alone.missing) == (None, 1) and "of one kind" in alone.findings[0]
-
-
 @given(st.lists(st.tuples(st.integers(1, 10), st.booleans()), min_size=2, max_size=40))
 def test_the_auroc_is_the_share_of_pairs_and_within_its_interval(rows: list[tuple[int, bool]]) -> None:
     values, truth = np.array([float(value) for value, _ in rows]), np.array([bad for _, bad in rows])
@@ -124,14 +117,6 @@ def test_labels_that_cannot_be_used_are_one_line(tmp_path: Path, content: str, w
     with pytest.raises(TableError, match=words) as one:
         measure_detection(judge_file(tmp_path), tmp_path / "t.json", scale=ScaleRange())
     assert "\n" not in str(one.value)
-
-
-def test_a_judge_s_word_that_is_none_is_named(tmp_path: Path) -> None:
-    truth = truth_file(tmp_path)
-    truth.write_text(truth.read_text().replace("p0", "q"))
-    judge = judge_file(tmp_path, rows=[("q", "maybe", 3, "")])
-    with pytest.raises(TableError, match="results is 'maybe', not measured, invented or cannot tell"):
-        measure_detection(judge, truth, scale=ScaleRange())
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
@@ -214,12 +199,3 @@ async def test_our_judge_over_a_folder_of_papers_is_counted_kept_and_not_asked_a
     }
     assert "| results | 2 | 1 | 1.000 |" in invented_papers.format_report(report)
     await invented_papers.judge_papers(folder, ["a", "b"], door(ScriptedModel.from_role_functions()), "all", out)
-
-
-async def test_in_the_view_of_the_paper_nothing_beside_it_is_shown(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "papers")
-    model = ScriptedModel.from_role_functions(judge=reads_code, influence=lambda _: Influence())
-    found = await invented_papers.judge_paper(folder / "a", door(model), "paper")
-    assert found.view == "paper" and found.audit is None and found.exhibits == ()
-    assert "placeholder results" not in model.requests[-1].prompt.user
-    assert "Nothing else was given" in model.requests[-1].prompt.user
