@@ -51,7 +51,11 @@ def test_pieces_of_a_run_that_grew_are_those_of_one_read_at_once(tmp_path: Path)
 
 def _settled(found: dict[str, Fragment]) -> dict[str, Fragment]:
     """Without what tells the time."""
-    return {name: one for name, one in found.items() if name not in ("state", "hours", "now", "happened", "asked", "cost", "usage")}
+    return {
+        name: one
+        for name, one in found.items()
+        if name not in ("state", "hours", "now", "happened", "asked", "cost", "usage")
+    }
 
 
 def test_what_is_sent_is_what_differs(tmp_path: Path) -> None:
