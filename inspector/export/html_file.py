@@ -139,9 +139,9 @@ class _HtmlFile:
             left_out=left,
             main=main,
             tabs=[
-                (title, self._to_id(place) if place in self._pages else f"view-{place}")
-                for place, title in TABS.items()
-                if place in sections or place in self._pages
+                (one, self._to_id(one) if one in self._pages else f"view-{one}")
+                for one in TABS
+                if one in sections or one in self._pages
             ],
             sections=[(place, self._rewrite(text, "")) for place, text in sections.items()],
             parts=parts,

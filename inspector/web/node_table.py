@@ -21,37 +21,10 @@ MAX_ROWS: Final = 2000
 """Maximum rows of a page; the CSV has all."""
 CellValue = str | float | None
 COLUMN_TITLES: Final = {
-    "node": "node",
-    "stage": "stage",
-    "kind": "kind",
-    "state": "state",
-    "parent": "parent",
-    "metric": "metric",
-    "gap": "method - baseline",
-    "cells": "cells",
-    "seconds": "seconds",
-    "usd": "USD",
-    "tokens": "tokens",
-    "attempts": "attempts",
-    "seed": "seed",
-    "error": "error",
-    "what": "change",
-    "why": "error message",
-}
-DEFAULT_COLUMNS: Final = (
-    "node",
-    "stage",
-    "kind",
-    "state",
-    "parent",
-    "metric",
-    "gap",
-    "cells",
-    "seconds",
-    "usd",
-    "error",
-    "what",
-)
+    name: name
+    for name in "node stage kind state parent metric gap cells seconds usd tokens attempts seed error what why".split()
+} | {"gap": "method - baseline", "usd": "USD", "what": "change", "why": "error message"}
+DEFAULT_COLUMNS: Final = tuple(name for name in COLUMN_TITLES if name not in ("tokens", "attempts", "seed", "why"))
 TEXT_COLUMNS: Final = frozenset({"node", "stage", "kind", "state", "parent", "cells", "error", "what", "why"})
 """Columns that are not numeric."""
 

@@ -34,20 +34,8 @@ from labwright.record.claims.sentences import describe_need, describe_outcome, f
 from labwright.record.schema.nodes import STAGES
 
 WEB_FOLDER = Path(__file__).parent
-TABS: Final = {
-    "overview": "Overview",
-    "reports": "Reports",
-    "chart": "Chart",
-    "tree": "Tree",
-    "table": "Table",
-    "cells": "Cells",
-    "paper": "Paper",
-    "checks": "Checks",
-    "cost": "Cost",
-    "calls": "Calls",
-    "events": "Events",
-}
-"""The views of a run and their titles; the overview is at the run's own address."""
+TABS: Final = tuple("overview reports chart tree table cells paper checks cost calls events".split())
+"""The views of a run; the overview is at the run's own address."""
 STUDY_TABS: Final = ("chart", "paper")
 """Views that ablations and questions do not have."""
 T = TypeVar("T")
@@ -161,9 +149,9 @@ class PageRenderer:
         if part:
             return self.render_response(name, run=run.name, **values)
         kind = run.state.kind
-        tabs = {place: title for place, title in TABS.items() if kind == "paper" or place not in STUDY_TABS}
+        tabs = [one for one in TABS if kind == "paper" or one not in STUDY_TABS]
         about = {"version": run.version, "condition": find_condition(run.state, run.process)}
-        heading = heading or TABS.get(name, name)
+        heading = heading or name.capitalize()
         return self.render_response(
             "run_page", view=name, run=run.name, tabs=tabs, heading=heading, live=live, **(about | values)
         )
