@@ -143,7 +143,7 @@ class _HtmlFile:
                 for one in TABS
                 if one in sections or one in self._pages
             ],
-            sections=[(place, self._rewrite(text, "")) for place, text in sections.items()],
+            sections=[(place, self._rewrite(text, f"{place}-")) for place, text in sections.items()],
             parts=parts,
             style=style,
             digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),

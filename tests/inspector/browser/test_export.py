@@ -63,7 +63,7 @@ def page(request: pytest.FixtureRequest, browser: Browser, file: Path) -> Genera
 
 @pytest.mark.bench
 def test_nodes_paper_and_numbers_open_by_clicks(page: Page) -> None:
-    page.locator("#stage-tuning g.node", has_text="n0005").first.click()
+    page.locator("#tree-stage-tuning g.node", has_text="n0005").first.click()
     panel = page.locator("#page-nodes-n0005")
     panel.locator("summary", has_text="experiment.py").click()
     assert panel.is_visible() and "print(" in panel.inner_text()
@@ -96,7 +96,7 @@ def test_chart_and_table_are_contained(page: Page) -> None:
 
 
 def test_text_of_others_stays_text(page: Page) -> None:
-    page.locator("#stage-tuning g.node", has_text="n0005").first.click()
+    page.locator("#tree-stage-tuning g.node", has_text="n0005").first.click()
     page.locator("#page-nodes-n0005 summary", has_text="experiment.py").click()
     assert "onerror=alert" in page.locator("#page-nodes-n0005").inner_text()
     assert page.locator("script, [onerror], [onload], img:not([src^='data:image/png;base64,'])").count() == 0
