@@ -128,8 +128,9 @@ def test_the_page_lists_a_nodes_cells_and_counts_those_of_the_run(tmp_path: Path
     plain.refresh()
     other = build_panel(plain, "n0002")
     assert other is not None and 'id="cells"' not in pages.render_page("node", panel=other, run="plain")
-    _, pieces = RunFragments(plain, pages).render()
-    assert "cells" not in pieces["summary"].html and "time in cells" not in pieces["cost"].html
+    views = RunFragments(plain, pages)
+    assert "cells" not in views.render("overview")[1]["summary"].html
+    assert "time in cells" not in views.render("cost")[1]["cost"].html
 
 
 def test_a_killed_process_leaves_its_nodes_cells_as_they_are() -> None:
