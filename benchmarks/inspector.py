@@ -4,10 +4,11 @@ python -m benchmarks.inspector [--out FILE] [--nodes N] [--cells N] [--updates N
 CLONE]
 
 Prints one JSON object. `paint` is the browser's first contentful paint, from the start of the request; `update` is
-the time from the commit of an event to the node's element in the page. Both are compared with a trivial server, in
-the same browser just before and after: `paint` of the same bytes as plain files, `update` of the same elements
-pushed by a bare thread. Machines are noisy, so ratios say more than seconds. `memory` is the server's. Both are of
-the tree, which has every node; `views` are the other pages of the run. With `--before`, the page of another clone shows the same run, alternating.
+the time from the commit of an event to the node's element in the page. Both are of the tree, which has every node, and
+are compared with a trivial server, in the same browser just before and after: `paint` of the same bytes as plain files,
+`update` of the same elements pushed by a bare thread. Machines are noisy, so ratios say more than seconds. `memory` is
+the server's. `views` are the other views of the run. With `--before`, the tree of another clone shows the same run,
+alternating.
 """
 
 from __future__ import annotations
