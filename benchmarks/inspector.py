@@ -4,10 +4,11 @@ python -m benchmarks.inspector [--out FILE] [--nodes N] [--cells N] [--updates N
 CLONE]
 
 Prints one JSON object. `paint` is the browser's first contentful paint, from the start of the request; `update` is
-the time from the commit of an event to the node's element in the page. Both are compared with a trivial server, in
-the same browser just before and after: `paint` of the same bytes as plain files, `update` of the same elements
-pushed by a bare thread. Machines are noisy, so ratios say more than seconds. `memory` is the server's. `views` are
-the other pages of the run. With `--before`, the page of another clone shows the same run, alternating.
+the time from the commit of an event to the node's element in the page. Both are of the tree, which has every node, and
+are compared with a trivial server, in the same browser just before and after: `paint` of the same bytes as plain files,
+`update` of the same elements pushed by a bare thread. Machines are noisy, so ratios say more than seconds. `memory` is
+the server's. `views` are the other views of the run. With `--before`, the tree of another clone shows the same run,
+alternating.
 """
 
 from __future__ import annotations
@@ -349,13 +350,18 @@ def measure_updates(
     }
 
 
+def find_tree(viewer: Viewer, run: str) -> str:
+    """Return the address of the tree of a run, with the token."""
+    return f"{viewer.host}/runs/{run}/tree?{viewer.address.partition('?')[2]}"
+
+
 def compare_with_clone(browser: Browser, place: Path, growing: GrowingRun, before: Path, number: int) -> dict[str, Any]:
     """Compare the page of these sources with that of another clone, alternating: first paints, and updates of an open
     page.
     """
     paints, waits = ({"before": list[float](), "now": list[float]()} for _ in range(2))
     with running_viewer(place, root=before) as old, running_viewer(place) as new:
-        sides = {"before": old.address, "now": new.address}
+        sides = {"before": find_tree(old, place.name), "now": find_tree(new, place.name)}
         for address in sides.values():
             measure_paint(browser, address)  # what a server reads once
         for _ in range(9):
@@ -379,8 +385,8 @@ def measure_views(browser: Browser, viewer: Viewer, run: str) -> dict[str, dict[
     """Measure first paint, loading and bytes of the run's other pages."""
     token = viewer.address.partition("?")[2]
     return {
-        view: measure_paint(browser, f"{viewer.host}/runs/{run}/{view}?{token}")
-        for view in ("chart", "table", "cells", "use")
+        view or "overview": measure_paint(browser, f"{viewer.host}/runs/{run}{'/' * bool(view)}{view}?{token}")
+        for view in ("", "reports", "chart", "table", "cells", "cost")
     }
 
 
@@ -430,21 +436,22 @@ def measure_all(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     files = sum(path.stat().st_size for path in (folder / "made" / "nodes").rglob("*") if path.is_file())
     with closing(growing.log), chromium() as browser:
         with running_viewer(growing.folder) as once:
-            same = fetch_page(browser, once.address)
+            same = fetch_page(browser, find_tree(once, growing.folder.name))
         began = read_load()
         compared = (
             compare_with_clone(browser, growing.folder, growing, given.before, given.updates) if given.before else None
         )
         with running_viewer(growing.folder) as viewer:
+            address = find_tree(viewer, growing.folder.name)
             used = {"started": measure_memory(viewer.pid)}
-            pages = measure_first_pages(browser, viewer.address, same)
+            pages = measure_first_pages(browser, address, same)
             others = measure_views(browser, viewer, growing.folder.name)
             used["after_pages"] = measure_memory(viewer.pid)
-            found = measure_updates(browser, viewer.address, growing, same, given.updates)
+            found = measure_updates(browser, address, growing, same, given.updates)
             used["after_updates"] = measure_memory(viewer.pid)
-            several = measure_many_pages(browser, viewer.address, growing, given.pages, max(3, given.updates // 4))
+            several = measure_many_pages(browser, address, growing, given.pages, max(3, given.updates // 4))
             used["after_many"] = measure_memory(viewer.pid)
-            with open_page(browser, viewer.address):
+            with open_page(browser, address):
                 for _ in range(given.events // 12):  # a node has twelve events; five minutes of a busy run have 300
                     growing.add_node()
                     time.sleep(0.05)

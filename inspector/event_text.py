@@ -2,144 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
 from labwright.inspector.cell_text import format_required_cells
 from labwright.inspector.safe_text import format_clock_time, format_duration, shorten, to_plain
 from labwright.record.claims.estimates import compute_node_score
 from labwright.record.events import Event, paper_events, repository_events, run_events, search_events
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.decisions import CallKey, CompareNodes, ExpandTree, WidenDimension
+from labwright.record.schema.decisions import CompareNodes, ExpandTree, WidenDimension
 from labwright.record.schema.nodes import describe_limit_change, format_node_id, iterate_retries
 from labwright.record.schema.repository import format_command_line
 
 _COMMAND_SOURCES = {"person": "given by you", "repository": "found in the repository", "model": "chosen by the model"}
 _STATUS_TEXT = {"good": "ok", "buggy": "failed"}
 
-_RepositoryEvent = repository_events.RepositoryEvent | repository_events.AblationEvent | repository_events.QuestionEvent
-
 
 def describe_event(event: Event, state: RunState) -> str | None:
     """Describe an event in one line safe for a terminal; return None for small steps."""
-    if isinstance(event, run_events.RunEvent | run_events.CallEvent):
-        return _describe_run_event(event, state)
-    if isinstance(event, search_events.SearchEvent | search_events.NodeEvent):
-        return _describe_search_event(event, state)
-    if isinstance(event, _RepositoryEvent):
-        return _describe_code_event(event)
-    return _describe_paper_event(event)
+    describe = _DESCRIPTIONS.get(type(event))
+    return describe(event, state) if describe is not None else None
 
 
-def _describe_code_event(event: _RepositoryEvent) -> str | None:
-    match event:
-        case repository_events.RepositoryImported():
-            return f"checked out commit {event.commit[:12]}: {event.files} files, {event.bytes / 1e6:.1f} MB" + "".join(
-                f"; {shorten(fault, 160)}" for fault in event.faults
-            )
-        case repository_events.EnvironmentBuilt():
-            unmet = (f"{shorten(one.wanted, 60)} ({shorten(one.found, 80) or 'missing'})" for one in event.deviations)
-            added = f", {len(event.packages)} packages added" * bool(event.packages)
-            return f"Python {event.python}{added}" + "".join(f"; not met: {one}" for one in unmet)
-        case repository_events.CommandFound():
-            return (
-                f"command ({_COMMAND_SOURCES[event.by]}): {shorten(format_command_line(event.command.argv), 160)}"
-                + (f" ({shorten(event.why, 200)})" if event.why else "")
-            )
-        case repository_events.RepairTried():
-            return f"{'fixed' if event.kept else 'fix failed'}: {shorten(event.repair.reason, 160)}" + (
-                f"; then {shorten(event.then, 120)}" if event.then else ""
-            )
-        case repository_events.BaselineChecked():
-            mean = f", mean {event.mean:.6g}" if event.mean is not None else ""
-            again = f"; first seed repeated: {event.same_seed}" if event.same_seed is not None else ""
-            return f"baseline {event.verdict}{mean}{again}" + (f"; {shorten(event.why, 200)}" if event.why else "")
-        case repository_events.PartsFound():
-            return f"{len(event.parts)} parts found, {len(event.rest)} candidates excluded; at most {event.budget} runs"
-        case repository_events.MutationTried():
-            return f"{shorten(event.part, 80)}: {event.gate}" + (f" ({shorten(event.why, 120)})" if event.why else "")
-        case repository_events.FreshSeedsGiven():
-            return f"{shorten(event.part, 80)}: {event.seeds} fresh seeds ({event.why})"
-        case repository_events.QuestionDesigned():
-            arms = ", ".join(one.name for one in event.design.arms)
-            return f"designed: {arms}; {event.design.seeds} seeds; {shorten(event.design.hypothesis, 160)}"
-        case repository_events.QuestionAnswered():
-            return f"answered: {shorten(event.conclusion, 300)}" if event.conclusion else f"no answer: {event.why}"
-        case repository_events.AblationsConcluded():
-            top = ", ".join(shorten(name, 60) for name in event.top) or "nothing helps"
-            return f"finished after {event.runs} runs: {top}" + (f"; {event.stopped}" if event.stopped else "")
+def _describe_built(event: repository_events.EnvironmentBuilt, _: RunState) -> str:
+    unmet = (f"{shorten(one.wanted, 60)} ({shorten(one.found, 80) or 'missing'})" for one in event.deviations)
+    added = f", {len(event.packages)} packages added" * bool(event.packages)
+    return f"Python {event.python}{added}" + "".join(f"; not met: {one}" for one in unmet)
 
 
-def _describe_run_event(event: run_events.RunEvent | run_events.CallEvent, state: RunState) -> str | None:
-    match event:
-        case run_events.RunStarted():
-            return f"started: {shorten(event.idea.title, 80)} (model {to_plain(event.model)}, seed {event.seed})"
-        case run_events.RunBranched():
-            return (
-                f"branched from {shorten(event.parent, 80)} at {shorten(event.point, 20)}, keeping the first "
-                f"{event.events} events"
-            )
-        case run_events.RunResumed():
-            return "resumed" + (f"; stopped {event.reaped} processes left by a killed run" if event.reaped else "")
-        case run_events.CallUnanswered():
-            return f"no valid answer for {event.key}: {shorten(event.why, 100)}; {event.then}"
-        case run_events.ToolUsed(tool=run_events.HAND_IN):
-            steps = event.key.ordinal + 1
-            return f"author {event.key.decision}: " + (
-                f"result refused after {steps} steps: {shorten(event.result, 160)}"
-                if event.failed
-                else f"handed in after {steps} steps"
-            )
-        case run_events.CallAnswered(key=CallKey(role=run_events.AUTHOR_ROLE, ordinal=0) as key):
-            return f"author {key.decision}: started, first call: {shorten(str(event.answer.get('tool')), 40)}"
-        case run_events.PromptChanged():
-            return f"answer {event.key} reused although the machine or the limits have changed"
-        case run_events.CallAnswered() if (
-            state.calls.superseded_answers and state.calls.superseded_answers[-1].key == event.key
-        ):
-            return f"{event.key} repeated: its prompt has changed since it was answered"
-        case run_events.CommandReceived():
-            return format_command(event)
-        case run_events.CommandIgnored():
-            more = f"; and {event.number - len(event.messages)} more" if event.number > len(event.messages) else ""
-            return f"command ignored: {'; '.join(shorten(line, 200) for line in event.messages)}{more}"
-        case run_events.GateReached():
-            cost = f"; {to_plain(event.cost)}" if event.cost else ""
-            return (
-                f"waits at the gate {event.gate}; next: {shorten(event.comes_next, 200)}{cost}; scientist approve RUN"
-            )
-        case run_events.GateEditRefused():
-            return f"change at the gate {event.gate} refused: {shorten('; '.join(event.reasons), 300)}"
-        case run_events.StudiesRecalled():
-            shown = ", ".join(f"{one.study.id} ({shorten(one.study.run, 40)})" for one in event.shown)
-            problems = "".join(f"; {shorten(line, 120)}" for line in event.problems[:3])
-            return f"records of earlier runs: {shown or 'none'}; {event.left_out} not shown{problems}"
-        case run_events.StudyKept():
-            where = f"in {shorten(event.memory, 120)}"
-            return (
-                f"record {event.id} not kept {where}: {shorten(event.why, 120)}"
-                if event.why
-                else f"record {event.id} of this study kept {where}"
-            )
-        case run_events.LimitReached():
-            return f"limit {f'of {event.stage} ' if event.stage else ''}reached: {shorten(event.reason, 80)}"
-        case run_events.ProviderOutage():
-            return f"paused until {format_clock_time(event.until)}: {shorten(event.reason, 160)}"
-        case run_events.ProviderRecovered():
-            return f"model available again after {format_duration(event.seconds)}"
-        case run_events.FoldersDeleted():
-            return (
-                f"deleted {len(event.folders)} folders of checkpoints and artifacts (keep={event.keep}): "
-                f"{event.bytes / 1e9:.2f} GB freed"
-            )
-        case run_events.ClockMoved():
-            return (
-                f"the system clock jumped by {format_duration(event.seconds)} (sleep or clock change); not counted "
-                "towards limits"
-            )
-        case run_events.ProcessEnded():
-            return f"ended with exit code {event.exit_code}" + (
-                f": {shorten(event.reason, 100)}" if event.reason else ""
-            )
-        case _:
-            return None
+def _describe_baseline(event: repository_events.BaselineChecked, _: RunState) -> str:
+    mean = f", mean {event.mean:.6g}" if event.mean is not None else ""
+    again = f"; first seed repeated: {event.same_seed}" if event.same_seed is not None else ""
+    return f"baseline {event.verdict}{mean}{again}{_add('; ', event.why, 200)}"
+
+
+def _describe_tool(event: run_events.ToolUsed, _: RunState) -> str | None:
+    """Describe that an author handed its result in; other tools are small steps."""
+    if event.tool != run_events.HAND_IN:
+        return None
+    steps = event.key.ordinal + 1
+    refused = f"result refused after {steps} steps: {shorten(event.result, 160)}"
+    return f"author {event.key.decision}: {refused if event.failed else f'handed in after {steps} steps'}"
+
+
+def _describe_answer(event: run_events.CallAnswered, state: RunState) -> str | None:
+    """Describe an author's first call and repeated calls; others are small steps."""
+    if (event.key.role, event.key.ordinal) == (run_events.AUTHOR_ROLE, 0):
+        return f"author {event.key.decision}: started, first call: {shorten(str(event.answer.get('tool')), 40)}"
+    repeated = state.calls.superseded_answers
+    same = repeated and repeated[-1].key == event.key
+    return f"{event.key} repeated: its prompt has changed since it was answered" if same else None
+
+
+def _describe_ignored(event: run_events.CommandIgnored, _: RunState) -> str:
+    more = f"; and {event.number - len(event.messages)} more" if event.number > len(event.messages) else ""
+    return f"command ignored: {'; '.join(shorten(line, 200) for line in event.messages)}{more}"
+
+
+def _describe_recalled(event: run_events.StudiesRecalled, _: RunState) -> str:
+    shown = ", ".join(f"{one.study.id} ({shorten(one.study.run, 40)})" for one in event.shown)
+    problems = "".join(f"; {shorten(line, 120)}" for line in event.problems[:3])
+    return f"records of earlier runs: {shown or 'none'}; {event.left_out} not shown{problems}"
+
+
+def _describe_kept(event: run_events.StudyKept, _: RunState) -> str:
+    where = f"in {shorten(event.memory, 120)}"
+    not_kept = f"record {event.id} not kept {where}: {shorten(event.why, 120)}"
+    return not_kept if event.why else f"record {event.id} of this study kept {where}"
 
 
 def format_arm(action: ExpandTree) -> str:
@@ -158,173 +87,128 @@ def format_widening(action: WidenDimension) -> str:
     )
 
 
-def _describe_search_event(event: search_events.SearchEvent | search_events.NodeEvent, state: RunState) -> str | None:
-    match event:
-        case search_events.PlanPrepared(data_plan=plan):
-            names = ", ".join(to_plain(dataset.name) for dataset in plan.datasets)
-            return (
-                f"prepared: {shorten(plan.task, 60)} on {names}; {len(plan.conditions)} conditions; "
-                f"{to_plain(plan.primary_metric.name)} is the selection metric"
-            )
-        case search_events.ProtocolReviewed():
-            return shorten(f"protocol review: {to_plain(event.message)}", 200)
-        case search_events.DecisionMade(action=CompareNodes(a=a, b=b, stage=stage)):
+def _describe_plan(event: search_events.PlanPrepared, _: RunState) -> str:
+    plan = event.data_plan
+    names = ", ".join(to_plain(dataset.name) for dataset in plan.datasets)
+    return (
+        f"prepared: {shorten(plan.task, 60)} on {names}; {len(plan.conditions)} conditions; "
+        f"{to_plain(plan.primary_metric.name)} is the selection metric"
+    )
+
+
+def _describe_decision(event: search_events.DecisionMade, _: RunState) -> str | None:
+    match event.action:
+        case CompareNodes(a=a, b=b, stage=stage):
             return f"{stage}: asking a model which of {a} and {b} is sounder"
-        case search_events.DecisionMade(action=ExpandTree() as action):
+        case ExpandTree() as action:
             origin = f" of {action.parent}" if action.parent else ""
-            repairs = (
-                f", where {' and '.join(action.repairs_children)} failed with the same error"
-                if action.repairs_children
-                else ""
-            )
+            repaired = " and ".join(action.repairs_children)
+            repairs = f", where {repaired} failed with the same error" if repaired else ""
             return f"{format_node_id(event.k)} {action.kind}{origin} in {action.stage}{format_arm(action)}{repairs}"
-        case search_events.DecisionMade(action=WidenDimension() as action):
+        case WidenDimension() as action:
             return format_widening(action)
-        case search_events.CellsRequired():
-            return format_required_cells(event, state)
-        case search_events.AttemptExecuted():
-            return _describe_execution(event, state)
-        case search_events.NodePlotted():
-            return (
-                f"{event.node} drew no usable figures: {shorten(event.failure.message, 60)}" if event.failure else None
-            )
-        case search_events.PlotsReviewed():
-            refused = [review for review in event.reviews if not review.readable]
-            issues = "; ".join(issue for review in refused for issue in review.issues)
-            return f"{event.node} figures rejected: {shorten(issues, 80)}" if refused else None
-        case search_events.NodeJudged():
-            node, plan = state.nodes.get(event.node), state.search.data_plan
-            score = compute_node_score(node, plan) if node is not None else None
-            value = (
-                f", {to_plain(plan.primary_metric.name)} {score:.4g}" if plan is not None and score is not None else ""
-            )
-            why = f": {shorten(event.failure.message, 80)}" if event.failure else ""
-            kind = f" {node.kind}" if node is not None else ""
-            return f"{event.node}{kind} {_STATUS_TEXT.get(event.status, event.status)}{value}{why}"
-        case search_events.NodesCompared():
-            better = event.better or "neither"
-            return f"{event.a} and {event.b} compared: {better} is sounder: {shorten(event.reasons, 80)}"
-        case search_events.StageWinnerChosen():
-            return f"{event.stage}: selected {event.best or 'no node'}: {shorten(event.ended, 80)}"
-        case search_events.PlanAmended():
-            return f"plan amendment {event.number} by {shorten(event.by, 40)}: {shorten(event.why, 100)} ({event.seen})"
-        case search_events.ConfirmationLocked():
-            return (
-                f"plan {event.plan[:12]} locked: {event.winner} will be tested on {event.n} fresh seeds"
-                f"{f' ({shorten(event.why, 100)})' if event.why else ''}"
-            )
-        case search_events.LookTaken():
-            after = f"sampling ends: {shorten(event.ends, 100)}" if event.ends else "sampling goes on"
-            return f"look {event.look + 1} at {len(event.seeds)} fresh seeds: {after}"
-        case search_events.HoursSetAside():
-            return (
-                f"of {format_duration(event.total)} over all slots, set aside {event.when}: "
-                f"{format_duration(event.confirmation)} for {event.seeds} fresh seeds, "
-                f"{format_duration(event.scoring)} for test scoring, {format_duration(event.write_up)} for the paper"
-            )
-        case search_events.StageSummarised():
-            return f"{event.summary.stage} report: {shorten(event.summary.found, 100)}"
-        case search_events.AblationsPlanned():
-            planned = shorten(", ".join(ablation.name for ablation in event.ablations), 100)
-            return f"ablations planned: {planned}" if planned else f"no ablations planned: {shorten(event.why, 100)}"
-        case search_events.MissingAblationsNamed():
-            asked = shorten(", ".join(missing.ablation.name for missing in event.missing), 100)
-            return (
-                f"ablations requested by the reviewer: {asked}"
-                if asked
-                else f"no missing ablations: {shorten(event.why, 100)}"
-            )
-        case search_events.AddendumRegistered():
-            arms = ", ".join(one.ablation.name for one in event.accepted) or "none"
-            return f"addendum registered for reviewers: arms {shorten(arms, 100)}; {len(event.seeds)} further seeds"
-        case search_events.SealedTestScored():
-            return f"{event.node} test predictions scored ({len(event.measurements)} values)"
-        case search_events.SealedTestResampled():
-            return f"test examples resampled for {len(event.found)} differences"
         case _:
             return None
 
 
 def _describe_execution(event: search_events.AttemptExecuted, state: RunState) -> str:
     attempt, node = event.attempt, state.nodes.get(event.node)
-    again = (
-        [describe_limit_change(*pair) for pair in iterate_retries(node) if pair[1] == attempt]
-        if node is not None
-        else []
-    )
-    took = f"{event.node} ran {format_duration(attempt.seconds)}" + "".join(f" again, {words}" for words in again)
-    if attempt.failure is None:
-        done = sum(one.outcome in ("measured", "taken over") for one in attempt.cells)
-        found = [f"{len(attempt.measurements)} measurements"] if attempt.measurements or not attempt.cells else []
-        cells = [f"{done} of {len(attempt.cells)} cells"] if attempt.cells else []
-        return f"{took}: {' of '.join(found + cells)}"
-    return f"{took}: {attempt.failure.kind}: {shorten(attempt.failure.message, 80)}"
+    retries = iterate_retries(node) if node is not None else ()
+    again = "".join(f" again, {describe_limit_change(*pair)}" for pair in retries if pair[1] == attempt)
+    took = f"{event.node} ran {format_duration(attempt.seconds)}{again}"
+    if attempt.failure is not None:
+        return f"{took}: {attempt.failure.kind}: {shorten(attempt.failure.message, 80)}"
+    done = sum(one.outcome in ("measured", "taken over") for one in attempt.cells)
+    found = [f"{len(attempt.measurements)} measurements"] if attempt.measurements or not attempt.cells else []
+    cells = [f"{done} of {len(attempt.cells)} cells"] if attempt.cells else []
+    return f"{took}: {' of '.join(found + cells)}"
 
 
-def _describe_paper_event(event: paper_events.PaperEvent | paper_events.IdeationEvent) -> str | None:
-    match event:
-        case paper_events.ContextRead():
-            read = ", ".join(
-                f"{shorten(document.file, 60)} ({len(document.statements)} statements)" for document in event.documents
-            )
-            refused = "".join(f"; not read: {shorten(line, 200)}" for line in event.refused)
-            return f"documents read: {read or 'none'}{refused}"
-        case paper_events.FiguresDrawn():
-            left_out = f", {len(event.left_out)} left out" if event.left_out else ""
-            return (
-                f"figures rejected: {shorten(event.failure.message, 80)}"
-                if event.failure
-                else (f"{len(event.descriptions)} final figures drawn{left_out}")
-            )
-        case paper_events.FiguresReviewed(looked=True):
-            bad = [one.name for one in event.reviews if not (one.image.ok and one.caption.ok and one.references.ok)]
-            return f"figures in the PDF of round {event.round}: {len(event.reviews)} reviewed, " + (
-                f"issues with {', '.join(bad)}" if bad else "no issues"
-            )
-        case paper_events.ClaimsRead():
-            found = "; ".join(shorten(line, 160) for line in event.violations)
-            unread = f"; {event.unread} sentences unread" if event.unread else ""
-            return f"round {event.round}: {f'overclaims: {found}' if found else 'no overclaims found'}{unread}"
-        case paper_events.LibraryChecked():
-            left = [f"{entry.key} ({entry.why})" for entry in event.entries if entry.why]
-            refused = f"; not cited: {shorten('; '.join(left), 300)}" if left else ""
-            return (
-                f"bibliography: {len(event.entries) - len(left)} of {len(event.entries)} entries may be cited{refused}"
-                + "".join(f"; {shorten(note, 100)}" for note in event.notes[:3])
-            )
-        case paper_events.WorksFound():
-            outages = "; ".join(sorted({why for search in event.searches for why in search.outages}))
-            return f"citations, round {event.round}: {len(event.searches)} searches, {len(event.works)} works" + (
-                f"; {shorten(outages, 160)}" if outages else ""
-            )
-        case paper_events.WorksChosen():
-            refused = f", {len(event.refused)} rejected" if event.refused else ""
-            return f"citations, round {event.round}: {len({one.key for one in event.supports})} selected{refused}"
-        case paper_events.DraftAssessed():
-            pages = f", {event.pages} pages" if event.pages is not None else ""
-            left_out = f", {len(event.left_out)} required statements left out" if event.left_out else ""
-            return f"paper text, round {event.round}: {len(event.violations)} violations{left_out}{pages}"
-        case paper_events.PaperReleased():
-            which = f", text of round {event.round}" if event.round is not None else ""
-            what = (
-                f"paper released{which}"
-                if event.released
-                else (f"paper NOT released: {shorten('; '.join(event.reasons), 80)}")
-            )
-            return what + (f" ({to_plain(event.pdf)})" if event.pdf else " (no PDF: sources only)")
-        case paper_events.PaperJudged():
-            return format_judgement(event)
-        case paper_events.RequestsRead():
-            dropped = f", {len(event.dropped)} faults" if event.dropped else ""
-            return f"{len(event.requests)} requests in the reviews{dropped}"
-        case paper_events.ReviewersAnswered():
-            return f"response to the reviewers: {sum(bool(one.answer) for one in event.answers)} requests answered"
-        case paper_events.RewriteStarted() if event.reviews:
-            return f"revising the paper after {len(event.reviews)} reviews: version {event.version}"
-        case paper_events.RewriteStarted():
-            return f"rewriting the paper: version {event.version} (model {to_plain(event.model)})"
-        case _:
-            return None
+def _describe_plots(event: search_events.PlotsReviewed, _: RunState) -> str | None:
+    refused = [review for review in event.reviews if not review.readable]
+    issues = "; ".join(issue for review in refused for issue in review.issues)
+    return f"{event.node} figures rejected: {shorten(issues, 80)}" if refused else None
+
+
+def _describe_verdict(event: search_events.NodeJudged, state: RunState) -> str:
+    node, plan = state.nodes.get(event.node), state.search.data_plan
+    score = compute_node_score(node, plan) if node is not None else None
+    value = f", {to_plain(plan.primary_metric.name)} {score:.4g}" if plan is not None and score is not None else ""
+    why = f": {shorten(event.failure.message, 80)}" if event.failure else ""
+    kind = f" {node.kind}" if node is not None else ""
+    return f"{event.node}{kind} {_STATUS_TEXT.get(event.status, event.status)}{value}{why}"
+
+
+def _describe_look(event: search_events.LookTaken, _: RunState) -> str:
+    after = f"sampling ends: {shorten(event.ends, 100)}" if event.ends else "sampling goes on"
+    return f"look {event.look + 1} at {len(event.seeds)} fresh seeds: {after}"
+
+
+def _describe_ablations(event: search_events.AblationsPlanned, _: RunState) -> str:
+    planned = _join(one.name for one in event.ablations)
+    return f"ablations planned: {planned}" if planned else f"no ablations planned: {shorten(event.why, 100)}"
+
+
+def _describe_missing(event: search_events.MissingAblationsNamed, _: RunState) -> str:
+    asked = _join(one.ablation.name for one in event.missing)
+    return f"ablations requested by the reviewer: {asked}" if asked else f"no missing ablations: {_short(event.why)}"
+
+
+def _describe_documents(event: paper_events.ContextRead, _: RunState) -> str:
+    read = ", ".join(f"{shorten(one.file, 60)} ({len(one.statements)} statements)" for one in event.documents)
+    return f"documents read: {read or 'none'}" + "".join(f"; not read: {shorten(one, 200)}" for one in event.refused)
+
+
+def _describe_figures(event: paper_events.FiguresDrawn, _: RunState) -> str:
+    if event.failure:
+        return f"figures rejected: {shorten(event.failure.message, 80)}"
+    left_out = f", {len(event.left_out)} left out" if event.left_out else ""
+    return f"{len(event.descriptions)} final figures drawn{left_out}"
+
+
+def _describe_figure_reviews(event: paper_events.FiguresReviewed, _: RunState) -> str | None:
+    bad = [one.name for one in event.reviews if not (one.image.ok and one.caption.ok and one.references.ok)]
+    issues = f"issues with {', '.join(bad)}" if bad else "no issues"
+    reviewed = f"figures in the PDF of round {event.round}: {len(event.reviews)} reviewed, {issues}"
+    return reviewed if event.looked else None
+
+
+def _describe_claims(event: paper_events.ClaimsRead, _: RunState) -> str:
+    found = "; ".join(shorten(line, 160) for line in event.violations)
+    unread = f"; {event.unread} sentences unread" if event.unread else ""
+    return f"round {event.round}: {f'overclaims: {found}' if found else 'no overclaims found'}{unread}"
+
+
+def _describe_library(event: paper_events.LibraryChecked, _: RunState) -> str:
+    left = [f"{entry.key} ({entry.why})" for entry in event.entries if entry.why]
+    counts = f"{len(event.entries) - len(left)} of {len(event.entries)} entries may be cited"
+    notes = "".join(f"; {shorten(note, 100)}" for note in event.notes[:3])
+    return f"bibliography: {counts}{_add('; not cited: ', '; '.join(left), 300)}{notes}"
+
+
+def _describe_works(event: paper_events.WorksFound, _: RunState) -> str:
+    outages = "; ".join(sorted({why for search in event.searches for why in search.outages}))
+    counts = f"{len(event.searches)} searches, {len(event.works)} works"
+    return f"citations, round {event.round}: {counts}{_add('; ', outages, 160)}"
+
+
+def _describe_draft(event: paper_events.DraftAssessed, _: RunState) -> str:
+    pages = f", {event.pages} pages" if event.pages is not None else ""
+    left_out = f", {len(event.left_out)} required statements left out" if event.left_out else ""
+    return f"paper text, round {event.round}: {len(event.violations)} violations{left_out}{pages}"
+
+
+def _describe_release(event: paper_events.PaperReleased, _: RunState) -> str:
+    which = f", text of round {event.round}" if event.round is not None else ""
+    refused = f"paper NOT released: {shorten('; '.join(event.reasons), 80)}"
+    pdf = to_plain(event.pdf) if event.pdf else "no PDF: sources only"
+    return f"{f'paper released{which}' if event.released else refused} ({pdf})"
+
+
+def _describe_rewriting(event: paper_events.RewriteStarted, _: RunState) -> str:
+    if event.reviews:
+        return f"revising the paper after {len(event.reviews)} reviews: version {event.version}"
+    return f"rewriting the paper: version {event.version} (model {to_plain(event.model)})"
 
 
 def format_command(event: run_events.CommandReceived) -> str:
@@ -335,8 +219,7 @@ def format_command(event: run_events.CommandReceived) -> str:
         "note": f"note for {shorten(event.target, 40) or 'this stage'}",
         "approve": f"approve the {shorten(event.target, 40)}" + " with changes" * bool(event.plan or event.draft),
     }.get(event.verb, event.verb)
-    who = f" by {shorten(event.by, 40)}" if event.by else ""
-    return f"command{who}: {what}" + (f": {shorten(event.text, 160)}" if event.text else "")
+    return f"command{_add(' by ', event.by, 40)}: {what}{_add(': ', event.text, 160)}"
 
 
 def format_judgement(event: paper_events.PaperJudged) -> str:
@@ -344,3 +227,141 @@ def format_judgement(event: paper_events.PaperJudged) -> str:
     if event.judgement is None:
         return f"not judged: {shorten(event.why, 200)}"
     return f"judged: {to_plain(event.judgement.score_line)}"
+
+
+def _short(text: str) -> str:
+    return shorten(text, 100)
+
+
+def _join(names: Iterable[str]) -> str:
+    return shorten(", ".join(names), 100)
+
+
+def _add(before: str, text: str, width: int, after: str = "") -> str:
+    """Return a shortened text between others; empty if there is none."""
+    return f"{before}{shorten(text, width)}{after}" if text else ""
+
+
+_DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
+    repository_events.RepositoryImported: lambda e, _: (
+        f"checked out commit {e.commit[:12]}: {e.files} files, {e.bytes / 1e6:.1f} MB"
+        + "".join(f"; {shorten(fault, 160)}" for fault in e.faults)
+    ),
+    repository_events.EnvironmentBuilt: _describe_built,
+    repository_events.CommandFound: lambda e, _: (
+        f"command ({_COMMAND_SOURCES[e.by]}): {shorten(format_command_line(e.command.argv), 160)}"
+        + _add(" (", e.why, 200, ")")
+    ),
+    repository_events.RepairTried: lambda e, _: (
+        f"{'fixed' if e.kept else 'fix failed'}: {shorten(e.repair.reason, 160)}{_add('; then ', e.then, 120)}"
+    ),
+    repository_events.BaselineChecked: _describe_baseline,
+    repository_events.PartsFound: lambda e, _: (
+        f"{len(e.parts)} parts found, {len(e.rest)} candidates excluded; at most {e.budget} runs"
+    ),
+    repository_events.MutationTried: lambda e, _: f"{shorten(e.part, 80)}: {e.gate}{_add(' (', e.why, 120, ')')}",
+    repository_events.FreshSeedsGiven: lambda e, _: f"{shorten(e.part, 80)}: {e.seeds} fresh seeds ({e.why})",
+    repository_events.QuestionDesigned: lambda e, _: (
+        f"designed: {', '.join(one.name for one in e.design.arms)}; {e.design.seeds} seeds; "
+        f"{shorten(e.design.hypothesis, 160)}"
+    ),
+    repository_events.QuestionAnswered: lambda e, _: (
+        f"answered: {shorten(e.conclusion, 300)}" if e.conclusion else f"no answer: {e.why}"
+    ),
+    repository_events.AblationsConcluded: lambda e, _: (
+        f"finished after {e.runs} runs: {', '.join(shorten(name, 60) for name in e.top) or 'nothing helps'}"
+        + (f"; {e.stopped}" if e.stopped else "")
+    ),
+    run_events.RunStarted: lambda e, _: (
+        f"started: {shorten(e.idea.title, 80)} (model {to_plain(e.model)}, seed {e.seed})"
+    ),
+    run_events.RunBranched: lambda e, _: (
+        f"branched from {shorten(e.parent, 80)} at {shorten(e.point, 20)}, keeping the first {e.events} events"
+    ),
+    run_events.RunResumed: lambda e, _: (
+        "resumed" + (f"; stopped {e.reaped} processes left by a killed run" if e.reaped else "")
+    ),
+    run_events.CallUnanswered: lambda e, _: f"no valid answer for {e.key}: {_short(e.why)}; {e.then}",
+    run_events.ToolUsed: _describe_tool,
+    run_events.CallAnswered: _describe_answer,
+    run_events.PromptChanged: lambda e, _: f"answer {e.key} reused although the machine or the limits have changed",
+    run_events.CommandReceived: lambda e, _: format_command(e),
+    run_events.CommandIgnored: _describe_ignored,
+    run_events.GateReached: lambda e, _: (
+        f"waits at the gate {e.gate}; next: {shorten(e.comes_next, 200)}{f'; {to_plain(e.cost)}' if e.cost else ''}; "
+        "scientist approve RUN"
+    ),
+    run_events.GateEditRefused: lambda e, _: (
+        f"change at the gate {e.gate} refused: {shorten('; '.join(e.reasons), 300)}"
+    ),
+    run_events.StudiesRecalled: _describe_recalled,
+    run_events.StudyKept: _describe_kept,
+    run_events.LimitReached: lambda e, _: (
+        f"limit {f'of {e.stage} ' if e.stage else ''}reached: {shorten(e.reason, 80)}"
+    ),
+    run_events.ProviderOutage: lambda e, _: f"paused until {format_clock_time(e.until)}: {shorten(e.reason, 160)}",
+    run_events.ProviderRecovered: lambda e, _: f"model available again after {format_duration(e.seconds)}",
+    run_events.FoldersDeleted: lambda e, _: (
+        f"deleted {len(e.folders)} folders of checkpoints and artifacts (keep={e.keep}): {e.bytes / 1e9:.2f} GB freed"
+    ),
+    run_events.ClockMoved: lambda e, _: (
+        f"the system clock jumped by {format_duration(e.seconds)} (sleep or clock change); not counted towards limits"
+    ),
+    run_events.ProcessEnded: lambda e, _: f"ended with exit code {e.exit_code}{_add(': ', e.reason, 100)}",
+    search_events.PlanPrepared: _describe_plan,
+    search_events.ProtocolReviewed: lambda e, _: shorten(f"protocol review: {to_plain(e.message)}", 200),
+    search_events.DecisionMade: _describe_decision,
+    search_events.CellsRequired: format_required_cells,
+    search_events.AttemptExecuted: _describe_execution,
+    search_events.NodePlotted: lambda e, _: (
+        f"{e.node} drew no usable figures: {shorten(e.failure.message, 60)}" if e.failure else None
+    ),
+    search_events.PlotsReviewed: _describe_plots,
+    search_events.NodeJudged: _describe_verdict,
+    search_events.NodesCompared: lambda e, _: (
+        f"{e.a} and {e.b} compared: {e.better or 'neither'} is sounder: {shorten(e.reasons, 80)}"
+    ),
+    search_events.StageWinnerChosen: lambda e, _: f"{e.stage}: selected {e.best or 'no node'}: {shorten(e.ended, 80)}",
+    search_events.PlanAmended: lambda e, _: (
+        f"plan amendment {e.number} by {shorten(e.by, 40)}: {_short(e.why)} ({e.seen})"
+    ),
+    search_events.ConfirmationLocked: lambda e, _: (
+        f"plan {e.plan[:12]} locked: {e.winner} will be tested on {e.n} fresh seeds{_add(' (', e.why, 100, ')')}"
+    ),
+    search_events.LookTaken: _describe_look,
+    search_events.HoursSetAside: lambda e, _: (
+        f"of {format_duration(e.total)} over all slots, set aside {e.when}: {format_duration(e.confirmation)} for "
+        f"{e.seeds} fresh seeds, {format_duration(e.scoring)} for test scoring, {format_duration(e.write_up)} for "
+        "the paper"
+    ),
+    search_events.StageSummarised: lambda e, _: f"{e.summary.stage} report: {_short(e.summary.found)}",
+    search_events.AblationsPlanned: _describe_ablations,
+    search_events.MissingAblationsNamed: _describe_missing,
+    search_events.AddendumRegistered: lambda e, _: (
+        f"addendum registered for reviewers: arms {_join(one.ablation.name for one in e.accepted) or 'none'}; "
+        f"{len(e.seeds)} further seeds"
+    ),
+    search_events.SealedTestScored: lambda e, _: f"{e.node} test predictions scored ({len(e.measurements)} values)",
+    search_events.SealedTestResampled: lambda e, _: f"test examples resampled for {len(e.found)} differences",
+    paper_events.ContextRead: _describe_documents,
+    paper_events.FiguresDrawn: _describe_figures,
+    paper_events.FiguresReviewed: _describe_figure_reviews,
+    paper_events.ClaimsRead: _describe_claims,
+    paper_events.LibraryChecked: _describe_library,
+    paper_events.WorksFound: _describe_works,
+    paper_events.WorksChosen: lambda e, _: (
+        f"citations, round {e.round}: {len({one.key for one in e.supports})} selected"
+        + (f", {len(e.refused)} rejected" if e.refused else "")
+    ),
+    paper_events.DraftAssessed: _describe_draft,
+    paper_events.PaperReleased: _describe_release,
+    paper_events.PaperJudged: lambda e, _: format_judgement(e),
+    paper_events.RequestsRead: lambda e, _: (
+        f"{len(e.requests)} requests in the reviews{f', {len(e.dropped)} faults' if e.dropped else ''}"
+    ),
+    paper_events.ReviewersAnswered: lambda e, _: (
+        f"response to the reviewers: {sum(bool(one.answer) for one in e.answers)} requests answered"
+    ),
+    paper_events.RewriteStarted: _describe_rewriting,
+}
+"""Type of an event -> its description; the other types are small steps."""

@@ -4,14 +4,14 @@
     run = open_run("runs/NAME")
     run.nodes.groupby("kind")["seconds"].sum()
 
-Reading never changes a run, and works while it is running; open it again to see later events. `FRAME_COLUMNS` describes
+Reading never changes a run, and works while it is running; open it again to see later events. docs/python.md describes
 every column and its unit. The frames do not include values by step (see each attempt's `measurements.jsonl`), code or
 prompts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -35,83 +35,16 @@ from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
 from labwright.record.zips import open_run_folder
 
-FRAME_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
-    "nodes": {
-        "node": "id, in order of decisions; its folder is `nodes/<id>`",
-        "parent": "parent node; empty for a draft",
-        "stage": "preliminary, tuning, agenda, ablation",
-        "kind": "draft, debug, improve, trial, tune, ablate, replicate, aggregate, rung",
-        "status": "proposed, running, good, buggy, pruned, cancelled",
-        "seed": "seed of its code",
-        "title": "title given by its author",
-        "varies": "the hyperparameter, main experiment or ablated part that it tests",
-        "value": "primary metric on the first dataset, validation, mean over the method's conditions; in its unit",
-        "best": "whether it is the best node of its stage",
-        "suspect": "whether its numbers are excluded from all claims",
-        "attempts": "number of executions of its code",
-        "seconds": "s, wall-clock time of its code over all attempts",
-        "judged": "s of work on the run when the node was judged; empty before",
-        "tokens": "prompt and answer tokens of its model calls",
-        "usd": "USD of its model calls; 0 if the price is unknown",
-        "error": "class of its failure, such as shape or timeout; empty if none",
-        "why": "message of the failure",
-    },
-    "cells": {
-        "node": "node that requires the cell",
-        "dataset": "dataset's name in the plan",
-        "arm": "arm's name in the plan",
-        "level": "level; empty if the study has none",
-        "trial": "number of the hyperparameter setting; 0: the arm's defaults",
-        "share": "share of training steps or examples used, 0 to 1",
-        "seed": "seed of the cell",
-        "outcome": "measured, taken over, failed, left out, waiting",
-        "by": "node that measured it, if it was reused",
-        "value": "primary metric on validation; in its unit",
-        "seconds": "s, wall-clock time of its execution, even if by another node",
-        "host_bytes": "bytes, peak resident memory; empty if not measured",
-        "gpu_bytes": "bytes, peak memory on its GPUs; empty without a GPU",
-        "diverged": "whether it failed because a value was not finite",
-        "why": "reason that it failed or was left out",
-        "key": "sha256 of all inputs of its code",
-    },
-    "measurements": {
-        "node": "node that measured it",
-        "metric": "metric's name in the plan, or as named by the code",
-        "value": "final value (without step)",
-        "unit": "unit according to the plan; empty if dimensionless",
-        "condition": "arm, or arm@level",
-        "arm": "arm of the condition",
-        "level": "level of the condition; empty if it has none",
-        "dataset": "dataset's name in the plan",
-        "split": "train, dev, validation; test after the search",
-        "seed": "seed of the code",
-        "grade": "how it was computed (docs/evidence.md): scored, evaluated, computed, judged, unattributed, logged",
-    },
-    "claims": {
-        "key": "key in the paper's sources; for a difference, the same on both splits",
-        "kind": "mean (over replicates), difference (paired by seed), hypothesis (one of its effects)",
-        "metric": "metric of its values",
-        "unit": "unit according to the plan; empty if dimensionless",
-        "dataset": "dataset's name in the plan; empty for a hypothesis",
-        "split": "validation, or test after the search",
-        "condition": "condition; for a hypothesis, the estimand",
-        "other": "for a difference: the condition that is subtracted",
-        "n": "number of values: seeds, or datasets for a hypothesis about datasets",
-        "mean": "mean, in the unit",
-        "sd": "standard deviation over the values, in the unit; empty if they are equal",
-        "low": "lower end of the 95 % interval; for a hypothesis, at the Holm-corrected level",
-        "high": "upper end of the interval",
-        "p": "two-sided p-value of what a hypothesis claims, uncorrected; empty for a difference",
-        "smallest": "for a hypothesis: smallest effect of interest, in the unit",
-        "direction": "for a hypothesis: positive, negative, equivalent, open",
-        "verdict": "for a hypothesis, what is claimed of the effect: supported, refuted, open; for a difference: "
-        "exploratory, with its caveats",
-        "confirmed": "whether a hypothesis was decided on test data with fresh seeds under a locked plan",
-        "grade": "weakest grade of its measurements; empty for a hypothesis",
-        "nodes": "replicates that it uses, separated by spaces",
-    },
+FRAME_COLUMNS: Final[Mapping[str, Sequence[str]]] = {
+    "nodes": "node parent stage kind status seed title varies value best suspect attempts seconds judged tokens "
+    "usd error why".split(),
+    "cells": "node dataset arm level trial share seed outcome by value seconds host_bytes gpu_bytes diverged why "
+    "key".split(),
+    "measurements": "node metric value unit condition arm level dataset split seed grade".split(),
+    "claims": "key kind metric unit dataset split condition other n mean sd low high p smallest direction verdict "
+    "confirmed grade nodes".split(),
 }
-"""Frame -> column -> description. Times are in seconds, values in the unit of their metric."""
+"""Frame -> columns. docs/python.md describes each. Times are in seconds, values in the unit of their metric."""
 NUMBER_COLUMNS: Final = frozenset(
     {"value", "judged", "host_bytes", "gpu_bytes", "mean", "sd", "low", "high", "p", "smallest"}
 )

@@ -221,10 +221,8 @@ class ProvenanceLookup:
         )
 
     def format_reproduce_command(self, nodes: Iterable[str]) -> str:
-        if self._state.kind != "paper":
-            return f"git apply {self._run}/change.patch && bash {self._run}/reproduce.sh" * (
-                self._state.kind == "question"
-            )
+        if self._state.kind == "question":
+            return f"git apply {self._run}/change.patch && bash {self._run}/reproduce.sh"
         if self._state.kind != "paper":
             return ""
         chosen = " ".join(f"--node {name}" for name in dict.fromkeys(nodes))

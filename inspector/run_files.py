@@ -23,23 +23,9 @@ from labwright.record.schema.nodes import Attempt, Node
 from labwright.record.untrusted_files import open_plain_file
 
 SHOWN_NAMES = frozenset(
-    {
-        "nodes",
-        "cells",
-        "paper",
-        "review",
-        "literature",
-        "probes",
-        "config.yaml",
-        "idea.json",
-        "data_plan.json",
-        "environment.txt",
-        "packages.lock",
-        "manifest.json",
-        "library.bib",
-        *REPORT_FILES,
-    }
-)
+    "nodes cells paper review literature probes config.yaml idea.json data_plan.json environment.txt packages.lock "
+    "manifest.json library.bib".split()
+) | {*REPORT_FILES}
 """Names in a run's folder that may be shown."""
 MAX_FILE_BYTES = 64 * 2**20
 """Maximum bytes of a served file."""

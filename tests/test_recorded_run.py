@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from labwright.agent.cli import main
+from labwright.inspector.web.page_renderer import TABS
 from labwright.models.replay import open_replay
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.event_log import read_state
@@ -260,11 +261,12 @@ def test_every_node_has_its_panel_with_its_parts(web: httpx.Client, state: RunSt
 
 
 def test_every_page_answers(web: httpx.Client, state: RunState) -> None:
-    page = web.get("/runs/recorded-run").text
-    for part in ("tree", "reports", "paper", "checked", "costs", "events"):
-        assert f'id="{part}"' in page
-    assert "all numbers, figures and citations are bound to the record" in page and "by ada" in page
-    assert "the run has finished" in page and 'method="post"' not in page.split('id="tree"')[0].split('id="wheel"')[1]
+    pages = {view: web.get(f"/runs/recorded-run/{view}").text for view in TABS}
+    for view, page in pages.items():
+        assert f'aria-current="page">{view.capitalize()}<' in page
+    assert "all numbers, figures and citations are bound to the record" in pages["checks"]
+    assert "by ada" in pages["events"]
+    assert "the run has finished" in pages["overview"] and 'method="post"' not in pages["overview"]
     calls = web.get("/runs/recorded-run/calls").text
     for key in list(state.calls.answers)[:: max(1, len(state.calls.answers) // 12)]:
         answer = web.get(f"/runs/recorded-run/calls/{quote(str(key), safe='')}")

@@ -107,7 +107,7 @@ def show_chart(page: Page) -> None:
 def show_note(page: Page) -> None:
     """The prompt of a call that wrote code in the agenda: it has the note of a person."""
     page.locator("table.calls tr", has_text="agenda").locator("a.tonode").first.click()
-    page.wait_for_selector("#panel pre >> text=a person who steers")
+    page.wait_for_selector("#panel pre >> text=smaller steps before")
 
 
 def click(selector: str, then: str) -> Shot:

@@ -121,19 +121,19 @@ def _pages(camera: Camera, run: Path) -> None:
     nodes = list(state.nodes.values())
     [best] = [node.id for node in nodes if node.id == build_tree(state).winner]
     mended = next(node.id for node in nodes if node.kind == "debug")
-    camera.take("page", page, show_node(best), viewport={"width": 1440, "height": 1000})
+    camera.take("page", page, viewport={"width": 1440, "height": 900})
     camera.take("node", f"{page}/nodes/{mended}", click("details:has(.diff) > summary", ".diff"))
     camera.take("number", f"{page}/paper", show_number)
     camera.take("calls", f"{page}/calls?role=code", show_note)
-    camera.take("chart", page, show_chart, viewport={"width": 1280, "height": 1080})
+    camera.take("chart", f"{page}/chart", show_chart, viewport={"width": 1280, "height": 620})
     camera.take("compare", f"{page}/compare?n={mended}&n={nodes[0].id}", show_part("section.card"))
-    camera.take("reports", page, open_part("#reports > :nth-child(3)"))
-    camera.take("checks", page, show_part("#checked"))
-    camera.take("dark", page, show_node(mended), color_scheme="dark")
+    camera.take("reports", f"{page}/reports", open_part("#report-tuning"))
+    camera.take("checks", f"{page}/checks")
+    camera.take("dark", f"{page}/tree", show_node(mended), color_scheme="dark")
     phone: dict[str, Any] = {"viewport": PHONE, "has_touch": True}
     camera.take("phone-1", page, **phone)
-    camera.take("phone-2", page, show_node(best), **phone)
-    camera.take("phone-3", page, open_part("#reports > :nth-child(3)"), **phone)
+    camera.take("phone-2", f"{page}/tree", show_node(best), **phone)
+    camera.take("phone-3", f"{page}/reports", open_part("#report-tuning"), **phone)
 
 
 def _live(camera: Camera) -> None:

@@ -35,7 +35,7 @@ LARGEST = 1_000_000
 NAME = "label-noise"
 SIZE = {"width": 1100, "height": 680}
 TOGETHER = """html { scroll-padding-top: 2.6rem } body { zoom: 0.66 } .page { max-width: none }
-#chart, #tree ~ *, .jump, .aslist, #roads, #legend { display: none }
+.aslist, #roads, #legend { display: none }
 .stages .stage { grid-column: 1 / -1; min-height: 12.5rem }"""
 CAPTION, FONT = 46, 19
 COLOURS = 64
@@ -77,8 +77,8 @@ NUMBER = "5  A number in it is clicked: the seeds and predictions below it ..."
 CODE = "5  ... the line of code, and the command that computes it again"
 SCENES = (
     Scene(PLAN, 3000, 0),
-    *(Scene(TREE, 1300, moment, shot=show_tree) for moment in range(1, 4)),
-    Scene(TREE, 2400, -1, shot=show_tree),
+    *(Scene(TREE, 1300, moment, "/tree", show_tree) for moment in range(1, 4)),
+    Scene(TREE, 2400, -1, "/tree", show_tree),
     Scene(DONE, 3200, -1),
     Scene(PAPER, 2600, -1, "/paper", show_part("#sheet-1")),
     Scene(NUMBER, 3000, -1, "/paper", show_number),

@@ -28,7 +28,8 @@ from starlette.responses import Response
 
 from labwright.inspector.run_files import read_bytes
 from labwright.inspector.web.app import Handlers
-from labwright.inspector.web.page_renderer import WEB_FOLDER, PageRenderer
+from labwright.inspector.web.node_table import TableQuery
+from labwright.inspector.web.page_renderer import TABS, WEB_FOLDER, PageRenderer
 from labwright.inspector.web.paper_pages import list_figures
 from labwright.record.event_log import RecordError
 
@@ -40,10 +41,13 @@ MAX_PICTURES_BYTES = 5_000_000
 """Maximum bytes of all embedded images."""
 MAX_PDF_BYTES = 2_000_000
 """Maximum bytes of all embedded PDFs."""
-VIEW_NAMES = ("chart", "table", "cells", "use")
+SECTION_NAMES = ("reports", "tree", "checks", "cost", "events")
+"""Views that follow the overview; the others open beside it."""
 CONTENT_NAMES = {
     "paper": "parts of the paper after its first pages (the PDF has them)",
-    **{one: one for one in VIEW_NAMES},
+    "chart": "chart",
+    "table": "table",
+    "cells": "cells",
     "nodes": "nodes",
     "figures": "figures of the paper",
     "trace": "traces of numbers",
@@ -110,9 +114,10 @@ class _HtmlFile:
     def build(self, as_of: str) -> HtmlExport:
         try:
             page = _read_text(self._handlers.run(self._name))
+            sections = {one: _read_text(self._handlers.run(self._name, one)) for one in SECTION_NAMES}
         except HTTPException as error:
             raise RecordError(f"the page of {self._name} cannot be exported: {error.detail}") from None
-        missing = self._gather_pages(MAX_PAGES_BYTES - len(page.encode()))
+        missing = self._gather_pages(MAX_PAGES_BYTES - sum(len(one.encode()) for one in (page, *sections.values())))
         parts = [
             (name := self._to_id(place), place, self._rewrite(text, f"{name}-")) for place, text in self._pages.items()
         ]
@@ -133,6 +138,12 @@ class _HtmlFile:
             as_of=as_of,
             left_out=left,
             main=main,
+            tabs=[
+                (one, self._to_id(one) if one in self._pages else f"view-{one}")
+                for one in TABS
+                if one in sections or one in self._pages
+            ],
+            sections=[(place, self._rewrite(text, f"{place}-")) for place, text in sections.items()],
             parts=parts,
             style=style,
             digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
@@ -163,8 +174,10 @@ class _HtmlFile:
         name, handlers, papers = self._name, self._handlers, self._handlers.papers
         state = handlers.get_run(name).state
         yield "paper", partial(papers.paper, name)
-        for view in VIEW_NAMES:
-            yield view, partial(getattr(handlers.views, view), name, part=True)
+        if state.kind == "paper":
+            yield "chart", partial(handlers.views.chart, name, part=True)
+        yield "table", partial(handlers.views.table, name, TableQuery(part=True))
+        yield "cells", partial(handlers.views.cells, name, part=True)
         for node in state.nodes:
             yield f"nodes/{node}", partial(handlers.node, name, node, part=True)
         for figure in list_figures(state):
@@ -204,10 +217,10 @@ class _HtmlFile:
 
     def _rewrite_link(self, link: str) -> str:
         target, _, anchor = link.partition("#")
-        if target in ("", self._base):  # on the run's page, a node's id as anchor opens the node
-            node = f"nodes/{anchor}"
-            return f' href="#{self._to_id(node) if node in self._pages else escape(anchor) or "main"}"'
         place = self._to_place(target)
+        if target in ("", self._base) or place in SECTION_NAMES:  # a node's id as anchor opens the node
+            node, view = f"nodes/{anchor}", f"view-{place}" if place else "main"
+            return f' href="#{self._to_id(node) if node in self._pages else escape(anchor) or view}"'
         if place in self._pages:
             return f' href="#{self._to_id(place)}"'
         if not (place.startswith("files/") and place.endswith(".pdf")):

@@ -8,6 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from html import escape
 from math import inf
 from pathlib import Path
@@ -23,7 +24,7 @@ from labwright.inspector.portfolio import build_portfolio_table
 from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, open_within, read_blocks
 from labwright.inspector.summary import overall_score
 from labwright.inspector.web.forms import NODE_VERBS, parse_command, parse_fields, send_request
-from labwright.inspector.web.fragments import Fragment, RunFragments, encode_update, group_by_parent
+from labwright.inspector.web.fragments import LIVE_VIEWS, Fragment, RunFragments, encode_update, group_by_parent
 from labwright.inspector.web.node_panel import build_panel, list_calls, open_call
 from labwright.inspector.web.page_renderer import WEB_FOLDER, PageRenderer, require_found
 from labwright.inspector.web.paper_pages import PaperHandlers
@@ -84,12 +85,12 @@ def make_app(place: Path, *, read_only: bool = False, estimate: EstimateRemainin
         f"{run}/table.csv": views.csv,
         f"{run}/compare": views.compare,
         f"{run}/cells": views.cells,
-        f"{run}/use": views.use,
         "/compare": views.compare_runs,
         f"{run}/trace": papers.trace,
         f"{run}/paper": papers.paper,
         f"{run}/figures/{{figure}}": papers.figure,
         f"{run}/sheets/{{version}}/{{number}}.png": papers.picture,
+        f"{run}/{{view}}": handlers.run,
     }.items():
         app.add_api_route(path, handler, methods=["GET", "HEAD"], response_model=None)
     if not read_only:
@@ -145,21 +146,25 @@ class Handlers:
         answer.status_code = status
         return answer
 
-    def run(self, name: str) -> Response:
+    def run(self, name: str, view: str = "overview") -> Response:
+        """Show a live view of a run, or why the run cannot be read."""
+        if view not in LIVE_VIEWS:
+            raise HTTPException(404, "view not found")
         pieces = self.get_fragments(name)
-        version, made = pieces.render()
+        version, made = pieces.render(view)
         with pieces.run.lock:
-            state, kind = pieces.run.state, pieces.run.state.kind
+            state = pieces.run.state
             title = state.started.idea.title if state.started else name
             blank = pieces.run.trouble if state.started is None else ""
-        return self.pages.render_response(
-            "run",
-            run=name,
-            title=title,
-            blank=blank,
+        if blank:
+            return self.pages.render_view("unreadable", pieces.run, heading=title, why=blank)
+        return self.pages.render_view(
+            view if view in ("overview", "tree") else "pieces_of",
+            pieces.run,
+            heading=title,
+            live=view,
             version=version,
-            kind=kind,
-            stages=STUDY_STAGES[kind],
+            stages=STUDY_STAGES[state.kind],
             into=group_by_parent(made),
             found=made,
         )
@@ -168,19 +173,19 @@ class Handlers:
         run = self.get_run(name)
         with run.lock:
             panel = require_found(build_panel(run, node), "node not found in this run")
-        return self.pages.render_response("node", part=part, run=name, panel=panel)
+        return self.pages.render_view("node", run, part=part, heading=f"{node}: {panel.node.title}", panel=panel)
 
     def calls(self, name: str, role: str = "", first: int = 0) -> Response:
         run = self.get_run(name)
         with run.lock:
             calls = list_calls(run.state, role, first)
-        return self.pages.render_response("calls", run=name, calls=calls)
+        return self.pages.render_view("calls", run, calls=calls)
 
     def call(self, name: str, call: str, part: bool = False) -> Response:
         run = self.get_run(name)
         with run.lock:
             shown = require_found(open_call(run, call), "model call not found in this run")
-        return self.pages.render_response("call", part=part, run=name, opened=shown)
+        return self.pages.render_view("call", run, part=part, heading=f"Call {call}", opened=shown)
 
     def file(self, name: str, path: str) -> Response:
         run = self.get_run(name)
@@ -223,7 +228,10 @@ class Handlers:
         notice = await asyncio.to_thread(send_request, run, command)
         about_node = command.verb in NODE_VERBS and command.target in run.state.nodes
         back = _run_address(name) + (f"/nodes/{command.target}" if about_node else "")
-        answer = self.pages.render_response("notice", part="part" in fields, run=name, notice=notice, back=back)
+        part = "part" in fields
+        answer = self.pages.render_view(
+            "notice", run, part=part, heading="Sent", notice=notice, back="" if part else back
+        )
         answer.status_code = 200 if notice.accepted else 409
         return answer
 
@@ -232,10 +240,12 @@ class Handlers:
     async def home_live(self) -> Response:
         return self.stream_updates(self.render_run_list, {}, poll_seconds=1.0)
 
-    async def run_live(self, name: str, v: int = -1) -> Response:
+    async def run_live(self, name: str, view: str = "overview", v: int = -1) -> Response:
+        """Stream the changes of a live view since version `v` of the run."""
         pieces = await asyncio.to_thread(self.get_fragments, name)
-        version, found = await asyncio.to_thread(pieces.render)
-        return self.stream_updates(pieces.render, found if version == v else {}, poll_seconds=POLL_SECONDS)
+        render = partial(pieces.render, view)
+        version, found = await asyncio.to_thread(render)
+        return self.stream_updates(render, found if version == v else {}, poll_seconds=POLL_SECONDS)
 
     def stream_updates(
         self, read_fragments: ReadFragments, known: Mapping[str, Fragment], *, poll_seconds: float

@@ -47,7 +47,9 @@ def list_actions(run: CachedRun, node: str = "") -> AvailableActions:
     verbs = NODE_VERBS if node else (pause, *notes, "stop")
     whys = {
         verb: find_refusal(
-            run.state, CommandReceived(verb=verb, target=node, text=REASON_PLACEHOLDER), is_running=run.is_running
+            run.state,
+            CommandReceived(verb=verb, target=node, text=REASON_PLACEHOLDER),
+            is_running=run.process is not None,
         )
         for verb in verbs
     }
@@ -95,7 +97,7 @@ def send_request(run: CachedRun, command: CommandReceived) -> FormResult:
         )
     run.refresh()
     with run.lock:
-        why = find_refusal(run.state, command, is_running=run.is_running)
+        why = find_refusal(run.state, command, is_running=run.process is not None)
     if why is not None:
         return FormResult(False, why)
     try:
@@ -103,5 +105,5 @@ def send_request(run: CachedRun, command: CommandReceived) -> FormResult:
     except OSError as error:
         return FormResult(False, f"the command could not be written: {error.strerror or error}")
     what = f"{command.verb} {command.target}".strip()
-    when = "it takes effect within a second" if run.is_running else "it takes effect when the run is resumed"
+    when = "it takes effect within a second" if run.process else "it takes effect when the run is resumed"
     return FormResult(True, f"Sent: {shorten(what, 60)}; {when}.")

@@ -1,4 +1,4 @@
-"""The page of a run, divided into pieces: a browser receives only the pieces that have changed.
+"""The live views of a run, divided into pieces: a browser receives only the pieces that have changed.
 
 Each piece is an element with an id, rendered by a macro of `pieces.html.jinja`, and rendered again only when its
 content changes, so the cost of an update depends only on the new content, not on the number of nodes.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 from labwright.inspector.findings import list_effects, list_report_files
-from labwright.inspector.render import format_hours, format_llm_usage
-from labwright.inspector.status import RunStatus
-from labwright.inspector.summary import Headline, build_headline
-from labwright.inspector.tree import NodeRow, StageRows
+from labwright.inspector.render import format_llm_usage
+from labwright.inspector.status import RunStatus, find_condition
+from labwright.inspector.summary import Headline, build_headline, count_verdicts, describe_next_step
+from labwright.inspector.tree import StageRows
 from labwright.inspector.web.charts import (
     MIN_WIDTH,
     Chart,
@@ -27,7 +27,9 @@ from labwright.inspector.web.charts import (
 )
 from labwright.inspector.web.forms import NODE_VERBS, list_actions
 from labwright.inspector.web.page_renderer import PageRenderer
+from labwright.inspector.web.paper_pages import find_best_figure
 from labwright.inspector.web.run_cache import CachedRun, RunListEntry
+from labwright.inspector.web.run_views import chart_usage, draw_best_so_far
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import (
     Claim,
@@ -41,6 +43,12 @@ from labwright.record.claims.setting_controls import TuningReport
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import STAGES, StageName, StageSummary
+
+T = TypeVar("T")
+LIVE_VIEWS: Final = ("overview", "reports", "chart", "tree", "checks", "cost", "events")
+"""Views that follow a run while it runs. The chart is fetched again as a whole."""
+MAX_EFFECTS: Final = 12
+"""Effects of an ablation or a question on the overview, the largest first."""
 
 
 class Fragment(NamedTuple):
@@ -72,90 +80,94 @@ class RunFragments:
         self.run = run
         self._pages = pages
         self._made: dict[str, tuple[Any, Fragment]] = {}
-        self._reports: dict[StageName, tuple[object, StageReportView]] = {}
-        self._headline: tuple[object, Headline | None] = None, None
-        self._now: tuple[int, dict[str, Fragment]] = (-1, {})
+        self._known: dict[str, tuple[object, Any]] = {}
+        self._now: dict[str, tuple[int, dict[str, Fragment]]] = {}
 
-    def render(self) -> tuple[int, dict[str, Fragment]]:
-        """Return the version of the run, and all pieces by id."""
+    def render(self, view: str) -> tuple[int, dict[str, Fragment]]:
+        """Return the version of the run, and all pieces of a view by id."""
         with self.run.lock:
             version = self.run.refresh()
-            if self._now[0] != version:
-                self._now = version, {piece.id: piece for piece in self._iter_fragments()}
-            return self._now
+            if view not in self._now or self._now[view][0] != version:
+                self._now[view] = version, {piece.id: piece for piece in self._iter_fragments(view, version)}
+            return self._now[view]
 
-    def _iter_fragments(self) -> Iterator[Fragment]:
-        run, tree, status = self.run, self.run.build_tree(), self.run.read_status()
-        rows = [row for stage in tree.stages for row in stage.nodes]
-        yield self._render("summary", "main", run.name, RunListEntry(run, status=status), run.trouble)
-        if run.state.kind != "paper":
-            yield from self._iter_study_fragments(status, rows)
+    def _iter_fragments(self, view: str, version: int) -> Iterator[Fragment]:
+        run, state = self.run, self.run.state
+        yield self._render("state", "crumbs", find_condition(state, run.process), run.trouble, version)
+        if view == "overview":
+            yield from self._iter_overview()
+        elif view == "reports":
+            yield from self._iter_reports()
+        elif view == "tree":
+            tree = run.build_tree()
+            rows = (row for stage in tree.stages for row in stage.nodes if row.on_best_path)
+            yield self._render(
+                "road", "roads", run.name, tuple(sorted(rows, key=lambda row: row.decision)), tree.winner
+            )
+            for stage in tree.stages:
+                yield from self._render_stage(stage)
+        elif view == "checks":
+            seedless = tuple(row.id for stage in run.build_tree().stages for row in stage.nodes if row.seedless)
+            files = state.paper.current.released.companion_files if state.paper.current else {}
+            found = tuple(list_checks(state, seedless))
+            yield self._render("checks", "main", run.name, found, tuple(files), shlex.quote(str(run.folder)))
+        elif view == "cost":
+            status = run.read_status()
+            yield self._render(
+                "cost", "main", status, format_llm_usage(status.llm_usage) if status.llm_usage is not None else []
+            )
+            yield self._render("usage", "main", *chart_usage(run))
+        elif view == "events":
+            yield self._render("happened", "main", tuple(run.latest))
+            yield self._render("asked", "main", run.name, tuple(reversed(state.user_commands[-50:])), NODE_VERBS)
+
+    def _iter_overview(self) -> Iterator[Fragment]:
+        """Yield how the run stands: verdicts, current work, time and money by phase, the best value and figure."""
+        run, state = self.run, self.run.state
+        status = run.read_status()
+        entry, head = RunListEntry(run, status=status), self._get_headline()
+        yield self._render("summary", "main", run.name, entry, run.trouble)
+        yield self._render("steer", "main", run.name, list_actions(run))
+        if state.kind == "paper":
+            bars = draw_intervals(head.compared, zero=True) if head else ()
+            told = (count_verdicts(status), state.paper.current)
+            yield self._render("verdicts", "main", run.name, head, self._draw_effects(head), bars, *told)
+        else:
+            yield from self._render_findings(status, MAX_EFFECTS)
+        yield self._render("now", "main", run.name, status, describe_next_step(status))
+        yield self._render("hours", "main", status, state.read_setting("time_limit"))
+        yield self._render("money", "main", run.name, status)
+        if state.kind == "paper":
+            figure = find_best_figure(run, entry.node)
+            charts = [] if figure is not None else draw_best_so_far([run])[:1]
+            yield self._render("best", "main", run.name, entry, head, figure, charts)
+
+    def _iter_reports(self) -> Iterator[Fragment]:
+        """Yield all effects with their intervals; for a study also the differences and the reports of the stages."""
+        run, state = self.run, self.run.state
+        if state.kind != "paper":
+            yield from self._render_findings(run.read_status(), None)
             return
-        headline = self._get_headline()
-        yield self._render(
-            "headline",
-            "heads",
-            run.name,
-            headline,
-            tuple(tuple((effect, draw_effect(effect.part)) for effect in those) for those in headline.effects)
-            if headline
-            else (),
-            draw_intervals(headline.compared, zero=True) if headline else (),
-            run.state.paper.current,
-        )
-        yield from self._iter_common_fragments(status, rows)
-        yield self._render(
-            "road",
-            "roads",
-            run.name,
-            tuple(sorted((row for row in rows if row.on_best_path), key=lambda row: row.decision)),
-            tree.winner,
-        )
-        for stage in tree.stages:
-            yield self._render(f"report-{stage.stage}", "reports", run.name, self._get_report(stage.stage))
-        yield self._render(
-            "tuned", "reports", run.name, tree.tuning, draw_best_of_k(tree.tuning) if tree.tuning is not None else None
-        )
-        yield self._render(
-            "judgement", "paper", run.name, run.state.paper.current, run.state.paper.released, run.state.paper.version
-        )
-
-    def _iter_study_fragments(self, status: RunStatus, rows: Sequence[NodeRow]) -> Iterator[Fragment]:
-        """Yield the pieces of an ablation or a question, which has no hypotheses and no paper."""
-        effects = list_effects(self.run.state)
-        bars = draw_intervals([one.difference for one in effects], zero=True)
-        files = list_report_files(self.run.folder) if status.phase == "done" else ()
-        yield self._render(
-            "findings", "heads", self.run.name, status.findings, tuple(zip(effects, bars, strict=True)), files
-        )
-        yield from self._iter_common_fragments(status, rows)
-
-    def _iter_common_fragments(self, status: RunStatus, rows: Sequence[NodeRow]) -> Iterator[Fragment]:
-        run = self.run
-        yield self._render("steer", "wheel", run.name, list_actions(run))
+        head = self._get_headline()
+        bars = draw_intervals(head.compared, zero=True) if head else ()
+        yield self._render("headline", "main", head, self._draw_effects(head), bars)
+        tuning = run.build_tree().tuning
         for stage in run.build_tree().stages:
-            yield from self._render_stage(stage)
-        yield self._render(
-            "cost",
-            "costs",
-            status.cost,
-            status.code_seconds,
-            status.roles,
-            status.budget,
-            status.cells,
-            format_llm_usage(status.llm_usage) if status.llm_usage is not None else [],
-            format_hours(status.hours),
-        )
-        yield self._render("happened", "events", status.last_events)
-        yield self._render("asked", "events", run.name, tuple(reversed(run.state.user_commands[-50:])), NODE_VERBS)
-        yield self._render(
-            "checks",
-            "checked",
-            run.name,
-            tuple(list_checks(run.state, tuple(row.id for row in rows if row.seedless))),
-            tuple(run.state.paper.current.released.companion_files) if run.state.paper.current else (),
-            shlex.quote(str(run.folder)),
-        )
+            yield self._render(f"report-{stage.stage}", "main", run.name, self._get_report(stage.stage))
+        yield self._render("tuned", "main", run.name, tuning, draw_best_of_k(tuning) if tuning is not None else None)
+
+    def _render_findings(self, status: RunStatus, most: int | None) -> Iterator[Fragment]:
+        """Render the findings of an ablation or a question and its effects, `most` of them, the largest first."""
+        every = list_effects(self.run.state)
+        shown = sorted(every, key=lambda one: -abs(one.difference.mean))[:most] if most is not None else every
+        bars = draw_intervals([one.difference for one in shown], zero=True)
+        pairs = tuple(zip(shown, bars, strict=True))
+        files = list_report_files(self.run.folder) if status.phase == "done" else ()
+        yield self._render("findings", "main", self.run.name, status.findings, files)
+        yield self._render("effects", "main", self.run.name, pairs, len(every) - len(shown), key=f"effects {most}")
+
+    def _draw_effects(self, head: Headline | None) -> tuple[tuple[tuple[Any, Any], ...], ...]:
+        return tuple(tuple((one, draw_effect(one.part)) for one in those) for those in head.effects) if head else ()
 
     def _get_headline(self) -> Headline | None:
         """Return the headline, recomputed when its inputs change."""
@@ -171,9 +183,7 @@ class RunFragments:
             tuple(state.search.resampled_intervals.values()),
             len(state.ancestry),
         )
-        if self._headline[0] != of:
-            self._headline = of, build_headline(state)
-        return self._headline[1]
+        return self._get_known("headline", of, lambda: build_headline(state))
 
     def _get_report(self, stage: StageName) -> StageReportView:
         """Return the report of a stage, recomputed when its inputs change, since its intervals and tests take
@@ -191,41 +201,35 @@ class RunFragments:
             if stage == "ablation"
             else (),
         )
-        made = self._reports.get(stage)
-        if made is None or made[0] != of:
-            made = self._reports[stage] = of, build_report(state, stage)
-        return made[1]
+        return self._get_known(stage, of, lambda: build_report(state, stage))
+
+    def _get_known(self, name: str, of: object, make: Callable[[], T]) -> T:
+        """Return a value that depends on `of`, made again when that differs."""
+        if name not in self._known or self._known[name][0] != of:
+            self._known[name] = of, make()
+        return self._known[name][1]
 
     def _render_stage(self, stage: StageRows) -> Iterator[Fragment]:
         name, tree = stage.stage, draw_stage(stage)
-        yield self._render(
-            f"head-{name}",
-            f"stage-{name}",
-            stage.model_copy(update={"nodes": ()}),
-            stage.searched_count,
-            len(stage.nodes),
-        )
-        yield Fragment(
-            f"svg-{name}",
-            f"stage-{name}",
-            "",
-            {
-                "class": "tree wide" if tree.width > MIN_WIDTH else "tree",
-                "width": f"{tree.width:.0f}",
-                "height": f"{tree.height:.0f}",
-                "viewBox": f"0 0 {tree.width:.0f} {tree.height:.0f}",
-            },
-        )
+        bare = stage.model_copy(update={"nodes": ()})
+        yield self._render(f"head-{name}", f"stage-{name}", bare, stage.searched_count, len(stage.nodes))
+        attributes = {
+            "class": "tree wide" if tree.width > MIN_WIDTH else "tree",
+            "width": f"{tree.width:.0f}",
+            "height": f"{tree.height:.0f}",
+            "viewBox": f"0 0 {tree.width:.0f} {tree.height:.0f}",
+        }
+        yield Fragment(f"svg-{name}", f"stage-{name}", "", attributes)
         for placed in tree.nodes:
             yield self._render(f"g-{placed.row.id}", f"svg-{name}", self.run.name, placed)
         for row in sorted(stage.nodes, key=lambda one: one.decision):
             yield self._render(f"row-{row.id}", f"list-{name}", self.run.name, row)
 
-    def _render(self, name: str, parent: str, *values: Any) -> Fragment:
-        known = self._made.get(name)
+    def _render(self, name: str, parent: str, *values: Any, key: str = "") -> Fragment:
+        known = self._made.get(key or name)
         if known is None or known[0] != values:
             macro = name.partition("-")[0]
-            known = self._made[name] = (
+            known = self._made[key or name] = (
                 values,
                 Fragment(name, parent, self._pages.render_macro("pieces", macro, name, *values)),
             )

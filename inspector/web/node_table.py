@@ -14,57 +14,35 @@ from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.cell_status import CellStatus, CellStatusKind
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.table import Table
 
 MAX_ROWS: Final = 2000
 """Maximum rows of a page; the CSV has all."""
 CellValue = str | float | None
 COLUMN_TITLES: Final = {
-    "node": "node",
-    "stage": "stage",
-    "kind": "kind",
-    "state": "state",
-    "parent": "parent",
-    "metric": "metric",
-    "gap": "method - baseline",
-    "cells": "cells",
-    "seconds": "seconds",
-    "usd": "USD",
-    "tokens": "tokens",
-    "attempts": "attempts",
-    "seed": "seed",
-    "error": "error",
-    "what": "change",
-    "why": "error message",
-}
-DEFAULT_COLUMNS: Final = (
-    "node",
-    "stage",
-    "kind",
-    "state",
-    "parent",
-    "metric",
-    "gap",
-    "cells",
-    "seconds",
-    "usd",
-    "error",
-    "what",
-)
+    name: name
+    for name in "node stage kind state parent metric gap cells seconds usd tokens attempts seed error what why".split()
+} | {"gap": "method - baseline", "usd": "USD", "what": "change", "why": "error message"}
+DEFAULT_COLUMNS: Final = tuple(name for name in COLUMN_TITLES if name not in ("tokens", "attempts", "seed", "why"))
 TEXT_COLUMNS: Final = frozenset({"node", "stage", "kind", "state", "parent", "cells", "error", "what", "why"})
 """Columns that are not numeric."""
 
 
-class TableQuery(NamedTuple):
-    """Query of the table: search words that must all occur, requested values, columns, order."""
+class TableQuery(FrozenModel):
+    """Query of the table, as in its address: search words that must all occur, requested values, order, columns.
 
-    search_words: str = ""
+    With `part`, the table is wanted without the page around it.
+    """
+
+    q: str = ""
     stage: str = ""
     kind: str = ""
     state: str = ""
-    columns: tuple[str, ...] = ()
     sort: str = "node"
-    descending: bool = False
+    down: bool = False
+    show: tuple[str, ...] = ()
+    part: bool = False
 
 
 class TableLine(NamedTuple):
@@ -94,7 +72,7 @@ def build_table(run: CachedRun, query: TableQuery) -> NodeTable:
     titles = (
         COLUMN_TITLES | {"metric": tree.metric.title if tree.metric else "metric"} | {name: name for name in conditions}
     )
-    words = query.search_words.lower().split()
+    words = query.q.lower().split()
     wanted = {"stage": query.stage, "kind": query.kind, "state": query.state}
     lines = [
         line
@@ -105,10 +83,10 @@ def build_table(run: CachedRun, query: TableQuery) -> NodeTable:
     sort = query.sort if query.sort in titles else "node"
     choices = {name: tuple(dict.fromkeys(str(line.values[name]) for line in every)) for name in wanted}
     return NodeTable(
-        query._replace(sort=sort),
+        query.model_copy(update={"sort": sort}),
         titles,
-        tuple(one for one in query.columns if one in titles) or DEFAULT_COLUMNS,
-        tuple(sort_lines(lines, sort, down=query.descending)),
+        tuple(one for one in query.show if one in titles) or DEFAULT_COLUMNS,
+        tuple(sort_lines(lines, sort, down=query.down)),
         len(every),
         choices,
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from types import CodeType
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 from fastapi import HTTPException
 from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
@@ -24,14 +24,20 @@ from labwright.inspector.safe_text import (
     to_plain,
     to_printable,
 )
+from labwright.inspector.status import find_condition
 from labwright.inspector.summary import overall_score
 from labwright.inspector.tree import format_branch_point
 from labwright.inspector.web.charts import KIND_SHAPES, STATUS_MARKS
 from labwright.inspector.web.node_table import TEXT_COLUMNS
+from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
 from labwright.record.schema.nodes import STAGES
 
 WEB_FOLDER = Path(__file__).parent
+TABS: Final = tuple("overview reports chart tree table cells paper checks cost calls events".split())
+"""The views of a run; the overview is at the run's own address."""
+STUDY_TABS: Final = ("chart", "paper")
+"""Views that ablations and questions do not have."""
 T = TypeVar("T")
 
 
@@ -132,9 +138,23 @@ class PageRenderer:
             need=describe_need,
         )
 
-    def render_response(self, name: str, *, part: bool = True, **values: Any) -> HTMLResponse:
-        """Render a page, either only its part or the whole page."""
-        return HTMLResponse(self.render_page(name if part else f"{name}_page", **values))
+    def render_response(self, name: str, **values: Any) -> HTMLResponse:
+        return HTMLResponse(self.render_page(name, **values))
+
+    def render_view(
+        self, name: str, run: CachedRun, *, part: bool = False, heading: str = "", live: str = "", **values: Any
+    ) -> HTMLResponse:
+        """Render a view of a run under the tabs of the run, or only the view itself. `heading` is the title of its
+        window, `live` the name of the live view whose updates it receives."""
+        if part:
+            return self.render_response(name, run=run.name, **values)
+        kind = run.state.kind
+        tabs = [one for one in TABS if kind == "paper" or one not in STUDY_TABS]
+        about = {"version": run.version, "condition": find_condition(run.state, run.process)}
+        heading = heading or name.capitalize()
+        return self.render_response(
+            "run_page", view=name, run=run.name, tabs=tabs, heading=heading, live=live, **(about | values)
+        )
 
     def render_page(self, name: str, **values: Any) -> str:
         return self._environment.get_template(f"{name}.html.jinja").render(**values)

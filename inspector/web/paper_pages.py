@@ -12,6 +12,7 @@ from operator import eq
 from pathlib import Path
 from typing import IO, Final, Literal, NamedTuple
 from unicodedata import normalize
+from urllib.parse import quote
 
 from fastapi import HTTPException
 from starlette.responses import Response
@@ -291,9 +292,10 @@ class PaperHandlers:
             )
             newest = run.state.paper.version
         supplement = str(Path(_pdf_path(version)).with_name("supplement.pdf"))
-        return self._pages.render_response(
+        return self._pages.render_view(
             "paper",
-            run=name,
+            run,
+            paper=run.state.paper.current,
             version=version,
             newest=newest,
             released=released,
@@ -316,13 +318,13 @@ class PaperHandlers:
 
     def figure(self, name: str, figure: str, v: int = 0, part: bool = False) -> Response:
         """Show a figure of the paper and the nodes that it uses."""
-        run, version = self._find_version(name, v)
+        run, _ = self._find_version(name, v)
         with run.lock:
             drawn = require_found(
                 next((one for one in list_figures(run.state) if one.name == figure), None),
                 "figure not found in this paper",
             )
-        return self._pages.render_response("figure", part=part, run=name, drawn=drawn, version=version)
+        return self._pages.render_view("figure", run, part=part, heading=f"Figure {figure}", drawn=drawn)
 
     def trace(self, name: str, number: str = "", key: str = "", v: int = 0, part: bool = False) -> Response:
         """Trace a printed value by its key or its digits."""
@@ -340,14 +342,14 @@ class PaperHandlers:
                     max_entries=MAX_PAPERS_CACHED,
                 )
                 found = tracer.trace_key(key) if key else tracer.trace_number(asked) if asked is not None else None
-        return self._pages.render_response(
+        return self._pages.render_view(
             "trace",
+            run,
             part=part,
-            run=name,
+            heading="Where a number comes from",
             asked=found.number if found and key else key or number,
             found=found,
             by_key=bool(key),
-            version=version,
         )
 
     def _find_version(self, name: str, version: int) -> tuple[CachedRun, int]:
@@ -380,6 +382,32 @@ def list_figures(state: RunState) -> Iterator[PaperFigure]:
             reviews.get(name),
             nodes,
         )
+
+
+class BestFigure(NamedTuple):
+    """A picture to show of a run: its path, the address of what it belongs to (both inside the run's), its caption."""
+
+    picture: str
+    place: str
+    caption: str
+
+
+def find_best_figure(run: CachedRun, best: str | None) -> BestFigure | None:
+    """Find a figure that passed its review: the paper's first one, else one of the best node; None if there is none."""
+    found = [
+        BestFigure(one.picture, f"figures/{quote(one.name, safe='')}", one.caption)
+        for one in list_figures(run.state)
+        if one.picture and (one.review is None or one.review.readable)
+    ]
+    if not found and best is not None and best in run.state.nodes:
+        node = run.state.nodes[best]
+        place = f"nodes/{best}/plots{node.plot_count}/figures"
+        found = [
+            BestFigure(f"{place}/{one.name}", f"nodes/{best}", f"{one.name}: {one.description}")
+            for one in node.reviews
+            if one.readable and one.name.endswith(".png")
+        ]
+    return next((one for one in found if (run.folder / one.picture).is_file()), None)
 
 
 def _pdf_path(version: int) -> str:

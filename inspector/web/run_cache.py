@@ -43,7 +43,7 @@ class CachedRun:
         self.version = 0
         self.timeline = Timeline()
         self._follower = RunFollower(folder)
-        self._latest: deque[EventLine] = deque(maxlen=LAST_EVENTS_KEPT)
+        self.latest: deque[EventLine] = deque(maxlen=LAST_EVENTS_KEPT)
         self._looked = -1e9
         self.lock = threading.RLock()
         """Lock that is held while the state is updated, and by readers of more than one value."""
@@ -55,9 +55,9 @@ class CachedRun:
         return self._follower.state
 
     @property
-    def is_running(self) -> bool:
-        """Whether a process was working on the run at the last check."""
-        return self._follower.process is not None
+    def process(self) -> str | None:
+        """The process that was working on the run at the last check."""
+        return self._follower.process
 
     def refresh(self) -> int:
         """Apply new events and return the version."""
@@ -75,8 +75,8 @@ class CachedRun:
         return build_status(
             self.name,
             self.state,
-            tuple(self._latest),
-            self._follower.process,
+            tuple(self.latest),
+            self.process,
             now=time.time(),
             folder=self.folder,
             cells=self.read_cells(),
@@ -101,11 +101,11 @@ class CachedRun:
         try:
             for seq, event, at in self._follower.read_new():
                 if seq == 1:  # the first event, also after the log was replaced
-                    self._latest.clear()
+                    self.latest.clear()
                     self.timeline = Timeline()
                 self.timeline.add_event(event, self.state)
                 if (entry := build_event_line(event, at, self.state)) is not None:
-                    self._latest.append(entry)
+                    self.latest.append(entry)
                 before = -1
         except RecordError as error:
             trouble = str(error) if self.folder.is_dir() else "the folder of this run is missing"
@@ -123,16 +123,21 @@ class RunListEntry:
         self.metric = tree.metric
         rows = [row for stage in tree.stages for row in stage.nodes]
         values = {row.id: row.metric for row in rows}
-        settled = tree.winner or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
-        found = [
-            row.metric for row in rows if row.metric is not None and row.status == "good" and row.kind != "replicate"
-        ]
+        found = {
+            row.id: row.metric
+            for row in rows
+            if row.metric is not None and row.status == "good" and row.kind != "replicate"
+        }
         choose = max if tree.metric is not None and tree.metric.higher_is_better else min
-        self.best = values.get(settled) if settled else choose(found, default=None)
+        self.node = (
+            tree.winner
+            or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
+            or choose(found, key=lambda node: found[node], default=None)
+        )
+        """The best node so far."""
+        self.best = None if self.node is None else values.get(self.node)
         self.nodes = len(values)
         self.headline = headline
-        self.settled = self.status.condition != "running"
-        """Whether the entry cannot change until its log grows."""
 
 
 class RunCollection:
@@ -184,7 +189,7 @@ class RunCollection:
         if (
             known is not None
             and known[0] == now
-            and (known[2].settled or time.monotonic() - known[1] < PROCESS_CHECK_SECONDS)
+            and (known[2].status.condition != "running" or time.monotonic() - known[1] < PROCESS_CHECK_SECONDS)
         ):
             return known[2]
         run = self._open.get(name) or CachedRun(folder, name)

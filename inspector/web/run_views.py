@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import HTTPException, Query
@@ -27,7 +27,6 @@ from labwright.inspector.web.charts import (
 )
 from labwright.inspector.web.node_panel import MAX_CURVES_BYTES, SourceFile, read_sources
 from labwright.inspector.web.node_table import (
-    DEFAULT_COLUMNS,
     MAX_ROWS,
     OUTCOME_SIGNS,
     TableQuery,
@@ -171,7 +170,7 @@ def build_runs_comparison(runs: Sequence[CachedRun]) -> RunsComparison:
             RunSide(RunListEntry(run, build_headline(run.state)), one) for run, one in zip(runs, settings, strict=True)
         ),
         keys,
-        tuple(_best_so_far_charts(runs)),
+        tuple(draw_best_so_far(runs)),
     )
 
 
@@ -186,7 +185,7 @@ def flatten_settings(settings: Mapping[str, object], before: str = "") -> dict[s
     return found
 
 
-def _best_so_far_charts(runs: Sequence[CachedRun]) -> list[Chart]:
+def draw_best_so_far(runs: Sequence[CachedRun]) -> list[Chart]:
     """Draw the best value so far over nodes and over minutes, for each primary metric of the runs."""
     found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[float, float]]]] = {}
     for run in runs:
@@ -213,12 +212,14 @@ EstimateRemaining = Callable[[RunState], tuple[RemainingEstimate | None, NextSte
 
 
 class CurrentActivity(NamedTuple):
-    """Current activity of a running run; `left` is the remaining time in seconds, None without a limit."""
+    """Current activity of a running run, its time limit and remaining time in seconds (None: no limit), and the next
+    steps."""
 
     seconds_left: float | None
     time_limit: float | None
     remaining: RemainingEstimate | None
     slots: tuple[SlotState, ...]
+    next: tuple[str, ...]
 
 
 class RunViewHandlers:
@@ -230,58 +231,31 @@ class RunViewHandlers:
         self._watched, self._pages, self._foresee = get_run, pages, estimate
 
     def now(self, name: str) -> Response:
-        """Render the part of a run's page that is shown while the run is running; empty otherwise."""
+        """Render what a running run does; empty if it is not running."""
         run = self._watched(name)
         with run.lock:
-            shown = read_current_activity(run, self._foresee) if run.is_running else None
-        return self._pages.render_response("now", run=name, now=shown)
+            shown = read_current_activity(run, self._foresee) if run.process else None
+        return self._pages.render_view("now", run, part=True, now=shown)
 
     def chart(self, name: str, over: ChartAxisUnit = "nodes", part: bool = False) -> Response:
         run = self._watched(name)
         with run.lock:
             shown = build_run_chart(run, over)
-        return self._render_view("chart", part, run=name, chart=shown)
+        return self._pages.render_view("chart", run, part=part, live="chart", chart=shown)
 
-    def table(
-        self,
-        name: str,
-        q: str = "",
-        stage: str = "",
-        kind: str = "",
-        state: str = "",
-        sort: str = "node",
-        down: bool = False,
-        show: NodeNames = [],  # noqa: B006 - required by FastAPI
-        part: bool = False,
-    ) -> Response:
-        asked = TableQuery(q, stage, kind, state, tuple(show), sort, down)
+    def table(self, name: str, query: Annotated[TableQuery, Query()]) -> Response:
         run = self._watched(name)
         with run.lock:
-            table = build_table(run, asked)
-        kept = [("q", q), ("stage", stage), ("kind", kind), ("state", state), *(("show", one) for one in show)]
-        return self._render_view(
-            "table",
-            part,
-            run=name,
-            table=table,
-            most=MAX_ROWS,
-            usual=DEFAULT_COLUMNS,
-            query=urlencode([(key, value) for key, value in kept if value]),
+            table = build_table(run, query)
+        kept = query.model_dump(exclude={"sort", "down", "part"}, exclude_defaults=True)
+        return self._pages.render_view(
+            "table", run, part=query.part, table=table, most=MAX_ROWS, query=urlencode(kept, doseq=True)
         )
 
-    def csv(
-        self,
-        name: str,
-        q: str = "",
-        stage: str = "",
-        kind: str = "",
-        state: str = "",
-        sort: str = "node",
-        down: bool = False,
-    ) -> Response:
+    def csv(self, name: str, query: Annotated[TableQuery, Query()]) -> Response:
         run = self._watched(name)
         with run.lock:
-            text = table_to_csv(build_table(run, TableQuery(q, stage, kind, state, (), sort, down)))
+            text = table_to_csv(build_table(run, query))
         return Response(
             text,
             media_type="text/csv; charset=utf-8",
@@ -292,22 +266,13 @@ class RunViewHandlers:
         run = self._watched(name)
         with run.lock:
             found = compare_nodes(run, parse_node_names(n))
-        return self._render_view("compare", part, run=name, found=found, most=MAX_COMPARED)
+        return self._pages.render_view("compare", run, part=part, heading="Compare", found=found, most=MAX_COMPARED)
 
     def cells(self, name: str, first: int = 0, part: bool = False) -> Response:
         run = self._watched(name)
         with run.lock:
             grid = build_grid(run, first)
-        return self._render_view("cells", part, run=name, grid=grid, signs=OUTCOME_SIGNS)
-
-    def use(self, name: str, part: bool = False) -> Response:
-        run = self._watched(name)
-        with run.lock:
-            charts, facts = chart_usage(run)
-        return self._render_view("use", part, run=name, charts=charts, facts=facts)
-
-    def _render_view(self, view: str, part: bool, **values: Any) -> Response:
-        return self._pages.render_response(view if part else "view_page", view=view, **values)
+        return self._pages.render_view("cells", run, part=part, grid=grid, signs=OUTCOME_SIGNS)
 
     def compare_runs(self, run: NodeNames = []) -> Response:  # noqa: B006
         names = parse_node_names(run)[:MAX_COMPARED]
@@ -330,9 +295,8 @@ def read_current_activity(run: CachedRun, foresee: EstimateRemaining | None) -> 
         foresee(state) if foresee is not None else (None, NextSteps(workers=workers if isinstance(workers, int) else 1))
     )
     seconds = float(limit) if isinstance(limit, int | float) else None
-    return CurrentActivity(
-        None if seconds is None else max(0.0, seconds - worked), seconds, ahead, describe_slots(state, outlook)
-    )
+    left = None if seconds is None else max(0.0, seconds - worked)
+    return CurrentActivity(left, seconds, ahead, describe_slots(state, outlook), outlook.actions)
 
 
 def chart_usage(run: CachedRun) -> tuple[list[Chart], dict[str, str]]:

@@ -119,15 +119,18 @@ def test_the_page_lists_a_nodes_cells_and_counts_those_of_the_run(tmp_path: Path
     assert len(rows) == 5 and 'reused from <a class="tonode" href="/runs/calm/nodes/n0001">n0001</a>' in rows[0]
     assert "failed</td>" in rows[2] and "diverged: " in rows[3] and "no time was left for it" in rows[4]
     assert "trial" not in html.split('id="cells"')[1].split("</thead>")[0] and "img" not in ParsedPage(html).tags
-    _, pieces = RunFragments(run, pages).render()
-    assert "8 of 13, about 12s compute left" in pieces["summary"].html and "time in cells" in pieces["cost"].html
+    views = RunFragments(run, pages)
+    assert "8 of 13 cells" in views.render("overview")[1]["summary"].html
+    assert "time in cells" in views.render("cost")[1]["cost"].html
+    pieces = views.render("tree")[1]
     assert "cells 2 of 4, about 12s" in pieces["row-n0003"].html and "2/4" in pieces["g-n0003"].html
     plain = CachedRun(record_story(tmp_path / "plain", make_ended()), "plain")
     plain.refresh()
     other = build_panel(plain, "n0002")
     assert other is not None and 'id="cells"' not in pages.render_page("node", panel=other, run="plain")
-    _, pieces = RunFragments(plain, pages).render()
-    assert "cells" not in pieces["summary"].html and "time in cells" not in pieces["cost"].html
+    views = RunFragments(plain, pages)
+    assert "cells" not in views.render("overview")[1]["summary"].html
+    assert "time in cells" not in views.render("cost")[1]["cost"].html
 
 
 def test_a_killed_process_leaves_its_nodes_cells_as_they_are() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.inspector.web.fragments import Fragment, RunFragments, build_report, encode_update
+from labwright.inspector.web.fragments import LIVE_VIEWS, Fragment, RunFragments, build_report, encode_update
 from labwright.inspector.web.page_renderer import PageRenderer
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.event_log import EventLog
@@ -42,26 +42,33 @@ def test_pieces_of_a_run_that_grew_are_those_of_one_read_at_once(tmp_path: Path)
     for event in events:
         grown(tmp_path / "run", event)
         growing.run._looked = -1e9  # pyright: ignore[reportPrivateUsage] - the wait between two looks is not of interest
-        growing.render()
-    assert _settled(growing.render()[1]) == _settled(pieces(tmp_path / "run").render()[1])
+        for view in LIVE_VIEWS:
+            growing.render(view)
+    anew = pieces(tmp_path / "run")
+    for view in LIVE_VIEWS:
+        assert _settled(growing.render(view)[1]) == _settled(anew.render(view)[1])
 
 
 def _settled(found: dict[str, Fragment]) -> dict[str, Fragment]:
     """Without what tells the time."""
-    return {name: one for name, one in found.items() if name not in ("summary", "happened", "asked", "cost", "steer")}
+    return {
+        name: one
+        for name, one in found.items()
+        if name not in ("state", "hours", "now", "happened", "asked", "cost", "usage")
+    }
 
 
 def test_what_is_sent_is_what_differs(tmp_path: Path) -> None:
     story = make_sample()
     grown(tmp_path / "run", *(event for event, _ in story.events))
     view, known = pieces(tmp_path / "run"), len(story.events)
-    before = view.render()[1]
+    before = view.render("tree")[1]
     story.add_node("tuning", "tune", "n0005")
     grown(tmp_path / "run", *(event for event, _ in story.events[known:]))
     view.run._looked = -1e9  # pyright: ignore[reportPrivateUsage] - as above
-    version, after = view.render()
+    version, after = view.render("tree")
     sent = [piece[0] for piece in json.loads(encode_update(before, after, version) or "")["pieces"]]
-    assert {"g-n0007", "row-n0007", "svg-tuning"} <= set(sent) and "g-n0001" not in sent
+    assert {"state", "g-n0007", "row-n0007", "svg-tuning"} <= set(sent) and "g-n0001" not in sent
     assert encode_update(after, after, version) is None
 
 
@@ -85,11 +92,10 @@ def test_the_report_on_ablations_tells_what_was_taken_out_against_the_method() -
     assert {one.condition for one in build_report(log.state, "agenda").differences} == {"method"}
 
 
-def test_a_judgement_is_shown_with_the_text_alone_and_how_the_results_came_about(tmp_path: Path) -> None:
+def test_a_judgement_is_shown_with_the_text_alone_and_how_the_results_came_about() -> None:
     score = {"dimension": "overall", "score": 1, "lowest": 1, "highest": 10, "reason": "r", "quote": "", "quoted": True}
-    grown(
-        tmp_path / "run",
-        *(event for event, _ in make_sample().events),
+    story = make_sample()
+    story.add(
         PaperReleased(released=True, pdf=None),
         PaperJudged(
             judgement=Judgement.model_validate(
@@ -108,6 +114,6 @@ def test_a_judgement_is_shown_with_the_text_alone_and_how_the_results_came_about
             )
         ),
     )
-    html = pieces(tmp_path / "run").render()[1]["judgement"].html
+    html = PageRenderer(ADDRESSES).render_macro("pieces", "judgement", story.state.paper.current)
     assert "Text alone: <b>7</b>" in html and "&lt;b&gt;" in html
     assert 'Results: <b class="bad">invented</b>' in html and "(not in the judge's input)" in html

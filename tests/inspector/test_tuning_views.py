@@ -37,7 +37,7 @@ def test_the_tree_shows_a_batch_of_trials_in_one_line_and_the_status_what_each_a
 def test_page_and_export_have_every_trial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = CachedRun(record_story(tmp_path / "calm", make_tuning_run()), "calm")
     run.refresh()
-    html = RunFragments(run, PageRenderer({})).render()[1]["tuned"].html
+    html = RunFragments(run, PageRenderer({})).render("reports")[1]["tuned"].html
     assert "unequal: plain" in html and "learning_rate = 0.0011, smoothing = 0.2" in html and "stale</span>" in html
     assert html.count('class="tonode"') == 9 and "failed</td>" in html
     assert main(["export", str(tmp_path / "calm"), "--tree", "-"]) == 0

@@ -98,14 +98,14 @@ def test_no_cell_of_the_csv_is_a_formula_and_every_error_is_found(tmp_path: Path
     story.finish_good(story.add_node("preliminary", "draft", varies="@x"), -0.5)
     run = CachedRun(record_story(tmp_path / "calm", story), "calm")
     run.refresh()
-    table = build_table(run, TableQuery(sort="metric", descending=True))
+    table = build_table(run, TableQuery(sort="metric", down=True))
     rows = list(csv.DictReader(table_to_csv(table).splitlines()))
     assert [row["node"] for row in rows] == ["n0002", "n0001"], "what has no value comes last either way"
     assert rows[1]["change"] == "'=HYPERLINK(1)" and rows[0]["change"] == "'@x"
     assert float(rows[0]["log loss"]) == -0.5 and rows[0]["method - baseline"] == "-0.5"
     for words, found in (("SHAPE", 1), ("smooth digits", 1), ("shape smooth", 0), ("", 2)):
-        assert len(build_table(run, TableQuery(words)).lines) == found, words
-    assert build_table(run, TableQuery(sort="no such", columns=("no such",))).query.sort == "node"
+        assert len(build_table(run, TableQuery(q=words)).lines) == found, words
+    assert build_table(run, TableQuery(sort="no such", show=("no such",))).query.sort == "node"
 
 
 def test_a_nodes_measurements_say_which_is_best_and_what_they_are_less(tmp_path: Path) -> None:

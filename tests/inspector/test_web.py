@@ -8,6 +8,7 @@ import re
 import shutil
 import threading
 import time
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from labwright.inspector.web.page_renderer import TABS
 from labwright.inspector.web.server import bind_socket
 from labwright.record.campaign import (
     CampaignLog,
@@ -88,7 +90,7 @@ def test_the_list_of_a_campaign_has_the_table_of_its_portfolio(tmp_path: Path) -
 
 
 def test_the_tree_has_every_node_by_stage_and_marks_the_best_path(web: httpx.Client) -> None:
-    text = web.get("/runs/whole").text
+    text = web.get("/runs/whole/tree").text
     assert re.findall(r'<g id="g-(n\d+)"', text) == ["n0001", "n0003", "n0004", "n0002", "n0005", "n0006"]
     path = re.findall(r'<g id="g-(n\d+)" class="node [^"]* path', text)
     assert path == ["n0001", "n0003", "n0005"]
@@ -133,14 +135,13 @@ def test_hostile_text_appears_as_text(web: httpx.Client) -> None:
     for address in (
         "/",
         base,
+        *(f"{base}/{view}" for view in TABS if view != "overview"),
         f"{base}/nodes/n0001",
         f"{base}/nodes/n0002",
         f"{base}/trace?number=<script>x",
         f"{base}/trace?key=<script>x",
-        f"{base}/calls",
         f"{base}/calls?role=<script>",
         f"{base}/calls/{HOSTILE_CALL}",
-        f"{base}/paper",
     ):
         text = web.get(address).text
         seen = ParsedPage(text)
@@ -165,6 +166,7 @@ def test_what_is_not_there_is_told(web: httpx.Client) -> None:
         "/docs",
         "/static/x/other.js",
         "/runs/whole/nodes/%3Cscript%3E",
+        "/runs/whole/no%20view",
     ):
         assert get_raw(web, address)[0] == 404, address
     assert web.get("/runs/begun").status_code == 200
@@ -187,12 +189,12 @@ class Stream:
 
 def version_of(page: str) -> str:
     [found] = re.findall(r'data-live="([^"]+)"', page)
-    return found
+    return unescape(found)
 
 
 def test_a_new_event_reaches_an_open_page_and_only_what_changed(tmp_path: Path) -> None:
     run = record_story(tmp_path / "calm", make_sample())
-    with running_server(tmp_path) as web, web.stream("GET", version_of(web.get("/runs/calm").text)) as answer:
+    with running_server(tmp_path) as web, web.stream("GET", version_of(web.get("/runs/calm/tree").text)) as answer:
         stream, log = Stream(answer), EventLog(run / "events.jsonl")
         log.append(NodeJudged(node="n0006", status="pruned"))
         update = stream.next()
@@ -223,9 +225,9 @@ def log_some(run: Path) -> None:
 
 def test_a_page_of_another_version_is_sent_everything(tmp_path: Path) -> None:
     record_story(tmp_path / "calm", make_sample())
-    with running_server(tmp_path) as web, web.stream("GET", "/runs/calm/live?v=-1") as answer:
+    with running_server(tmp_path) as web, web.stream("GET", "/runs/calm/live?view=tree&v=-1") as answer:
         names = {piece[0] for piece in Stream(answer).next()["pieces"]}
-        assert {"summary", "svg-tuning", "g-n0001", "cost", "happened", "judgement"} <= names
+        assert {"state", "road", "svg-tuning", "g-n0001"} <= names
 
 
 def test_a_run_that_vanishes_stays_as_it_was_with_a_word_about_it(tmp_path: Path) -> None:
@@ -242,13 +244,13 @@ def test_a_run_that_vanishes_stays_as_it_was_with_a_word_about_it(tmp_path: Path
 def test_a_log_put_in_the_place_of_another_is_read_from_its_beginning(tmp_path: Path) -> None:
     run = record_story(tmp_path / "calm", make_ended())
     with running_server(tmp_path) as web:
-        assert "g-n0006" in web.get("/runs/calm").text
+        assert "g-n0006" in web.get("/runs/calm/tree").text
         shutil.rmtree(run)
         begun = EventStory()
         begun.add_start()
         record_story(run, begun)
         time.sleep(0.1)
-        assert "g-n0001" not in web.get("/runs/calm").text
+        assert "g-n0001" not in web.get("/runs/calm/tree").text
 
 
 def test_a_damaged_record_and_an_empty_folder_are_no_failures(tmp_path: Path) -> None:
@@ -269,13 +271,13 @@ def test_a_folder_whose_name_is_no_utf_8_is_a_run_like_others(tmp_path: Path) ->
         page = web.get("/")
         assert page.status_code == 200 and "good" in page.text and "caf\\xe9" in page.text
         assert web.get("/runs/good").status_code == 200
-        assert "g-n0001" in web.get(f"/runs/{quote('caf' + chr(92) + 'xe9')}").text
+        assert "g-n0001" in web.get(f"/runs/{quote('caf' + chr(92) + 'xe9')}/tree").text
 
 
 def test_a_run_alone_is_shown_at_once(tmp_path: Path) -> None:
     with running_server(record_story(tmp_path / "odd name & more", make_sample())) as web:
         answer = web.get("/")
-        assert answer.url.path == "/runs/odd name & more" and "g-n0001" in answer.text
+        assert answer.url.path == "/runs/odd name & more" and "<b>0.3</b>" in answer.text
 
 
 def test_looking_changes_nothing_in_the_folder(tmp_path: Path) -> None:

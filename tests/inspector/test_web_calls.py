@@ -89,7 +89,7 @@ def test_what_came_out_of_a_cache_is_told_with_its_price(tmp_path: Path) -> None
     assert told_in_paper["cached_tokens"] == 8100 and told_in_paper["cached_usd"] == 0.02
     record_story(tmp_path / "calm", story)
     with running_server(tmp_path) as web:
-        text = web.get("/runs/calm").text
+        text = web.get("/runs/calm/cost").text
         assert "8.1k, $0.02" in text and "12.0k (8.1k cached, $0.02)" in text
         assert "12.0k in (8.1k cached, $0.02)" in web.get(f"/runs/calm/calls/{key}").text
 
@@ -180,10 +180,10 @@ def test_the_checks_are_of_the_draft_that_the_paper_prints(tmp_path: Path) -> No
     )
     run = record_story(tmp_path / "calm", story)
     with running_server(tmp_path) as web:
-        before = web.get("/runs/calm").text
+        before = web.get("/runs/calm/checks").text
         assert "round 2 (latest): 1 unbound passages in the text" in before and wide.text in before
         append_events(run, PaperReleased(released=True, pdf=None, round=1))
-        after = web.get("/runs/calm").text
+        after = web.get("/runs/calm/checks").text
         assert "round 1 (released): all numbers, figures and citations are bound" in after
         assert wide.text not in after
 
@@ -195,7 +195,7 @@ def test_bars_of_time_are_shares_of_the_whole(tmp_path: Path) -> None:
     usage = story.state.calls.usage_by_role
     whole = sum(one.seconds for one in usage.values())
     with running_server(tmp_path) as web:
-        cost = web.get("/runs/calm").text.partition('id="cost"')[2].partition("</section>")[0]
+        cost = web.get("/runs/calm/cost").text.partition('id="cost"')[2].partition("</section>")[0]
     widths = [float(width) for width in re.findall(r'class="part" width="([\d.]+)"', cost)]
     assert len(widths) > 1 and sum(widths) == pytest.approx(120, abs=0.5), "together they are the whole"
     assert max(widths) == pytest.approx(120 * max(one.seconds for one in usage.values()) / whole, abs=0.1)
@@ -203,12 +203,13 @@ def test_bars_of_time_are_shares_of_the_whole(tmp_path: Path) -> None:
 
 
 def test_the_run_page_names_the_road_the_checks_and_who_asked(web: httpx.Client) -> None:
-    text = web.get("/runs/whole").text
+    text = web.get("/runs/whole/tree").text
     road = text[text.index('id="road"') : text.index('id="legend"')]
     assert [road.index(node) for node in ("n0001", "n0003", "n0005")] == sorted(
         road.index(node) for node in ("n0001", "n0003", "n0005")
     ) and "★" in road
-    assert "no suspect nodes" in text and "User actions" not in text
-    hostile = web.get("/runs/hostile").text
-    assert "User actions" in hostile and hostile.count("&lt;script&gt;alert(2)&lt;/script&gt;red") > 6
+    assert "no suspect nodes" in web.get("/runs/whole/checks").text
+    assert "User actions" not in web.get("/runs/whole/events").text
+    hostile = web.get("/runs/hostile/events").text
+    assert "User actions" in hostile and hostile.count("&lt;script&gt;alert(2)&lt;/script&gt;red") > 5
     assert "alert(2)" in web.get(f"/runs/hostile/calls/{HOSTILE_CALL}").text

@@ -261,7 +261,7 @@ def test_a_run_without_a_paper_says_so(tmp_path: Path) -> None:
     story.add_start()
     record_story(tmp_path / "calm", story)
     with running_server(tmp_path) as web:
-        assert "The pages cannot be shown" in web.get("/runs/calm/paper").text
+        assert "No paper yet" in web.get("/runs/calm/paper").text
         assert web.get("/runs/calm/figures/loss").status_code == 404
 
 

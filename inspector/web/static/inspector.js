@@ -49,6 +49,7 @@ function apply(update) {
     const made = byId(id);
     if (!made) continue;
     if (focused) made.querySelector("a, button, input")?.focus({ preventScroll: true });
+    for (const part of made.querySelectorAll(".lazy")) sight.observe(part);
     if (made.dataset.node) touched.add(made.dataset.node);
   }
   const shown = panel?.querySelector("[data-panel]")?.dataset.panel;
@@ -73,7 +74,7 @@ function listen() {
 }
 
 // Only running runs are shown as live; a finished run stays connected silently.
-const running = () => document.querySelector("#summary .c-running, tr.run .c-running") !== null;
+const running = () => document.querySelector("#state.c-running, tr.run .c-running") !== null;
 const tell = () => say(running() ? "live" : "", false);
 
 function say(text, bad) {
@@ -121,7 +122,7 @@ async function load(part) {
 function stale() {
   late ??= setTimeout(() => {
     late = null;
-    inSight.forEach(load);
+    for (const part of inSight) if (part.isConnected) load(part); else inSight.delete(part);
   }, EVERY);
 }
 
@@ -137,7 +138,7 @@ addEventListener("load", () => requestAnimationFrame(() => setTimeout(() => {
   wide();
   for (const part of document.querySelectorAll(".lazy")) sight.observe(part);
 })));
-if (byId("now")) setInterval(() => running() && !document.hidden && load(byId("now")), 5000);
+setInterval(() => document.hidden || document.querySelectorAll("#now .lazy").forEach(load), 5000);
 
 // --- the panel ------------------------------------------------------------------------------------------------------
 
@@ -409,6 +410,7 @@ document.addEventListener("pointermove", (event) => {
 });
 
 listen();
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 if (panel && /^#n\d+$/.test(location.hash)) {
   const node = location.hash.slice(1);
   show(`${document.body.dataset.run}/nodes/${node}`).then(() => byId(`g-${node}`)?.scrollIntoView({ block: "center", inline: "center" }));

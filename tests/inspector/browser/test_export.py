@@ -63,7 +63,7 @@ def page(request: pytest.FixtureRequest, browser: Browser, file: Path) -> Genera
 
 @pytest.mark.bench
 def test_nodes_paper_and_numbers_open_by_clicks(page: Page) -> None:
-    page.locator("#stage-tuning g.node", has_text="n0005").first.click()
+    page.locator("#tree-stage-tuning g.node", has_text="n0005").first.click()
     panel = page.locator("#page-nodes-n0005")
     panel.locator("summary", has_text="experiment.py").click()
     assert panel.is_visible() and "print(" in panel.inner_text()
@@ -74,7 +74,7 @@ def test_nodes_paper_and_numbers_open_by_clicks(page: Page) -> None:
 
     page.goto(page.url.partition("#")[0])
     assert not panel.is_visible()
-    page.get_by_role("link", name="Open the paper").or_(page.locator('#paper a[href="#page-paper"]')).first.click()
+    page.locator('a[href="#page-paper"]').first.click()
     sheet = page.locator("#page-paper .sheet img").first
     assert sheet.is_visible() and sheet.evaluate("one => one.naturalWidth") > 500
     page.locator(f'#page-paper a.m-key:has(title:text("{SMOOTH}.mean"))').first.click()
@@ -87,7 +87,7 @@ def test_nodes_paper_and_numbers_open_by_clicks(page: Page) -> None:
 
 
 def test_chart_and_table_are_contained(page: Page) -> None:
-    page.locator("#chart a").click()
+    page.locator("nav a[href='#page-chart']").click()
     assert page.locator("#page-chart .bestline").first.is_visible()
     page.locator("#page-chart a[href='#page-nodes-n0005']").first.click()
     assert page.locator("#page-nodes-n0005").is_visible()
@@ -96,7 +96,7 @@ def test_chart_and_table_are_contained(page: Page) -> None:
 
 
 def test_text_of_others_stays_text(page: Page) -> None:
-    page.locator("#stage-tuning g.node", has_text="n0005").first.click()
+    page.locator("#tree-stage-tuning g.node", has_text="n0005").first.click()
     page.locator("#page-nodes-n0005 summary", has_text="experiment.py").click()
     assert "onerror=alert" in page.locator("#page-nodes-n0005").inner_text()
     assert page.locator("script, [onerror], [onload], img:not([src^='data:image/png;base64,'])").count() == 0

@@ -44,16 +44,18 @@ def test_an_open_page_follows_its_run_and_its_buttons_steer_it(tmp_path: Path, o
     with acquire_lock(run), running_viewer(tmp_path) as viewer:
         page = open_page(viewer.address)
         page.locator("tr.run a").click()
-        page.wait_for_selector("#g-n0006", state="attached")
+        page.wait_for_selector("#now .slots")
+        page.goto(f"{viewer.host}/runs/calm/tree")
         page.evaluate(STATES)
         with closing(EventLog(run / "events.jsonl")) as log:
             log.append(NodeJudged(node="n0006", status="pruned"))
         page.wait_for_selector("#g-n0006.s-pruned", state="attached")
+        assert page.evaluate("() => [...window.states['g-n0006']]") == ["s-running", "s-pruned"], "it was reloaded"
+        page.locator(".tabs a", has_text="Overview").click()
         _ask(page, "pause", "I want to look <b>first</b>")
         page.wait_for_selector("text=Sent: pause")
         [(_, command)] = read_pending_commands(run).commands
         assert isinstance(command, CommandReceived) and command.text == "I want to look <b>first</b>" and command.by
-        assert page.evaluate("() => [...window.states['g-n0006']]") == ["s-running", "s-pruned"], "it was reloaded"
         page.close()
 
 
@@ -67,6 +69,7 @@ def test_a_run_is_watched_paused_and_gone_on_with(tmp_path: Path, open_page: Loo
     ):
         page = open_page(viewer.address)
         page.locator("tr.run a").click()  # it comes into the list by itself
+        page.locator(".tabs a", has_text="Tree").click()
         page.wait_for_selector("g.node", state="attached")
         page.evaluate(STATES)
         page.wait_for_function(CHANGED)
@@ -80,6 +83,9 @@ def test_a_run_is_watched_paused_and_gone_on_with(tmp_path: Path, open_page: Loo
         assert "np.zeros" in page.locator("#panel pre.diff .removed").first.inner_text()
         page.keyboard.press("Escape")
 
+        assert page.evaluate("() => Object.keys(window.states).length") == page.locator("g.node").count(), "reloaded"
+        page.locator(".tabs a", has_text="Overview").click()
+
         # Paused: what is asked is recorded, and no decision is made until it goes on.
         _ask(page, "pause", "I want to look <b>first</b>")
         page.wait_for_selector("p.paused >> text=I want to look <b>first</b>")
@@ -88,9 +94,8 @@ def test_a_run_is_watched_paused_and_gone_on_with(tmp_path: Path, open_page: Loo
         page.wait_for_selector("p.paused", state="detached")
         if stopped:
             _ask(page, "stop", "enough")
-        page.wait_for_selector(f"#summary .{'c-interrupted' if stopped else 'c-done'}", timeout=1000 * LONGEST)
+        page.wait_for_selector(f"#state.{'c-interrupted' if stopped else 'c-done'}", timeout=1000 * LONGEST)
         assert process.wait(TIMEOUT_MILLISECONDS / 1000) == (130 if stopped else 0)
-        assert page.evaluate("() => Object.keys(window.states).length") == len(read_state(run).nodes), "it was reloaded"
         _was_held(run)
         if not stopped:
             _paper_is_read(page, run)
@@ -116,9 +121,10 @@ def _was_held(run: Path) -> None:
 
 def _paper_is_read(page: Page, run: Path) -> None:
     """A number leads to the nodes that it was measured by; judge and checks stand beside."""
-    assert page.locator("#judgement .scores > li").count() >= 5
+    page.locator(".tabs a", has_text="Checks").click()
     assert page.locator("#checks .checks > li").count() >= 2
-    page.locator("#judgement a.go").click()
+    page.locator(".tabs a", has_text="Paper").click()
+    assert page.locator("#judgement .scores > li").count() >= 5
     mark = page.locator("svg a.m-key").last
     mark.scroll_into_view_if_needed()
     mark.click()

@@ -92,9 +92,9 @@ def _hostile(run: Path) -> None:
     Image.new("RGB", (30, 20), "red").save(figures / FIGURE)
 
 
-def _page(viewer: Viewer, run: str = "whole") -> str:
+def _page(viewer: Viewer, run: str = "whole", view: str = "/tree") -> str:
     token = viewer.address.partition("?")[2]
-    return f"{viewer.host}/runs/{run}?{token}"
+    return f"{viewer.host}/runs/{run}{view}?{token}"
 
 
 def test_search_finds_nodes_and_keys_walk_through_them(viewer: Viewer, open_page: Look) -> None:
@@ -130,6 +130,18 @@ def test_dark_and_light_follow_the_system_and_the_button(viewer: Viewer, open_pa
     assert light.evaluate(LUMINANCE) < 0.2, "the choice is kept"
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_one_screen_says_how_a_run_stands(viewer: Viewer, open_page: Look, width: int) -> None:
+    height = {1440: 900, 390: 844}[width]
+    page = open_page(_page(viewer, view=""), viewport={"width": width, "height": height})
+    for part in ("verdicts", "now", "hours", "money", "best"):
+        box = page.locator(f"#{part}").bounding_box()
+        assert box is not None and box["height"] > 20 and box["y"] + box["height"] <= height, part
+    assert page.locator("g.node, table.nodes, #checks, #cost").count() == 0, "what is a click away"
+    page.locator(".tabs a", has_text="Tree").click()
+    assert page.locator(".tabs [aria-current=page]").inner_text() == "Tree" and page.locator("g.node").count() == 6
+
+
 @pytest.mark.parametrize("run", [pytest.param("whole", marks=pytest.mark.bench), "hostile"])
 def test_a_phone_scrolls_down_only(viewer: Viewer, open_page: Look, run: str) -> None:
     page = open_page(_page(viewer, run), viewport={"width": 360, "height": 740}, device_scale_factor=2, has_touch=True)
@@ -154,6 +166,7 @@ def test_what_others_wrote_is_text_and_no_script_of_it_runs(viewer: Viewer, open
     picture.scroll_into_view_if_needed()
     page.wait_for_function("() => document.querySelector('#panel figure img').naturalWidth === 30")
     assert FIGURE in panel
+    page.goto(f"{viewer.host}/runs/hostile/events")
     page.wait_for_selector("#asked >> text=window.owned")  # the note
     for path in ("", "/nodes/n0001", "/calls", "/trace?number=0.5", "/files/nodes/n0001/attempt1/stdout.txt"):
         page.goto(f"{viewer.host}/runs/hostile{path}")

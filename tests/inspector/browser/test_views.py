@@ -91,7 +91,7 @@ def _at(viewer: Viewer, path: str) -> str:
 
 
 def test_the_chart_opens_a_node_and_is_drawn_over_time_and_cost(viewer: Viewer, open_page: Look) -> None:
-    page = open_page(_at(viewer, "/runs/whole"))
+    page = open_page(_at(viewer, "/runs/whole/chart"))
     page.wait_for_selector("#chart .bestline")
     assert page.locator("#chart .dot").count() == 6 and page.locator("#chart path.baseline").count() == 2
     page.locator("#chart a.tonode:has([data-node=n0003])").focus()
@@ -158,7 +158,7 @@ def test_the_grid_of_cells_and_the_use_of_slots(viewer: Viewer, open_page: Look)
     assert row.locator(".o-failed").count() == 2 and row.locator(".o-taken-over").count() == 1
     page.locator("tr[data-node=n0003] a.tonode").click()
     page.wait_for_selector("#panel [data-panel=n0003]")
-    page.goto(f"{viewer.host}/runs/celled/use")
+    page.goto(f"{viewer.host}/runs/celled/cost")
     assert page.locator("figcaption", has_text="Slots in use").count() == 1
 
 
@@ -182,12 +182,13 @@ def test_runs_are_sorted_and_two_are_compared(viewer: Viewer, open_page: Look) -
 
 def test_the_head_says_what_the_run_came_to_and_the_tuning_has_its_curves(viewer: Viewer, open_page: Look) -> None:
     page = open_page(_at(viewer, "/runs/tuned"))
+    assert page.locator("#verdicts table .whisker .zero").count() == 1
+    page.locator(".tabs a", has_text="Reports").click()
     assert "smooth - plain" in page.locator("#headline table").inner_text()
-    assert page.locator("#headline table .whisker .zero").count() == 1
     assert not page.locator("#live").is_visible(), "nothing works on it"
     page.locator("#tuned > summary").click()
     assert page.locator("#tuned svg.plot polyline").count() == 2
-    assert page.locator("#reports > details.report[open]").count() == 0
+    assert page.locator("details.report[open]").count() == 0
     page.goto(f"{viewer.host}/runs/tuned/nodes/n0005")
     assert page.locator("td .less >> text=baseline").count() >= 1 and page.locator("td .gold").count() >= 1
 
@@ -203,12 +204,11 @@ def test_a_run_that_goes_on_says_what_is_left_and_what_its_slots_do(tmp_path: Pa
         page.wait_for_selector("#live >> text=live")
         page.wait_for_selector("#now >> text=left of")
         assert page.locator("#now .slots li").count() >= 1 and page.locator("#now >> text=forecast").count() == 1
-        page.wait_for_selector("#chart .dot")
+        page.goto(f"{viewer.host}/runs/calm/chart?over=hours")
+        page.wait_for_selector("#chart .dot", state="attached")
         with closing(EventLog(run / "events.jsonl")) as log:
             log.append(AttemptExecuted(node="n0006", attempt=Attempt(number=1, seconds=1.0)))
             log.append(NodeJudged(node="n0006", status="buggy"))
-        page.wait_for_selector("#g-n0006.s-buggy", state="attached")
-        page.locator("#chart a.swap", has_text="by time").click()
         page.wait_for_selector(
             "#chart [data-over=hours] [data-node=n0006]", state="attached", timeout=TIMEOUT_MILLISECONDS
         )
@@ -226,10 +226,10 @@ def test_what_is_not_there_is_a_page_that_leads_back(viewer: Viewer, open_page: 
 def test_a_damaged_run_says_so_on_its_page(viewer: Viewer, open_page: Look) -> None:
     page = open_page(_at(viewer, "/runs/damaged"))
     page.wait_for_selector("[role=alert] >> text=cannot read the record")
-    assert page.locator("#tree, #paper, #costs").count() == 0, "nothing empty is shown in its place"
+    assert page.locator("#verdicts, #best").count() == 0, "nothing empty is shown in its place"
     page.goto(f"{viewer.host}/")
     assert page.locator("#run-damaged .pill").inner_text() == "damaged"
-    for view in ("chart", "table", "cells", "use"):
+    for view in ("chart", "table", "cells"):
         page.goto(f"{viewer.host}/runs/damaged/{view}")
         assert page.locator(".empty").count() == 1, view
 
@@ -237,7 +237,17 @@ def test_a_damaged_run_says_so_on_its_page(viewer: Viewer, open_page: Look) -> N
 @pytest.mark.parametrize("run", ["whole", "one", "hostile", "begun", "celled"])
 def test_every_view_is_safe_and_scrolls_down_only_on_a_phone(viewer: Viewer, open_page: Look, run: str) -> None:
     page = open_page(_at(viewer, "/"), viewport=PHONE, has_touch=True)
-    for view in ("", "/chart", "/chart?over=hours", "/table", "/compare?n=n0001&n=n0002", "/cells", "/use"):
+    for view in (
+        "",
+        "/reports",
+        "/tree",
+        "/chart?over=hours",
+        "/table",
+        "/compare?n=n0001&n=n0002",
+        "/cells",
+        "/cost",
+        "/events",
+    ):
         page.goto(f"{viewer.host}/runs/{run}{view}")
         assert page.evaluate(OVERFLOWS) <= 0, view
         assert page.evaluate("() => [window.owned, document.querySelector('img[src=x], svg[onload]')]") == [None, None]
@@ -253,5 +263,5 @@ def test_views_are_there_without_scripts(viewer: Viewer, open_page: Look) -> Non
     page.goto(f"{viewer.host}/runs/whole/compare?n=n0003&n=n0005")
     assert page.locator("pre.diff .add").count() == 1
     page.goto(f"{viewer.host}/runs/whole")
-    page.locator("#chart a").click()
+    page.locator(".tabs a", has_text="Chart").click()
     page.wait_for_selector(".bestline")
