@@ -470,14 +470,13 @@ def _compute_patch_effect(given: Case) -> CaseResult:
 
 
 def _compute_floor(given: Case) -> CaseResult:
-    found = ablation_report.apply_floor_rule(
-        given["direction"],
-        given["baseline"],
-        given["floor"],
-        [(name, effect) for name, effect in given["effects_by_mutation"]],
-        given["share"],
-    )
-    return {**found._asdict(), "flag": found.flag or None}
+    gap = (given["baseline"] - given["floor"]) * (1 if given["direction"] == "max" else -1)
+    effects: list[tuple[str, float]] = [(name, effect) for name, effect in given["effects_by_mutation"]]
+    at_floor = [ablation_report.is_at_floor(effect, gap) for _, effect in effects]
+    free = [one for one, low in zip(effects, at_floor, strict=True) if not low]
+    name, effect = free[0] if free else min(effects, key=lambda one: one[1])
+    flag = None if free else "at the floor"
+    return {"gap": gap, "at_floor": at_floor, "ranked": name, "effect": effect, "flag": flag}
 
 
 COMPUTE: dict[str, Callable[[Case], CaseResult]] = {

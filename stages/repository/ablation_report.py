@@ -86,6 +86,12 @@ def compute_effect(direction: MetricDirection, baseline: float | None, ablated: 
     return round(effect, 12 - math.ceil(math.log10(size))) if size else 0.0
 
 
+def reaches_share(effect: float, baseline_mean: float, share: float = CRITICAL_SHARE) -> bool:
+    """Return whether the size of an effect reaches a share of the baseline."""
+    threshold = share * abs(baseline_mean)
+    return abs(effect) >= threshold or math.isclose(abs(effect), threshold, rel_tol=1e-9)
+
+
 def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool:
     """Return whether the effect of components that were ablated together exceeds the sum of their single effects beyond
     chance. `sigma`: standard deviation of one effect.
@@ -241,8 +247,7 @@ def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> Pa
     size, unit = (found.mean, one.effect.baseline.mean) if one.effect.log_ratio is None else (one.effect.log_ratio, 1.0)
     if size < 0:
         return "harmful"
-    threshold = CRITICAL_SHARE * abs(unit)
-    return "critical" if size >= threshold or math.isclose(size, threshold, rel_tol=1e-9) else "helps"
+    return "critical" if reaches_share(size, unit) else "helps"
 
 
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"

@@ -53,8 +53,15 @@ async def test_a_control_without_words_that_every_experiment_measures_is_asked_o
         raise NothingLeftError("an author was asked")
 
     monkeypatch.setattr(repository_program, "write_patched_program", write)
-    monkeypatch.setattr(repository_program, "build_plan_code", lambda code, plan: code)
-    monkeypatch.setattr(repository_program, "build_program", lambda arms, code: {})
+
+    def give_code(code: object, _: object) -> object:
+        return code
+
+    def give_nothing(*_: object) -> dict[str, str]:
+        return {}
+
+    monkeypatch.setattr(repository_program, "build_plan_code", give_code)
+    monkeypatch.setattr(repository_program, "build_program", give_nothing)
     plan = plan_with(plain=(), bent=("--bend",), without=(), rival=rival)
     context: Any = SimpleNamespace(repository=SimpleNamespace(code=None), plan=plan)
     action = ExpandTree(stage="preliminary", kind=kind, parent=None, ordinal=0, seed=0)
