@@ -318,7 +318,7 @@ class RunProcess:
                 )
             if (
                 self.settings.campaign is not None
-                and self.log.state.search.test_measurements
+                and self.log.state.search.scored_at is not None
                 and self.log.state.campaign is None
                 and (place := await asyncio.to_thread(count_campaign_peers, self.settings.campaign, self.folder.root))
                 is not None

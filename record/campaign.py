@@ -431,8 +431,7 @@ def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
     for other in (one for one in folders if one.resolve() != run.resolve() and is_run(one)):
         with suppress(RecordError):
             found = read_state(other).search
-            shared = [one.fingerprint for one in found.datasets if one.fingerprint in prints]
-            tests.update(prints[one] for one in shared if found.test_measurements)
+            tests.update(prints[one.fingerprint] for one in found.tested_datasets if one.fingerprint in prints)
     return CampaignMembership(
         ideas=sum(not one.refused and not one.ideas for one in campaign.entries.values()), tests=dict(tests)
     )

@@ -226,7 +226,8 @@ def build_lock(
     search = state.search
     stage = find_locking_stage(search.data_plan) if search.data_plan is not None else "agenda"
     view, best = view_at_stage_end(state, stage, settings), find_winner(state)
-    if view is None or best is None or search.test_measurements or not search.stages[stage].is_settled:
+    begun = search.test_measurements or search.looks
+    if view is None or best is None or begun or not search.stages[stage].is_settled:
         return None
     if search.current_lock is not None and search.current_lock.winner == best:
         return None

@@ -270,9 +270,7 @@ def build_report(folder: Path) -> CampaignReport:
         hours=sum(one.hours for one in lines),
         usd=sum(one.spent.get("usd", 0.0) for one in state.entries.values()),
         remaining_budget=left,
-        tests=dict(
-            Counter(data.name for run in runs.values() if run.search.test_measurements for data in run.search.datasets)
-        ),
+        tests=dict(Counter(data.name for run in runs.values() for data in run.search.tested_datasets)),
     )
 
 

@@ -135,7 +135,8 @@ class RunFragments:
         else:
             yield from self._render_findings(status, MAX_EFFECTS)
         yield self._render("now", "main", run.name, status, describe_next_step(status))
-        yield self._render("hours", "main", status, state.read_setting("time_limit"))
+        limit = state.read_setting("time_limit")
+        yield self._render("hours", "main", status, limit if isinstance(limit, int | float) else None)
         yield self._render("money", "main", run.name, status)
         if state.kind == "paper":
             figure = find_best_figure(run, entry.node)

@@ -422,6 +422,11 @@ class SearchState:
     scoring_failures: dict[str, Failure] = field(default_factory=dict[str, Failure])
     """The reason why a user's own scorer gave no test values for a node."""
 
+    @property
+    def tested_datasets(self) -> tuple[DatasetFacts, ...]:
+        """Datasets whose test part was scored."""
+        return tuple(one for one in self.datasets if one.sizes.get("test")) if self.scored_at is not None else ()
+
     def find_setting(self, arm: str, trial: int) -> HyperparameterSetting:
         """Return the hyperparameters of an arm in a trial; an ablation uses those of another arm.
 

@@ -80,12 +80,12 @@ BAD: dict[str, tuple[Callable[[], object], str, str]] = {
     "thousands or decimals": (
         lambda: with_rows(lambda i, _: {"rain": f"{1000 + 37 * i:,}"}),
         f"bad=bad.csv,{OPTIONS}",
-        "'1,000' may mean 1000 or 1: write 1000 or 1",
+        "'1,000' may mean 1000 or 1: write one of them in all rows",
     ),
     "dates": (
         lambda: with_rows(lambda i, _: {"ph": f"{1 + i % 28}.{1 + i // 28}.2024"}),
         f"bad=bad.csv,{OPTIONS}",
-        "column 'ph' contains 120 different dates (such as '1.1.2024'): split by time with time=ph",
+        "column 'ph' contains 120 different dates (such as '1.1.2024'), more than 20: convert it to numbers",
     ),
     "bundled name": (lambda: None, f"iris=fields.csv,{OPTIONS}", "a bundled dataset has this name"),
 }

@@ -145,10 +145,7 @@ def test_a_subject_that_is_none_is_sent_back_and_one_that_is_there_is_shown(
         )
     assert "subjects small" in " ".join(capsys.readouterr().out.split())
     asked = json.dumps(server.requests)
-    assert (
-        "- `small`: openai-chat:m; free" in asked
-        and "`subjects` names the unknown model 'large'; available: small" in asked
-    )
+    assert "- `small`: openai-chat:m; free" in asked and "there is no studied model 'large'; available: small" in asked
 
 
 def test_what_a_reviewer_finds_is_shown_with_the_answers(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,7 +143,7 @@ class Author:
         if isinstance(inputs, QuestionConclusionInputs):
             factor = "by a factor of 9.87" if not inputs.complaints else f"to {{{FAR}.mean}} with far"
             return ConclusionAnswer(
-                conclusion=f"A larger spread raises the distance, {factor}, over five seeds.",
+                conclusion=f"A larger spread raises the distance, {factor}.",
                 directions=(StatedDirection.model_validate(HIGHER),),
             )
         if isinstance(inputs, ExperimentInputs):
@@ -216,7 +216,7 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     assert "n0005, the experiment, seed 0: " in report and "n0006, the experiment, repaired, seed 0: measured" in report
     patch = (made / "change.patch").read_text()
     subprocess.run(["git", "apply", "--check", "-"], input=patch, text=True, cwd=tmp_path / "repo", check=True)
-    assert "--- /dev/null" in patch and (made / "reproduce.sh").read_text() == f"export FIRST_SEED=5 SEEDS=5\n{SCRIPT}"
+    assert "--- /dev/null" in patch and (made / "reproduce.sh").read_text() == f"export FIRST_SEED=5 SEEDS=30\n{SCRIPT}"
     assert not [one for one in (tmp_path / "repo").rglob("*") if one.name == "spread.py" and "work" in one.parts]
 
     before = len(author.asked)
@@ -250,7 +250,7 @@ def test_a_script_that_ignores_the_first_seed_is_refused(author: Author, tmp_pat
     assert asked() == 0
     assert any("the script gives the values of FIRST_SEED=0" in one for one in author.results)
     report = (tmp_path / "runs" / "q" / "report.md").read_text()
-    assert "The values are those of 5 fresh seeds" in report and "the experiment on fresh seeds" in report
+    assert "The values are those of 30 fresh seeds" in report and "the experiment on fresh seeds" in report
 
 
 def test_of_two_identical_commands_one_starts_and_a_killed_start_is_started_again(
@@ -400,7 +400,7 @@ def test_it_is_a_run_for_every_command(author: Author, tmp_path: Path, capsys: p
     assert "change.patch && bash" in traced
     assert main(["export", str(folder), "--html", "q.html", "--zip", "q.zip"]) == 0
     page = Path("q.html").read_text()
-    assert "Findings" in page and "distance: far - near" in page and "<h2>Paper" not in page and ">Reports<" not in page
+    assert "Findings" in page and "distance: far - near" in page
     assert main(["trace", "q.zip", number]) == 0 and main(["audit", "q.zip"]) == 0
     assert main(["write", str(folder)]) == 2 and "has no paper" in capsys.readouterr().err
     damaged = [next(folder.glob(one)) for one in ("cells/*/artifacts/*", "prompts/*", "nodes/*/source/arms/exp*")]

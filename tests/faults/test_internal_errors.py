@@ -12,7 +12,7 @@ from labwright.agent.cli import main, preflight
 from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import read_events, read_state
-from labwright.stages.nodes import node_runner
+from labwright.stages.nodes import node_cells
 from tests.stages.small_study import IDEA, make_small_model
 
 pytestmark = pytest.mark.slow
@@ -47,7 +47,7 @@ def test_the_same_traceback_in_three_nodes_is_exit_1_and_can_be_resumed(
     for module in (run, preflight):
         monkeypatch.setattr(module, "open_backend", scripted)
     with monkeypatch.context() as broken:
-        broken.setattr(node_runner, "seal_folder", stumbles)
+        broken.setattr(node_cells, "seal_folder", stumbles)
         assert command("run", "--idea", "idea.json", "--name", "r") == 1
     said = capsys.readouterr().out
     assert "failed (exit code 1)" in said and "LookupError < " in said and "scientist resume" in said

@@ -177,6 +177,7 @@ def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
     state = log.state
     given = make_settings(order="arrival", max_seeds=20, num_workers=2, tuning=pilot)
     state.search.locks.clear()
+    state.search.looks.clear()
     short, longer = (build_lock(state, given, affordable=seeds) for seeds in (6, 15))
     assert short is not None and short.n == 6 and "there is time for 6" in short.why and short.looks == (6,)
     tight, ample = (build_lock(state, given, affordable=15, with_controls=seeds) for seeds in (9, 40))
