@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -61,6 +62,7 @@ def test_a_terminal_that_is_closed_stops_the_run_gently(tmp_path: Path) -> None:
     process, terminal = pty.fork()
     if not process:
         os.environ["TERM"] = "screen-256color"
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # below nohup it is ignored
         os.execv(sys.executable, [sys.executable, "-m", "labwright", *RUN, "--runs", str(tmp_path)])
     try:
         wait_for(run, "prepared", terminal)
