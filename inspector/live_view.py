@@ -257,7 +257,7 @@ def build_frame(state: RunState, latest: tuple[str, ...] = ()) -> LiveFrame:
         f"{format_cached(total.cached_tokens, total.cached_usd)}, {format_count(total.output_tokens)} out  "
         f"{format_dollars(total.usd, total.unpriced)}"
     )
-    limit, most = sum(stage.node_limit or 0 for stage in tree.stages), state.read_setting("time_limit")
+    limit = sum(stage.node_limit or 0 for stage in tree.stages)
     return LiveFrame(
         title=to_plain(started.idea.title) if started else "",
         phase=state.phase,
@@ -270,7 +270,7 @@ def build_frame(state: RunState, latest: tuple[str, ...] = ()) -> LiveFrame:
         latest=latest,
         outage=state.outage,
         paused=format_pause(state, state.last_event_at) if state.is_paused else "",
-        time_limit=float(most) if isinstance(most, int | float) else None,
+        time_limit=state.time_limit,
     )
 
 

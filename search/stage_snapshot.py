@@ -490,9 +490,9 @@ class StageSnapshot:
 
     @cached_property
     def answered_items(self) -> frozenset[str]:
-        """Agenda items on which a node worked that is good, or that a debug node mended."""
-        mended = (node.parent or "" for node in self.good_nodes if node.kind == "debug")
-        ids = {*(node.id for node in self.good_nodes), *mended}
+        """Agenda items on which a node worked that is good, or that a debug node repaired."""
+        repaired = (node.parent or "" for node in self.good_nodes if node.kind == "debug")
+        ids = {*(node.id for node in self.good_nodes), *repaired}
         return frozenset(item for node, item in self.item_by_node.items() if node in ids)
 
     @cached_property

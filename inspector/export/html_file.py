@@ -42,7 +42,7 @@ MAX_PICTURES_BYTES = 5_000_000
 MAX_PDF_BYTES = 2_000_000
 """Maximum bytes of all embedded PDFs."""
 SECTION_NAMES = ("reports", "tree", "checks", "cost", "events")
-"""Views that follow the overview; the others open beside it."""
+"""Views that follow the overview; the others open next to it."""
 CONTENT_NAMES = {
     "paper": "parts of the paper after its first pages (the PDF has them)",
     "chart": "chart",
@@ -173,8 +173,8 @@ class _HtmlFile:
         """
         name, handlers, papers = self._name, self._handlers, self._handlers.papers
         state = handlers.get_run(name).state
-        yield "paper", partial(papers.paper, name)
         if state.kind == "paper":
+            yield "paper", partial(papers.paper, name)
             yield "chart", partial(handlers.views.chart, name, part=True)
         yield "table", partial(handlers.views.table, name, TableQuery(part=True))
         yield "cells", partial(handlers.views.cells, name, part=True)

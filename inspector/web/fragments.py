@@ -130,13 +130,12 @@ class RunFragments:
         yield self._render("steer", "main", run.name, list_actions(run))
         if state.kind == "paper":
             bars = draw_intervals(head.compared, zero=True) if head else ()
-            told = (count_verdicts(status), state.paper.current)
-            yield self._render("verdicts", "main", run.name, head, self._draw_effects(head), bars, *told)
+            counts, paper = count_verdicts(status), state.paper.current
+            yield self._render("verdicts", "main", run.name, head, self._draw_effects(head), bars, counts, paper)
         else:
             yield from self._render_findings(status, MAX_EFFECTS)
         yield self._render("now", "main", run.name, status, describe_next_step(status))
-        limit = state.read_setting("time_limit")
-        yield self._render("hours", "main", status, limit if isinstance(limit, int | float) else None)
+        yield self._render("hours", "main", status, state.time_limit)
         yield self._render("money", "main", run.name, status)
         if state.kind == "paper":
             figure = find_best_figure(run, entry.node)

@@ -288,15 +288,14 @@ class RunViewHandlers:
 
 def read_current_activity(run: CachedRun, foresee: EstimateRemaining | None) -> CurrentActivity:
     """Describe what a run is currently doing."""
-    state, limit = run.state, run.state.read_setting("time_limit")
+    state, limit = run.state, run.state.time_limit
     worked = state.active_seconds + (0.0 if state.is_paused else max(0.0, time.time() - state.last_event_at))
     workers = state.read_setting("search.num_workers")
     ahead, outlook = (
         foresee(state) if foresee is not None else (None, NextSteps(workers=workers if isinstance(workers, int) else 1))
     )
-    seconds = float(limit) if isinstance(limit, int | float) else None
-    left = None if seconds is None else max(0.0, seconds - worked)
-    return CurrentActivity(left, seconds, ahead, describe_slots(state, outlook), outlook.actions)
+    left = None if limit is None else max(0.0, limit - worked)
+    return CurrentActivity(left, limit, ahead, describe_slots(state, outlook), outlook.actions)
 
 
 def chart_usage(run: CachedRun) -> tuple[list[Chart], dict[str, str]]:

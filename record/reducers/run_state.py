@@ -778,6 +778,12 @@ class RunState:
         return value
 
     @property
+    def time_limit(self) -> float | None:
+        """Time limit of the run in seconds; None if the record has none, or not as a number."""
+        limit = self.read_setting("time_limit")
+        return float(limit) if isinstance(limit, int | float) else None
+
+    @property
     def experiment_seconds(self) -> float:
         """Seconds that experiments ran, over all attempts of this run, excluding those before it branched off."""
         ran = sum(attempt.seconds for node in self.nodes.values() for attempt in node.attempts)

@@ -141,7 +141,8 @@ def check_interpreter(python: str) -> None:
     lacking = [name for name in REQUIRED_PACKAGES if name not in map(str.lower, answer.packages)]
     if lacking:
         raise ExecutorError(
-            f"{python!r} (sandbox.python) lacks {' and '.join(lacking)}: {python} -m pip install {' '.join(lacking)}"
+            f"{python!r} (sandbox.python) lacks {' and '.join(lacking)}: "
+            f"install with {python} -m pip install {' '.join(lacking)}"
         )
 
 

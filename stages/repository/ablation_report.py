@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader
 
 from labwright.record.claims.estimates import (
     MIN_REPLICATES,
@@ -43,6 +43,7 @@ from labwright.record.schema.repository import (
     format_command_line,
 )
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND
+from labwright.stages.paper.latex import build_tex_environment
 
 # What is particular to ablations: gates of mutations, the floor, joint effects, and the verdicts of the report. An
 # effect is positive if the part helps, for either direction of the metric. A failed run gives no pair; it is never
@@ -256,19 +257,7 @@ JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.m
 @cache
 def load_templates() -> Environment:
     """Return the templates of this folder; variables are `<< name >>`, statements `<% if name %>`."""
-    found = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        block_start_string="<%",
-        block_end_string="%>",
-        variable_start_string="<<",
-        variable_end_string=">>",
-        comment_start_string="<#",
-        comment_end_string="#>",
-    )
+    found = build_tex_environment(FileSystemLoader(Path(__file__).parent))
     found.filters["tex"] = escape_tex
     return found
 

@@ -103,12 +103,12 @@ def format_map(code: CodeIndex, argv: Sequence[str], order: Sequence[str]) -> st
 
     Tests, documents, examples and scripts that the command does not reach have none.
     """
-    told = {*list_reached_files(code, argv), *(path for path in code.trees if rank_path(path) < 2)}
-    callers = _index_callers(code, told)
+    detailed = {*list_reached_files(code, argv), *(path for path in code.trees if rank_path(path) < 2)}
+    callers = _index_callers(code, detailed)
     texts, lines, left = code.texts, list[str](), MAX_MAP_CHARS
     whole = [path for path in order if path in code.trees]
     for path in whole:
-        symbols = _format_symbols(path, code, callers) if path in told else []
+        symbols = _format_symbols(path, code, callers) if path in detailed else []
         entry = [f"{path} ({texts[path].count(chr(10))} lines)", *symbols]
         size = sum(len(line) + 1 for line in entry)
         lines += entry if size <= left else entry[:1]

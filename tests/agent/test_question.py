@@ -400,7 +400,7 @@ def test_it_is_a_run_for_every_command(author: Author, tmp_path: Path, capsys: p
     assert "change.patch && bash" in traced
     assert main(["export", str(folder), "--html", "q.html", "--zip", "q.zip"]) == 0
     page = Path("q.html").read_text()
-    assert "Findings" in page and "distance: far - near" in page
+    assert "Findings" in page and "distance: far - near" in page and "<h2>Paper" not in page and ">Paper<" not in page
     assert main(["trace", "q.zip", number]) == 0 and main(["audit", "q.zip"]) == 0
     assert main(["write", str(folder)]) == 2 and "has no paper" in capsys.readouterr().err
     damaged = [next(folder.glob(one)) for one in ("cells/*/artifacts/*", "prompts/*", "nodes/*/source/arms/exp*")]
