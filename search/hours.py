@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 from statistics import median
 
 from labwright.record.claims.estimates import MIN_REPLICATES, find_winner
@@ -23,15 +23,18 @@ from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, Se
 from labwright.record.schema.nodes import STAGES, Node, NodeKind, StageName
 from labwright.record.tuning_results import list_trial_cells
 from labwright.search.design_forecast import CONFIRMATION_SHARE, list_main_cells, list_seed_cells, read_cell_times
+from labwright.search.policy import MAX_LATE_DEBUGS
 from labwright.search.replication import (
     compute_wanted_seeds,
     count_fresh_seeds,
     count_most_seeds,
     find_lacking_seeds,
+    is_further_seed,
     is_sampling_ended,
     iterate_targets,
     list_ablation_seeds,
     list_confirming_seeds,
+    list_further_replicates,
 )
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
@@ -109,6 +112,8 @@ PROBE_PROGRAMS, PROBE_SHARE = 2, 0.1
 """Time of the probes before scoring, in executions of the winner's program (permuted labels, and one cell per arm for
 replaced rows), and its maximum share of the time, beyond which probes are left out."""
 
+MAX_REQUESTS_SHARE = 0.5
+"""Maximum expected share of the remaining time for what reviewers request; the paper needs the rest."""
 SURPRISE_SHARE = 0.1
 """Maximum share of the time that is kept for the first ablation, the control for the strongest surprise."""
 
@@ -237,6 +242,12 @@ def check_time(
     if not isinstance(action, ExpandTree) or action.kind == "aggregate":
         return None
     view = build_snapshot(state, action.stage, VisibleDecisions(through=state.last_decision), settings=settings)
+    if is_further_seed(action, view.lock, settings):
+        requested = bool(state.read_setting("paper.missing_ablations"))
+        reason = explain_no_further_seeds(
+            view, settings, requested=requested, run_seconds=run_seconds, seconds_left=seconds_left
+        )
+        return LimitHit(reason, stage=action.stage) if reason is not None else None
     if action.kind not in EXPLORING_KINDS:
         seconds = estimate_seconds(action, view)
         if seconds <= seconds_left:
@@ -265,7 +276,7 @@ def explain_no_exploration(
     hours = plan_hours(view, settings, run_seconds=run_seconds)
     if hours is None or view.best_node is None:
         return None
-    seeds = len(list_ablation_seeds(view, settings)) if view.stage == "ablation" else 0
+    seeds = len(list_ablation_seeds(view.lock, settings)) if view.stage == "ablation" else 0
     needed = sum_due_replicates(view, settings) + sum(
         estimate_seconds(one, view) * (1 + (seeds if one.stage == "ablation" else 0)) for one in (action, *running)
     )
@@ -278,6 +289,41 @@ def explain_no_exploration(
         f"{left:.0f} slot-seconds are left, {hours.set_aside:.0f} of them set aside for {hours.remaining_seeds} fresh "
         f"seeds, test scoring and the paper{first}, and exploration would need {needed:.0f}"
     )
+
+
+def explain_no_further_seeds(
+    view: StageSnapshot, settings: SearchSettings, *, requested: bool, run_seconds: float, seconds_left: float
+) -> str | None:
+    """Return why the next round of further seeds of the ablations may not start, or None. `requested`: whether a
+    reviewer of the draft may request ablations, of which one keeps its time."""
+    hours, rounds = plan_hours(view, settings, run_seconds=run_seconds), list_further_replicates(view, settings)
+    if hours is None or not rounds:
+        return None
+    seconds = [estimate_seconds(one, view) for one in rounds]
+    needed = max(*seconds, (sum(seconds) + sum_due_replicates(view, settings)) / settings.num_workers)
+    kept = hours.set_aside / settings.num_workers
+    if requested:
+        kept += estimate_requests(view, settings, 1) / MAX_REQUESTS_SHARE
+    if needed + kept <= seconds_left:
+        return None
+    return (
+        f"{seconds_left:.0f} s are left, {kept:.0f} of them set aside for test scoring, the paper and what a reviewer "
+        f"may request, and one further seed of {len(rounds)} ablations would take until {needed:.0f} s from now"
+    )
+
+
+def estimate_requests(view: StageSnapshot, settings: SearchSettings, ablations: int, seeds: int = 0) -> float:
+    """Return the seconds that requested ablations with their replicates, and further seeds of the reported node, are
+    expected to take."""
+    replicates, slots = len(list_ablation_seeds(view.lock, settings)), settings.num_workers
+    ablate, replicate = (
+        estimate_seconds(
+            ExpandTree(stage="ablation", kind=kind, parent=view.root.id if view.root else None, seed=0), view
+        )
+        for kind in ("ablate", "replicate")
+    )
+    rounds = (1 + MAX_LATE_DEBUGS) * bool(ablations) + ceil(replicates * ablations / slots)
+    return rounds * ablate + ceil(seeds / slots) * replicate
 
 
 def estimate_first_ablation(view: StageSnapshot, settings: SearchSettings, hours: Hours) -> float:

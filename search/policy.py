@@ -27,6 +27,7 @@ from labwright.search import tuning
 from labwright.search.replication import (
     find_pilot_replicates,
     list_ablation_seeds,
+    list_further_replicates,
     needs_paired_seeds,
     next_pilot_run,
     next_replicate,
@@ -139,8 +140,10 @@ class StagedPolicy:
                 return pilot
             if not all(one.is_finished for one in find_pilot_replicates(view)):
                 return WaitForResult()
-        if view.stage == "ablation" and view.has_pending_results:
-            return WaitForResult()
+        if view.stage == "ablation":
+            further = list_further_replicates(view, self.settings)
+            if further or view.has_pending_results:
+                return further[0] if further else WaitForResult()
         return EndStage(reason=reason if view.best_node is not None else f"{reason}; nothing worked", stage=view.stage)
 
     def next_tuning_step(self, view: StageSnapshot) -> SearchAction | None:
@@ -277,7 +280,7 @@ class RequestedWorkPolicy:
         due += [build_expansion(view, "debug", node) for node in leaves if node in tried]
         for node in tried:
             if node in view.good_nodes:
-                due += next_replicate(view, "ablation", node, list_ablation_seeds(view, self.settings))
+                due += next_replicate(view, "ablation", node, list_ablation_seeds(view.lock, self.settings))
         if view.lock is not None and view.added_seeds:
             due += next_replicate(view, "agenda", view.nodes[view.lock.winner], view.added_seeds)
         first = None if view.run_limit_reason else next((one for one in due if self.is_affordable(one)), None)

@@ -8,8 +8,9 @@ it. The tuned node has a few, in the cells that confirmatory hypotheses read and
 that measurements from tuning are reused. Only their spread, never their results, determines how many fresh seeds decide
 the plan's hypotheses (`record.claims.planned_seeds.compute_planned_seeds`). When the last stage that may change the
 confirmed program has ended (`find_locking_stage`), node, number of seeds and looks are locked. The node then runs with
-unused seeds, before all further search; its ablations use the first of these seeds. Stopping whenever a result looks
-good would bias it, so the fresh seeds are read only at the looks of the lock (`record.schema.decisions`).
+unused seeds, before all further search; its ablations use the first of these seeds, and further ones at the end of the
+search, if time is left. Stopping whenever a result looks good would bias it, so the fresh seeds are read only at the
+looks of the lock (`record.schema.decisions`).
 
 A seed that was cancelled because time or budget ran out is run again when more is available. A seed that failed, or
 that the user ended, is replaced by the next fresh one, whatever its results, for at most a quarter of the seeds.
@@ -23,7 +24,7 @@ from math import ceil, inf
 from statistics import fmean, stdev
 
 from labwright.record.campaign import DecisionForecast
-from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL, find_winner
+from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL, find_winner, has_same_values
 from labwright.record.claims.hypothesis_tests import (
     SKEWED_LEVEL_FACTOR,
     compute_unit_values,
@@ -39,6 +40,7 @@ from labwright.record.schema.decisions import (
     LOOK_TASKS,
     ExpandTree,
     RunTask,
+    SearchAction,
     VisibleDecisions,
     build_look_sizes,
     build_summary_task,
@@ -300,7 +302,7 @@ def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[t
         yield "agenda", winner, list_confirming_seeds(view)
         if view.stage == "ablation":
             for node in view.good_nodes:
-                yield "ablation", node, list_ablation_seeds(view, settings)
+                yield "ablation", node, list_ablation_seeds(view.lock, settings)
 
 
 def list_confirming_seeds(view: StageSnapshot) -> Sequence[int]:
@@ -399,12 +401,44 @@ def find_lacking_seeds(view: StageSnapshot, target: Node, seeds: Iterable[int]) 
     return tuple(seed for seed in seeds if seed not in done)
 
 
-def list_ablation_seeds(view: StageSnapshot, settings: SearchSettings) -> Sequence[int]:
+def list_ablation_seeds(lock: ConfirmationLocked | None, settings: SearchSettings) -> Sequence[int]:
     """Return the seeds of an ablation: the first seeds of the node that it ablates."""
     first = settings.count_seeds("ablation")
-    if view.lock is None or not first:
+    if lock is None or not first:
         return ()
-    return view.lock.seeds[: max(first, min(len(view.lock.seeds), MIN_REPLICATES))]
+    return lock.seeds[: max(first, min(len(lock.seeds), MIN_REPLICATES))]
+
+
+def is_further_seed(action: SearchAction, lock: ConfirmationLocked | None, settings: SearchSettings) -> bool:
+    """Return whether an action runs an ablation with a seed beyond its first ones."""
+    if not isinstance(action, ExpandTree) or (action.kind, action.stage) != ("replicate", "ablation"):
+        return False
+    return action.seed not in list_ablation_seeds(lock, settings)
+
+
+def list_further_replicates(view: StageSnapshot, settings: SearchSettings) -> tuple[ExpandTree, ...]:
+    """Return the next round of further seeds of the ablations: one for each working ablation with the fewest seeds.
+
+    They pair with the fresh seeds that the looks read: none before the last look, and no more than these. None for an
+    ablation that ignores its seed, if the user set the number of seeds, or once a limit refused a round.
+    """
+    first, lock, looks = list_ablation_seeds(view.lock, settings), view.lock, view.looks
+    stopped = view.run_limit_reason or view.further_seeds_ended or "replicate" in view.skipped_kinds
+    if not first or lock is None or settings.ablation.num_seeds is not None or stopped or _has_further_looks(view):
+        return ()
+    if view.nodes[lock.winner].suspect or not all(_is_ablation_run(one) for one in view.in_flight):
+        return ()
+    most = looks[-1].seeds[-1] if looks and looks[-1].seeds else inf
+    fresh = (one for one in view.list_replicates(lock.winner) if lock.is_fresh_seed(one.seed) and one.seed <= most)
+    seeds = sorted({one.seed for one in fresh if one.status == "good" and not one.suspect})
+    varying = [node for node in view.good_nodes if not has_same_values(view.list_replicates(node.id))]
+    lacking = {node.id: len(find_lacking_seeds(view, node, seeds)) for node in varying}
+    behind = [node for node in varying if lacking[node.id] == max(lacking.values())]
+    return tuple(one for node in behind for one in next_replicate(view, "ablation", node, seeds))
+
+
+def _is_ablation_run(node: Node) -> bool:
+    return node.kind == "replicate" and node.stage == "ablation"
 
 
 def needs_paired_seeds(view: StageSnapshot) -> ExpandTree | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from random import Random
 from typing import Any
@@ -36,6 +36,7 @@ from labwright.record.schema.decisions import (
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, StageName
 from labwright.search.hours import LimitHit, RoomCheck, TimeLimits, estimate_seconds, has_nothing_working
 from labwright.search.policy import Policy
+from labwright.search.replication import is_further_seed
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 
@@ -257,12 +258,15 @@ class Scheduler:
     def _find_refusal(self, action: SearchAction, view: StageSnapshot) -> LimitHit | None:
         if not isinstance(action, ExpandTree | CompareNodes) and action != ABLATION_PLAN_TASK:
             return None
-        if isinstance(action, ExpandTree) and action.kind in SEARCH_KINDS | {"trial"} and action.kind != "tune":
+        further = is_further_seed(action, view.lock, self.settings)
+        is_limited = further and self.settings.ablation.time_limit is not None  # the usual limit is for the search
+        if isinstance(action, ExpandTree) and (is_limited or action.kind in SEARCH_KINDS - {"tune"} | {"trial"}):
             now = self._offset + self.run_control.read_clock()
             reason = self.time_limits.find_refusal(action, view, self.recorder.state, now=now)
             if reason is not None:
                 return LimitHit(reason, stage=self.stage, may_fit_later=has_nothing_working(view))
-        return self.check_room(action)
+        hit = self.check_room(action)
+        return replace(hit, stage=self.stage) if hit is not None and further else hit  # only the further seeds end
 
     def _pick_with_view(self, seen: VisibleDecisions) -> tuple[SearchAction, StageSnapshot]:
         state, k = self.recorder.state, self._next_decision_id

@@ -34,8 +34,9 @@ class StageLimits(FrozenModel):
     num_seeds: int | None = Field(
         default=None,
         ge=0,
-        description="replicates per target; None: search.num_seeds; for a node that later stages change, seeds used "
-        "to plan the number of fresh seeds (None: at most three in tuning, none in preliminary)",
+        description="replicates per target; None: search.num_seeds, and for ablations as many as time allows; for a "
+        "node that later stages change, seeds used to plan the number of fresh seeds (None: at most three in tuning, "
+        "none in preliminary)",
     )
 
 

@@ -288,6 +288,8 @@ class StageSnapshot:
     """The limit of the whole run that was reached."""
     limited_stages: frozenset[StageName] = frozenset()
     skipped_kinds: frozenset[NodeKind] = frozenset()
+    further_seeds_ended: bool = False
+    """Whether a limit refused further seeds of the ablations."""
     reference_space: tuple[Hyperparameter, ...] = ()
     """The search space of the off-the-shelf model (`record.reference_baselines`); empty without reference models."""
     lock: ConfirmationLocked | None = None
@@ -700,6 +702,8 @@ def build_snapshot(
         run_limit_reason=state.limit_reason,
         limited_stages=frozenset(name for name, one in search.stages.items() if one.limit_reason is not None),
         skipped_kinds=state.skipped_kinds,
+        further_seeds_ended=search.further_seeds_ended is not None
+        and (before is None or search.further_seeds_ended < before),
         prefers_cheaper=settings.order == "arrival",
         lock=locked,
         looks=tuple(search.looks[:looks_seen]),

@@ -209,9 +209,10 @@ class CostTable:
         """Yield the rows with likely numbers, or with the maximum that the limits allow.
 
         Replicates and trials need no calls, since they run their parent's code. The tuned node, the winner and every
-        working ablation are replicated; the replicates of the winner are the fresh seeds for confirmation, drawn by
-        one aggregate. No model reviews the figures of drafts. Arms are tuned in stage 2, and again if the main
-        experiments changed their code. In the maximum, each execution has a second attempt.
+        working ablation are replicated, at most as often as the winner; the replicates of the winner are the fresh
+        seeds for confirmation, drawn by one aggregate. No model reviews the figures of drafts. Arms are tuned in
+        stage 2, and again if the main experiments changed their code. In the maximum, each execution has a second
+        attempt.
         """
         search, paper = self.search, self.paper
         missing = paper.missing_ablations if most else min(USUAL_MISSING_ABLATIONS, paper.missing_ablations)
@@ -235,7 +236,11 @@ class CostTable:
         chosen = {"tuning": tuned, "agenda": tuned and most}  # nodes with the chosen settings need no new code
         variants = min(seeds["agenda"], max(seeds["ablation"], MIN_REPLICATES)) * bool(search.count_seeds("ablation"))
         ablated = round(nodes["ablation"] * works)
-        replicates = seeds | {"ablation": ablated * variants, "missing": missing * variants}
+        further = most and variants and search.ablation.num_seeds is None  # if time is left for them
+        replicates = seeds | {
+            "ablation": ablated * (seeds["agenda"] if further else variants),
+            "missing": missing * variants,
+        }
         prior = min(MAX_PRIOR_PAPERS, MAX_PRIOR_PAPERS if self.catalogues else self.documents)
 
         yield "prepare", roles.DIGEST, Rank.EXTRA, self.documents * (MAX_DIGEST_ROUNDS if most else 1)

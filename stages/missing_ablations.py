@@ -13,8 +13,6 @@ Source: AblationBench, section 5 (reviewer-side planner).
 
 from __future__ import annotations
 
-from math import ceil
-
 from labwright.models import roles
 from labwright.models.client import ModelClient
 from labwright.models.roles.study_plan import MissingAblationsAnswer, MissingAblationsInputs
@@ -31,10 +29,9 @@ from labwright.record.run_folder import read_source
 from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, ExpandTree, VisibleDecisions
 from labwright.record.schema.paper import PaperDraft
 from labwright.record.source_tree import select_code
-from labwright.search.hours import estimate_seconds
-from labwright.search.policy import MAX_LATE_DEBUGS
+from labwright.search.hours import MAX_REQUESTS_SHARE, estimate_requests
 from labwright.search.replication import list_ablation_seeds
-from labwright.search.stage_snapshot import build_snapshot
+from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 from labwright.stages.ablation_plan import filter_ablations
 from labwright.stages.evidence.sanity_probes import probe_ablations
 from labwright.stages.evidence.scoring import score_selected_nodes
@@ -170,10 +167,6 @@ def expand_macros(draft: PaperDraft, state: RunState) -> PaperDraft:
     )
 
 
-MAX_TIME_SHARE = 0.5
-"""Maximum expected share of the remaining time for these experiments; the paper needs the rest."""
-
-
 def list_accepted(state: RunState) -> list[MissingAblation]:
     """Return the requested ablations to run."""
     missing = state.search.missing_ablations.missing if state.search.missing_ablations is not None else ()
@@ -183,10 +176,12 @@ def list_accepted(state: RunState) -> list[MissingAblation]:
 def explain_no_room(context: RunContext, number: int, seeds: int = 0) -> str:
     """Return why `number` ablations with their replicates, and `seeds` further seeds of the reported node, do not fit
     into budget and time; empty if they do."""
-    replicates, expected, left = _estimate_seconds(context, number, seeds)
-    needed = *[_ABLATE, *[_REPLICATE] * replicates] * number, *[_REPLICATE] * seeds
+    (ablate, replicate), settings = _REQUESTED, context.search
+    replicates = len(list_ablation_seeds(context.state.search.current_lock, settings))
+    needed = *[ablate, *[replicate] * replicates] * number, *[replicate] * seeds
     lacking = context.budget.find_shortage(*needed) if context.budget is not None else None
-    if lacking is not None or expected <= MAX_TIME_SHARE * left:
+    expected, left = estimate_requests(_view_ablations(context), settings, number, seeds), _count_seconds_left(context)
+    if lacking is not None or expected <= MAX_REQUESTS_SHARE * left:
         return lacking or ""
     return (
         f"the time limit: {left:.0f} s remain, including the paper, and the experiments are expected to take "
@@ -196,23 +191,21 @@ def explain_no_room(context: RunContext, number: int, seeds: int = 0) -> str:
 
 def describe_room(context: RunContext) -> str:
     """Say what an arm or a seed is expected to take, and what is left."""
-    (_, arm, left), (_, seed, _) = (_estimate_seconds(context, *counts) for counts in ((1, 0), (0, 1)))
+    view, left = _view_ablations(context), _count_seconds_left(context)
+    arm, seed = (estimate_requests(view, context.search, *counts) for counts in ((1, 0), (0, 1)))
     return (
         f"An arm with its replicates is expected to take {arm:.0f} s, a further seed {seed:.0f} s; all may take "
-        f"{MAX_TIME_SHARE * left:.0f} s, and what exceeds this is refused."
+        f"{MAX_REQUESTS_SHARE * left:.0f} s, and what exceeds this is refused."
     )
 
 
-_ABLATE, _REPLICATE = (ExpandTree(stage="ablation", kind=kind, seed=0) for kind in ("ablate", "replicate"))
+_REQUESTED = tuple(ExpandTree(stage="ablation", kind=kind, seed=0) for kind in ("ablate", "replicate"))
 
 
-def _estimate_seconds(context: RunContext, number: int, seeds: int) -> tuple[int, float, float]:
-    """Return the replicates of an ablation, the seconds that `number` ablations and `seeds` further seeds are expected
-    to take, and the seconds left."""
-    state, workers, parent = context.state, context.search.num_workers, {"parent": find_winner(context.state)}
-    view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=context.search)
-    replicates = len(list_ablation_seeds(view, context.search))
-    rounds = (1 + MAX_LATE_DEBUGS) * bool(number) + ceil(replicates * number / workers)
-    expected = rounds * estimate_seconds(_ABLATE.model_copy(update=parent), view)
-    expected += ceil(seeds / workers) * estimate_seconds(_REPLICATE.model_copy(update=parent), view)
-    return replicates, expected, max(0.0, context.run_seconds - state.active_seconds)
+def _view_ablations(context: RunContext) -> StageSnapshot:
+    seen = VisibleDecisions(through=context.state.last_decision)
+    return build_snapshot(context.state, "ablation", seen, settings=context.search)
+
+
+def _count_seconds_left(context: RunContext) -> float:
+    return max(0.0, context.run_seconds - context.state.active_seconds)

@@ -32,7 +32,7 @@ from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
 from labwright.record.source_tree import format_diff
 from labwright.search.hours import LimitHit, RoomCheck, TimeLimits, check_time, count_affordable_seeds, plan_hours
 from labwright.search.policy import FollowUpPolicy, Policy, RequestedWorkPolicy, build_policy
-from labwright.search.replication import build_lock, find_unsettled_stage
+from labwright.search.replication import build_lock, find_unsettled_stage, is_further_seed
 from labwright.search.scheduler import ReleaseSlot, Scheduler
 from labwright.search.settings import STAGE_TIME_SHARE
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
@@ -230,10 +230,15 @@ def build_room_check(context: RunContext) -> RoomCheck:
         )
         if late is not None or action == ABLATION_PLAN_TASK:  # whose cost has its own reservation
             return late
-        reason = budget.find_shortage(action) if budget is not None else None
+        actions = [action]
+        if is_further_seed(action, context.state.search.current_lock, context.search):
+            actions *= 1 + sum(
+                not one.is_finished for one in context.state.nodes.values()
+            )  # these may cost twice as much
+        reason = budget.find_shortage(*actions) if budget is not None else None
         if budget is None or reason is None:
             return None
-        return LimitHit(reason, may_fit_later=budget.find_shortage(action, settled=True) is None)
+        return LimitHit(reason, may_fit_later=budget.find_shortage(*actions, settled=True) is None)
 
     return room
 

@@ -145,7 +145,7 @@ class StudyKept(FrozenModel):
 
 class LimitReached(FrozenModel):
     """A limit of the run or of one stage was reached: no new node is proposed in it, and existing results are
-    reported.
+    reported. For a stage and replicates: only the further seeds of its ablations end.
     """
 
     type: Literal["limit_reached"] = "limit_reached"

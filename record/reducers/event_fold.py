@@ -286,6 +286,8 @@ def _apply_run_event(state: RunState, event: Event, at: float) -> None:
             state.gates[event.gate] = Gate(event, at)
         case GateEditRefused() if event.gate in state.gates:
             state.gates[event.gate] = replace(state.gates[event.gate], approval=None, refused=event.reasons)
+        case LimitReached() if event.stage is not None and "replicate" in event.skipped_kinds:
+            state.search.further_seeds_ended = state.last_decision
         case LimitReached() if event.stage is not None:
             state.search.stages[event.stage].limit_reason = event.reason
         case LimitReached():
@@ -339,6 +341,8 @@ def _apply_resumed(state: RunState, event: RunResumed, at: float) -> None:
         state.limit_reason = None
         if not state.search.stages[STAGES[-1]].is_settled:  # after the search, skipped nodes are not replaced
             state.skipped_kinds = frozenset()
+            if event.settings:  # such as a higher limit
+                state.search.further_seeds_ended = None
         state.paper.template_sha256 = event.template or state.paper.template_sha256
         _add_model(state, event.model)
 
@@ -377,7 +381,7 @@ def _apply_branched(state: RunState, event: RunBranched, at: float) -> None:
     state.kept_study = None
     for stage in state.search.stages.values():
         if not stage.is_settled:
-            stage.began_at = stage.limit_reason = None
+            stage.began_at = stage.limit_reason = state.search.further_seeds_ended = None
     state.overrides |= event.settings
     state.paper.template_sha256 = event.template or state.paper.template_sha256
 

@@ -409,6 +409,8 @@ class SearchState:
     """Ablations that a reviewer of the draft would request; None if they were not determined."""
     addenda: list[AddendumRegistered] = field(default_factory=list[AddendumRegistered])
     """What was registered for reviewers of the paper, by version of the paper."""
+    further_seeds_ended: int | None = None
+    """The last decision before a limit refused further seeds of the ablations; None: none did."""
     code_readings: list[CodeRead] = field(default_factory=list[CodeRead])
     hours: HoursSetAside | None = None
     locks: list[tuple[int, ConfirmationLocked]] = field(default_factory=list[tuple[int, ConfirmationLocked]])

@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.run_process import read_job_end
+from labwright.record.ablation_results import collect_ablation_results
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import compute_paper_claims, find_ablation_conditions
 from labwright.record.events import Event
+from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ExpandTree
+from labwright.search.replication import FRESH_SEED_OFFSET
 from tests.agent.scripted_runs import Killed, RunWorld
 
 pytestmark = pytest.mark.slow
@@ -65,6 +70,34 @@ def test_what_is_owed_fits_where_there_is_time(world: RunWorld) -> None:
     state = world.state
     ablated = next(one for one in state.nodes.values() if one.kind == "ablate")
     assert state.limit_reason is None and replicated(state, ablated.id) == 2
+
+
+def test_time_that_is_left_goes_to_seeds_of_the_ablation_also_after_a_kill(world: RunWorld) -> None:
+    ninth = FRESH_SEED_OFFSET + 5 + 8
+
+    def is_further(event: Event) -> bool:
+        action = event.action if isinstance(event, DecisionMade) else None
+        return isinstance(action, ExpandTree) and (action.stage, action.seed) == ("ablation", ninth)
+
+    world.kill = is_further
+    with pytest.raises(Killed):
+        world.run(time_limit=60_000, search__agenda__num_seeds=20)
+    world.kill = lambda event: False
+    assert world.resume("--time-limit", "12000") == 0, "the clock of this world begins again"
+    state = world.state
+    [ablated] = [one for one in state.nodes.values() if one.kind == "ablate"]
+    best, count = state.search.stages["agenda"].best, replicated(state, ablated.id)
+    assert best is not None and replicated(state, best) == 20 + 2, "fresh seeds and the pilot"
+    limits = [event for event in world.events if isinstance(event, LimitReached)]
+    assert [(one.stage, one.skipped_kinds) for one in limits] == [("ablation", ("replicate",))]
+    assert 9 < count < 20 and state.limit_reason is None
+    assert max(world.begun.values()) + world.seconds <= 60_000
+    [found] = collect_ablation_results(state)
+    assert (found.outcome, found.replicates) == ("measured", count)
+    ablations = find_ablation_conditions(state)
+    assert {one.n for one in compute_paper_claims(state) if one.condition in ablations} == {count}
+    pairs = [one for one in compute_differences(state, compute_paper_claims(state)) if one.condition in ablations]
+    assert pairs and {one.n for one in pairs} == {count}, "each pairs with a seed of the node that it ablates"
 
 
 @pytest.mark.bench

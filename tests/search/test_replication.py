@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable
+from math import inf
 from random import Random
 
 import pytest
@@ -17,15 +19,19 @@ from labwright.record.claims.hypothesis_tests import (
     read_replicate_values,
 )
 from labwright.record.event_log import MemoryLog
+from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import DecisionMade, LookTaken, NodeJudged, SealedTestScored
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.decisions import CompareNodes, ExpandTree, VisibleDecisions
+from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.record.schema.hypotheses import Effect as Sought
 from labwright.record.schema.hypotheses import Hypothesis, RivalExplanation
 from labwright.record.schema.nodes import Failure, format_node_id
-from labwright.search.replication import FRESH_SEED_OFFSET, build_lock, find_lacking_seeds
+from labwright.search.hours import plan_hours
+from labwright.search.policy import build_policy
+from labwright.search.replication import FRESH_SEED_OFFSET, build_lock, find_lacking_seeds, is_further_seed
 from labwright.search.scheduler import ReleaseSlot
-from labwright.search.settings import StageLimits
+from labwright.search.settings import SearchSettings, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
 from tests.search import virtual_time
 from tests.search.scripted_search import (
@@ -34,6 +40,7 @@ from tests.search.scripted_search import (
     comparable_tree,
     make_settings,
     measure,
+    new_log,
     run_search,
     run_whole_search,
 )
@@ -247,46 +254,131 @@ def test_a_fresh_seed_that_was_cut_short_is_owed_again_and_one_that_failed_is_re
     assert decide_hypotheses(state)[0].verdict == "supported", "fresh seeds decide a study that seals no test data"
 
 
-def test_ablations_have_the_seeds_of_what_they_are_compared_with() -> None:
-    log, _ = run_whole_search(buggy=0.0, world=Loud, plan=DECIDED, num_seeds=3, max_seeds=10)
-    state = log.state
-    seeds = [
-        tuple(one.seed for one in state.nodes.values() if one.kind == "replicate" and one.parent == node.id)
-        for node in state.list_stage_nodes("ablation")
-        if node.kind == "ablate"
-    ]
-    assert seeds == [FRESH[:5]] * 3
-
-
-class Shared(SearchWorld):
-    """All runs with one seed draw the same data, so that seeds differ widely and versions of the method little."""
-
-    gains = True
-
-    def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
-        of = action.parent if action.kind == "replicate" else None
-        kind = self.log.state.nodes[of].kind if of is not None else action.kind
-        better = 0.02 * (kind in ("improve", "debug")) if self.gains else Random(f"{of or action}").uniform(-0.02, 0.02)
-        own = 0.0 if self.gains else Random(f"{action}").uniform(-0.05, 0.05)
-        drawn = Random(f"seed {action.seed}").uniform(0.2, 0.4)
-        values = {arm.name: drawn + 0.2 - (arm.role == "method") * (0.1 + better) + own for arm in PLAN.arms}
-        return tuple(measure(value, arm, seed=action.seed) for arm, value in values.items())
-
-
-UNTUNED = PLAN.model_copy(update={"space": ()})
+def list_variant_seeds(state: RunState) -> list[tuple[int, ...]]:
+    """The seeds of each ablation."""
+    made = [node.id for node in state.list_stage_nodes("ablation") if node.kind == "ablate"]
+    runs = [one for one in state.nodes.values() if one.kind == "replicate"]
+    return [tuple(one.seed for one in runs if one.parent == node) for node in made]
 
 
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
-def test_a_gain_that_seeds_hide_is_found_by_pairs_of_runs_with_one_seed(order: str) -> None:
+@pytest.mark.parametrize(("given", "count"), [(5, 5), (3, 5), (None, 10), (0, 0)])
+def test_ablations_have_the_seeds_of_what_they_are_compared_with(given: int | None, count: int, order: str) -> None:
+    limits = StageLimits(nodes=3, num_seeds=given)
     log, _ = run_whole_search(
-        buggy=0.0, world=Shared, plan=UNTUNED, num_seeds=3, order=order, agenda=StageLimits(nodes=3, num_seeds=5)
+        buggy=0.0, world=Loud, plan=DECIDED, num_seeds=3, max_seeds=10, ablation=limits, order=order
     )
-    state = log.state
-    best = state.nodes[state.search.stages["agenda"].best or ""]
-    assert best.kind == "improve", "the prototype was kept for being cheaper"
-    replicates = [one for one in state.list_stage_nodes("agenda") if one.kind == "replicate"]
-    assert [one.parent for one in replicates if one.seed < FRESH_SEED_OFFSET] == [best.id] * 2
-    compared = [one.action for one in state.decisions.values() if isinstance(one.action, CompareNodes)]
-    assert all(one.stage != "agenda" for one in compared)
-    trusted = find_trusted_replicates(state, best.id)
-    assert all(one.seed >= FRESH_SEED_OFFSET for one in trusted), "no claim rests on them"
+    assert list_variant_seeds(log.state) == [FRESH[:count]] * 3, "a number that the user gives does not grow"
+
+
+class Fixed(Loud):
+    """Every second ablation ignores its seed, and one fresh seed of the winner fails."""
+
+    def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
+        made = self.log.state.nodes.get(action.parent or "")
+        if made is not None and made.kind == "ablate" and self.ordinal(made.decision) % 2:
+            return (measure(0.4, seed=action.seed),)
+        return super().draw_measurements(action, rng)
+
+    def ordinal(self, k: int) -> int:
+        action = self.log.state.decisions[k].action
+        assert isinstance(action, ExpandTree)
+        return action.ordinal
+
+    async def perform(self, decided: DecisionMade, freed: ReleaseSlot) -> None:
+        action = decided.action
+        if not isinstance(action, ExpandTree) or (action.kind, action.stage, action.seed) != (
+            "replicate",
+            "agenda",
+            FRESH[6],
+        ):
+            await super().perform(decided, freed)
+            return
+        freed()
+        failure = Failure(kind="other", message="NameError")
+        self.log.append(NodeJudged(node=format_node_id(decided.k), failure=failure, status="buggy"))
+
+
+def test_further_seeds_pair_with_finished_ones_and_vary() -> None:
+    log, _ = run_whole_search(buggy=0.0, world=Fixed, plan=DECIDED, num_seeds=3, max_seeds=10)
+    looked = log.state.search.looks[-1].seeds
+    assert looked == tuple(seed for seed in FRESH[:11] if seed != FRESH[6])
+    assert list_variant_seeds(log.state) == [looked, FRESH[:5], looked]
+
+
+SECONDS = 10.0
+"""Of every node, while two run at once."""
+HOURLY = make_settings(num_workers=2, num_seeds=5, max_seeds=20, lookahead=0, planned_ablations=0)
+
+
+class Clocked:
+    """A search whose record has times, so that it can go on from any event with the time that it had left."""
+
+    def __init__(self, given: SearchSettings, seconds: float, *, kept: Clocked | None = None, cut: int = 0) -> None:
+        self.given, self.times = given, list[float]()
+        ticks = list(kept.times[:cut]) if kept is not None else []
+        began = ticks[-1] if ticks else 0.0
+
+        def tell() -> float:
+            now = ticks.pop(0) if ticks else began + asyncio.get_running_loop().time()
+            self.times.append(now)
+            return now
+
+        async def search() -> None:
+            events = kept.log.events[:cut] if kept is not None else new_log(plan=DECIDED).events
+            self.log = MemoryLog(events, clock=tell)
+            world = Loud(self.log, buggy=0.0, delay=lambda k: SECONDS, seconds=SECONDS)
+            world.settings, world.run_seconds = given, seconds
+            await run_search(self.log, world, given)
+
+        virtual_time.run(search())
+
+
+@pytest.mark.parametrize("order", ["ticket", "arrival"])
+def test_further_seeds_of_ablations_end_with_the_time_left_for_them(order: str) -> None:
+    given = HOURLY.model_copy(update={"order": order})
+    whole = Clocked(given, inf).log
+    [every] = set(list_variant_seeds(whole.state))
+    assert every == FRESH[:20] == whole.state.search.looks[-1].seeds
+    seconds = 560.0
+    log = Clocked(given, seconds).log
+    state, counts = log.state, [len(seeds) for seeds in list_variant_seeds(log.state)]
+    assert state.search.looks[-1].seeds == FRESH[:20] and 5 < min(counts) <= max(counts) <= min(counts) + 1 < 20
+    [limit] = [one for one in log.events if isinstance(one, LimitReached)]
+    assert limit.stage == "ablation" and limit.skipped_kinds == ("replicate",)
+    assert "one further seed of 3 ablations" in limit.reason
+    assert state.limit_reason is None and state.search.stages["ablation"].limit_reason is None, "only these end"
+    assert state.search.stages["ablation"].end_reason == whole.state.search.stages["ablation"].end_reason
+    assert not state.skipped_kinds
+    hours = plan_hours(
+        build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=given),
+        given,
+        run_seconds=seconds,
+    )
+    assert hours is not None
+    left, kept = seconds - state.active_seconds, hours.set_aside / 2
+    assert kept <= left < kept + 4 * SECONDS, "no more than a round and the judging of the last runs"
+
+
+@pytest.mark.parametrize("order", ["ticket", "arrival"])
+def test_further_seeds_go_on_after_a_kill_and_follow_from_the_record(order: str) -> None:
+    given = HOURLY.model_copy(update={"order": order})
+    whole = Clocked(given, 560.0)
+    state = whole.log.state
+    further = [k for k, one in state.decisions.items() if is_further_seed(one.action, state.search.current_lock, given)]
+    assert len(further) > 6
+    for k in further:  # from the whole record, what a decision saw gives it again
+        view = build_snapshot(state, "ablation", state.decisions[k].seen, before=k, settings=given)
+        assert build_policy(given).pick(view, Random(f"0/{k}")) == state.decisions[k].action
+    made = [at for at, one in enumerate(whole.log.events) if isinstance(one, DecisionMade) and one.k in further]
+    [end] = [at for at, one in enumerate(whole.log.events) if isinstance(one, LimitReached)]
+    for cut in (made[0], made[len(made) // 2] + 1, end + 1):
+        again = Clocked(given, 560.0, kept=whole, cut=cut).log
+        kept = comparable_tree(MemoryLog(whole.log.events[:cut]))
+        assert [one[:5] for one in comparable_tree(again)[: len(kept)]] == [one[:5] for one in kept]
+        assert cut <= end or comparable_tree(again) == comparable_tree(whole.log), "a limit that is recorded holds"
+        counts = [len(seeds) for seeds in list_variant_seeds(again.state)]
+        assert max(counts) <= min(counts) + 1 and sum(isinstance(one, LimitReached) for one in again.events) == 1
+    free = Clocked(given, inf)
+    for cut in (made[0], made[len(made) // 2] + 1):  # where time refuses nothing, the tree is the same
+        assert comparable_tree(Clocked(given, inf, kept=free, cut=cut).log) == comparable_tree(free.log)
