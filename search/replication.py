@@ -19,7 +19,7 @@ Diverged training is a result, not a failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil, inf
 from statistics import fmean, stdev
 
@@ -31,7 +31,13 @@ from labwright.record.claims.hypothesis_tests import (
     compute_worst_loss,
     read_replicate_values,
 )
-from labwright.record.claims.planned_seeds import MAX_UNITS, compute_divergence_n, compute_planned_seeds, predict_seeds
+from labwright.record.claims.planned_seeds import (
+    MAX_UNITS,
+    compute_divergence_n,
+    compute_planned_seeds,
+    compute_upper_deviation,
+    predict_seeds,
+)
 from labwright.record.estimands import EstimandError, MissingCell, has_extreme, list_registered_cells
 from labwright.record.events.search_events import ConfirmationLocked
 from labwright.record.reducers.run_state import RunState
@@ -84,8 +90,8 @@ MAX_CONTESTED_NODES = 3
 MAX_UNCONTROLLED_SEEDS = 12
 """Number of fresh seeds from which on arms at each other's tuned setting come before further seeds."""
 FIRST_LOOK_SHARE = 1 / 2
-"""Share of the planned seeds at which the first look happens: the third look, which has most of the level, then reads
-all of them (`record.schema.decisions`)."""
+"""Share of the seeds that an upper limit of the spread requires, and of those for which there is time, at which the
+first look happens: the third look, which has most of the level, then reads all of them (`record.schema.decisions`)."""
 FRESH_SEED_OFFSET = 10_000
 """Offset of the first fresh seed from the run's seed: search and tuning use the seeds just after it."""
 MIN_FRESH_SEEDS = 3
@@ -137,9 +143,11 @@ def find_pilot_replicates(view: StageSnapshot) -> tuple[Node, ...]:
     return tuple(one for one in replicates if one.seed < view.seed + FRESH_SEED_OFFSET)
 
 
-def compute_wanted_seeds(view: StageSnapshot, family: int) -> dict[str, int]:
+def compute_wanted_seeds(
+    view: StageSnapshot, family: int, *, deviation: Callable[[Sequence[float]], float] = stdev
+) -> dict[str, int]:
     """Return, by confirmatory hypothesis, the number of fresh seeds needed to decide it, from the pilot's spread on
-    validation data. `family`: `SearchSettings.family`.
+    validation data. `family`: `SearchSettings.family`; `deviation`: of the pilot's values.
 
     Hypotheses whose cells the pilot did not measure are left out.
     """
@@ -157,7 +165,7 @@ def compute_wanted_seeds(view: StageSnapshot, family: int) -> dict[str, int]:
             continue
         if len(values) >= MIN_FRESH_SEEDS:
             factor = SKEWED_LEVEL_FACTOR if has_extreme(effect.estimand) else 1
-            planned = compute_planned_seeds(effect, stdev(values), level=level * factor).n or MAX_UNITS
+            planned = compute_planned_seeds(effect, deviation(values), level=level * factor).n or MAX_UNITS
             n = max(MIN_REPLICATES, planned, compute_divergence_n(loss, effect.smallest, level))
             found[one.id] = max(n, found.get(one.id, 0))
     return found
@@ -219,7 +227,8 @@ def build_lock(
     It plans as many fresh seeds as needed, and at most `affordable`, for which the run has time: all of these, if time
     was too short to plan (`list_planning_seeds`) or allows only one look. The table of looks is such that three of them
     fit (`FIRST_LOOK_SHARE`), and the number of seeds is that of a look; the table goes on beyond it, since a pilot only
-    guesses the number.
+    guesses the number. As a guess that is too low costs looks with most of the level, the first look is planned from an
+    upper limit of the spread.
 
     Compared arms are also measured at each other's tuned setting if there is time for the planned seeds, or for
     `MAX_UNCONTROLLED_SEEDS` of them, `with_controls` (None: as many as without): a claim that differing settings may
@@ -248,7 +257,8 @@ def build_lock(
     if not swapped and with_controls < affordable:
         why.append("there is no time to measure compared arms at each other's tuned setting")
     most = int(min(affordable, count_most_seeds(settings)))
-    looks = plan_looks(n, most) if tested else ()
+    likely = compute_wanted_seeds(view, settings.family, deviation=compute_upper_deviation)
+    looks = plan_looks(max((n, *likely.values())), most) if tested else ()
     fitting = [size for size in looks if size <= most]
     if fitting:  # a seed that no look reads would be wasted
         n = next((size for size in fitting if size >= n), fitting[-1])

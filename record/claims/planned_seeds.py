@@ -5,10 +5,11 @@ effect beyond the bound): the smallest number of seeds at which the interval sup
 80 %. At the bound itself that probability is 2.5 %, whatever the number of seeds. Sampling also ends when the
 half-width is `PRECISE_SHARE` of the smallest effect, whatever the verdict.
 
-Limits: the spread is assumed to be known. Underestimating it costs further looks; in a study with a single look it
-costs power.
+Limits: the spread is assumed to be known. Underestimating it costs further looks, each with less of the level, so the
+first look is planned from an upper limit of a pilot's spread; in a study with a single look it costs power.
 
-Source: Chow, Shao, Wang and Lokhnygina 2017, "Sample size calculations in clinical research", chapter 3.
+Sources: Chow, Shao, Wang and Lokhnygina 2017, "Sample size calculations in clinical research", chapter 3; Browne 1995,
+"On the use of a pilot sample for sample size determination" (upper limit of the spread).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from functools import cache, partial
 from importlib import import_module
 from math import ceil, inf, log, sqrt
+from statistics import stdev
 from typing import Any, NamedTuple
 
 from labwright.record.claims.differences import Spread
@@ -26,6 +28,10 @@ from labwright.record.schema.hypotheses import PRECISE_SHARE, Effect
 
 MAX_UNITS = 10_000
 """If more units than this were needed, no number is given."""
+
+
+UPPER_SPREAD_SHARE = 0.8
+"""Confidence of the upper limit of a pilot's standard deviation."""
 
 
 class PlannedSeeds(NamedTuple):
@@ -90,6 +96,13 @@ def predict_seeds(
     power = compute_probability(effect.design_value, low, high)
     equivalent = compute_probability(0.0, -effect.smallest, effect.smallest)
     return PlannedSeeds(n, power, equivalent, sum(halves) / len(halves), spread.compute_floor(level))
+
+
+def compute_upper_deviation(values: Sequence[float]) -> float:
+    """Return the upper limit of the standard deviation of normal values at a confidence of `UPPER_SPREAD_SHARE`."""
+    special: Any = import_module("scipy.special")
+    freedom = len(values) - 1
+    return stdev(values) * sqrt(freedom / 2 / float(special.gammaincinv(freedom / 2, 1 - UPPER_SPREAD_SHARE)))
 
 
 def count_precise_units(spread: Spread, now: int, smallest: float, level: float) -> int | None:
