@@ -44,7 +44,7 @@ from labwright.stages.paper.latex import (
 )
 from labwright.stages.paper.latex_sources import LOGGED_NOTE
 from labwright.stages.paper.result_tables import CONSTANT_NOTE, build_addendum_tables, render_in_full, render_plan_note
-from labwright.stages.paper.setup_check import list_code_settings, list_settings
+from labwright.stages.paper.setup_check import list_setup_rows
 from labwright.stages.paper.supplement_data import build_effort_context, build_supplement_tables
 
 MAX_ITEMS = 4
@@ -129,7 +129,7 @@ def render_appendix(
                     for one in (state.paper.requests.requests if state.paper.requests is not None else ())
                 },
                 "addendum_tables": build_addendum_tables(state),
-                "configuration": [*list_code_settings(state, source or {}), *list_settings(state)],
+                "setup": list_setup_rows(state, claims, source or {}),
                 "metric_name": state.search.data_plan.name_metric if state.search.data_plan is not None else str,
                 "compared": len(_list_differences(claims)),
                 "registered": render_in_full(state),

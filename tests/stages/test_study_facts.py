@@ -106,5 +106,7 @@ def test_the_appendix_always_has_the_settings_of_the_code_and_of_each_arm() -> N
     tuned = render_appendix(make_tuning_run().state, [], source=FILES)
     for words in ("smooth", "AdamW", "Library objects"):
         assert words in tuned.partition("What the reported program ran with")[2], words
+    for words in ("train ", "validation ", "Range of learning rate", "default from:", "Settings tried", "Student's t"):
+        assert words in tuned.partition("What the reported program ran with")[2].replace("\\rec{", ""), words
     untuned = render_appendix(synthetic_paper.make_state(), [], source=FILES)
     assert "EPOCHS" in untuned.partition("What the reported program ran with")[2]
