@@ -23,7 +23,7 @@ from labwright.models.roles import SETUP_READER
 from labwright.models.roles.claim_reader import PrintedParagraph, SetupReaderInputs
 from labwright.record.ablation_results import add_measured_arms, collect_ablation_results
 from labwright.record.claims.estimates import Claim, find_winner
-from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_conclusive
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import build_tuning_report, compute_parity, find_controls
 from labwright.record.estimands import classify_scale, describe_estimand, find_effect_metric
@@ -32,7 +32,7 @@ from labwright.record.python_syntax import parse_python
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.claims import ComparedSentence, SentenceReading, SetupReading
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, Level, to_words
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, to_words
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import ENTRY_FILE
@@ -48,6 +48,8 @@ from labwright.stages.paper.latex import shorten
 # have one source. Nothing in the list changes while the paper is written, since readings are kept under its hash.
 # Limits: the texts of nodes are left out, since the code is what ran.
 
+MAX_ARM_CHARACTERS = 300
+"""Characters of the description of an arm in the table of the set-up."""
 MAX_CODE_CHARACTERS = 4000
 """Characters of code among the facts; of longer programs, whole definitions are left out and named."""
 GRADE_WORDS: dict[EvidenceGrade, str] = {
@@ -151,12 +153,12 @@ def list_setup_rows(state: RunState, claims: Sequence[Claim], source: Mapping[st
         (plan.name_dataset(one.name), f"{f'{one.title}; ' * (not one.command)}{one.source}; {_describe_data(one)}")
         for one in state.search.datasets
     ]
-    for one in (*plan.levels, *plan.arms):
+    added = [f"{plan.name_level(one.name)}: `{' '.join(one.words)}`" for one in plan.all_levels if one.words]
+    rows.append(("Words that a level adds to the command", "; ".join(added)))
+    for one in plan.arms:
         words = f"adds `{' '.join(one.words)}` to the command" * bool(one.words)
-        if isinstance(one, Level):
-            rows.append((plan.name_level(one.name), words))
-        else:
-            rows.append((plan.name_arm(one.name), "; ".join(filter(None, (shorten(one.description, 240), words)))))
+        described = shorten(one.description, MAX_ARM_CHARACTERS).rstrip(".")
+        rows.append((plan.name_arm(one.name), "; ".join(filter(None, (described, words)))))
     for one in build_effective_plan(state).space:
         rows.append((f"Range of {to_words(one.name)}", f"{one}; default from: {one.source}"))
     if plan.space and find_winner(state) in state.required_cells:
@@ -319,6 +321,7 @@ def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[s
     lock, best, plan = state.search.current_lock, find_winner(state), state.search.data_plan
     if best is None or plan is None:
         return
+    tests = [one for one in decide_hypotheses(state) if one.hypothesis.confirmatory]
     if lock is not None:
         wanted = ", ".join(f"{name} {count}" for name, count in lock.wanted.items())
         yield (
@@ -331,6 +334,8 @@ def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[s
         early = " Stopping early at a look makes estimates optimistic." if len(state.search.looks) > 1 else ""
         last = state.search.looks[-1]
         ended = f" Sampling ended: {last.ends}." if last.ends else ""
+        clear = "every confirmatory claim was" if is_conclusive(tests) else "some confirmatory claims were not"
+        ended += f" By then {clear} decided or precise enough." * bool(tests)
         waiting = {*lock.seeds}.difference(last.seeds) if lock is not None else set[int]()
         unread = sum(
             one.kind == "replicate" and one.status == "good" and one.seed in waiting for one in state.nodes.values()
@@ -344,7 +349,6 @@ def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[s
             yield f"Counted per run on the main dataset, over all models that it trains: {what}, in {arms}."
     yield from (f"{what}: {text}." for what, text in list_code_settings(state, source))
     yield f"Intervals: {_describe_intervals(state, plan)}."
-    tests = [one for one in decide_hypotheses(state) if one.hypothesis.confirmatory]
     if len(tests) > 1:
         yield f"Intervals of the {len(tests)} confirmatory hypotheses are corrected for multiple tests (Holm)."
 

@@ -20,7 +20,8 @@ def test_what_cannot_be_parsed_is_a_syntax_error(text: str) -> None:
 
 
 def test_declared_values_are_constants_their_entries_and_defaults_of_parameters() -> None:
-    text = "RATES = {'sgd': 0.3, 'adam': 0.001}\nGRID = (0.1, 1)\ndef fit(x, steps=200, *, batch=32, name='a', flag=True): ..."
+    function = "def fit(x, steps=200, *, batch=32, name='a', flag=True): ..."
+    text = f"RATES = {{'sgd': 0.3, 'adam': 0.001}}\nGRID = (0.1, 1)\n{function}"
     assert python_syntax.collect_constants(text) == {"RATES.sgd": 0.3, "RATES.adam": 0.001, "GRID": "0.1, 1"}
     assert python_syntax.collect_defaults(text) == {"steps": 200, "batch": 32}
     assert python_syntax.collect_defaults(f"{text}\ndef test(steps=9): ...") == {"batch": 32}
