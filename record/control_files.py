@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from labwright.record.claims.hypothesis_tests import find_cluster_faults
+from labwright.record.claims.hypothesis_tests import find_cluster_faults, has_test_data
 from labwright.record.estimands import find_hypothesis_faults
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.reducers.run_state import MARK_PREFIX, RunState, describe_nodes
@@ -190,8 +190,13 @@ def describe_seen_results(state: RunState) -> str:
     measured = sum(node.kind in SEARCH_KINDS and bool(node.measurements) for node in state.nodes.values())
     again = sum(node.kind == "replicate" and bool(node.measurements) for node in state.nodes.values())
     tests = len(state.search.test_measurements)
-    opened = f"test values of {tests} runs, every verdict, and the paper" if tests else "no test value"
-    return f"validation values of {measured} experiments and {again} replicates; {opened}"
+    counts = f"values of {measured} experiments and {again} replicates"
+    if tests:
+        return f"validation {counts}; test values of {tests} runs, every verdict, and the paper"
+    if not measured + again or has_test_data(state.nodes.values()):
+        return f"validation {counts}; no test value"
+    decided = ", every verdict" * bool(state.search.looks) + ", and the paper" * (state.paper.current is not None)
+    return f"{counts}{decided}; the study has no test data"
 
 
 def _check_node_command(state: RunState, command: CommandReceived) -> str | None:

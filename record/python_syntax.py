@@ -81,7 +81,8 @@ def collect_attributes(text: str) -> set[str]:
 def collect_constants(source: str) -> dict[str, Scalar]:
     """Return the upper-case constants that a script assigns at top level; empty if it does not parse.
 
-    Tuples and lists of scalars are returned as their items joined by ", ". Names assigned twice are left out, since
+    Tuples and lists of scalars are returned as their items joined by ", ", a dictionary by its keys: `RATES.sgd`. Names
+    assigned twice are left out, since
     their value is ambiguous. So are non-finite numbers and strings that UTF-8 cannot encode, since they cannot be read
     back, and strings that are lists of numbers, since these are stored for tuples.
     """
@@ -93,10 +94,32 @@ def collect_constants(source: str) -> dict[str, Scalar]:
     for statement in tree.body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)]) if name.isupper():
-                found[name] = None if name in found else _parse_literal(statement.value)
+                items = {name: statement.value}
+                if isinstance(statement.value, ast.Dict):
+                    pairs = zip(statement.value.keys, statement.value.values, strict=True)
+                    items = {f"{name}.{one.value}": value for one, value in pairs if isinstance(one, ast.Constant)}
+                found |= {key: None if key in found else _parse_literal(value) for key, value in items.items()}
             case _:
                 pass
     return {name: value for name, value in found.items() if value is not None}
+
+
+def collect_defaults(source: str) -> dict[str, Scalar]:
+    """Return the numbers that are defaults of parameters of functions: `steps=200`. Names with several values are left
+    out; empty if the source does not parse."""
+    try:
+        functions = [one for one in ast.walk(parse_python(source)) if isinstance(one, ast.FunctionDef)]
+    except SyntaxError:
+        return {}
+    found: dict[str, set[Scalar]] = {}
+    for one in (each.args for each in functions):
+        names = [*one.posonlyargs, *one.args]
+        pairs = [*zip(names[len(names) - len(one.defaults) :], one.defaults, strict=True)]
+        for name, node in (*pairs, *zip(one.kwonlyargs, one.kw_defaults, strict=True)):
+            value = _parse_literal(node) if node is not None else None
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                found.setdefault(name.arg, set()).add(value)
+    return {name: values.pop() for name, values in found.items() if len(values) == 1}
 
 
 def collect_reads(source: str) -> dict[str, str] | None:

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from pydantic import Field
 
-from labwright.record.python_syntax import collect_constants
+from labwright.record.python_syntax import collect_constants, collect_defaults
 from labwright.record.schema.data_plan import Arm
 from labwright.record.schema.frozen_model import FrozenModel, Scalar, replace_unencodable
 from labwright.record.schema.nodes import Cell
@@ -80,12 +80,14 @@ def format_diff(
     return "\n".join(lines)
 
 
-def read_constants(files: Mapping[str, str]) -> dict[str, Scalar]:
-    """Return the upper-case constants of all code. Constants with several values are left out."""
+def read_constants(files: Mapping[str, str], *, defaults: bool = False) -> dict[str, Scalar]:
+    """Return the upper-case constants of all code, with `defaults` also the default numbers of parameters of functions.
+    Names with several values are left out."""
     found: dict[str, Scalar] = {}
     unclear = set[str]()
     for path, text in select_code(files).items():
         own = collect_constants(text) if path.endswith(".py") else {}
+        own |= collect_defaults(text) if defaults and path.endswith(".py") else {}
         unclear |= {name for name, value in own.items() if name in found and found[name] != value}
         found = own | found
     return {name: value for name, value in found.items() if name not in unclear}

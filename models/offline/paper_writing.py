@@ -218,11 +218,15 @@ def write_draft(inputs: WriteInputs) -> PaperDraft:
 
 
 def _describe_outcomes(inputs: WriteInputs, *, confirmatory: bool = False) -> list[str]:
-    """Report each effect of the (confirmatory) hypotheses; without any, the comparisons by the primary metric."""
+    """Report each effect of the hypotheses; without any, the comparisons by the primary metric. With `confirmatory`, in
+    other words, those of confirmatory hypotheses, for the abstract."""
     primary = inputs.data_plan.primary_metric.name
     if inputs.decided:
         return [
-            f"For the {'registered' if one.confirmatory else 'exploratory'} hypothesis "
+            f"The registered hypothesis ``<s:hypothesis.{name}.title>'' is {one.verdict}, with an estimate of "
+            f"{_print_estimate(line)}."
+            if confirmatory
+            else f"For the {'registered' if one.confirmatory else 'exploratory'} hypothesis "
             f"``<s:hypothesis.{name}.title>'', the estimate is {_print_estimate(line)}; "
             f"the hypothesis is {one.verdict}."
             for one in inputs.decided

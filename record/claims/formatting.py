@@ -32,9 +32,10 @@ from labwright.record.result_macros import (
     print_spread,
     print_value,
 )
-from labwright.record.schema.data_plan import DataPlan, MetricSpec, to_words
+from labwright.record.schema.data_plan import DataPlan, Hyperparameter, MetricSpec, to_words
 from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
+from labwright.record.search_space import build_effective_plan
 from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.tuning_results import compute_efforts
 
@@ -116,6 +117,17 @@ def _format_share(
     return found
 
 
+def _format_range(one: Hyperparameter) -> dict[str, PrintedValue]:
+    """Return the range of a hyperparameter, or its options and how many there are, and its default."""
+    key = f"space.{one.name}"
+    found = {f"{key}.default": print_setting(one.default)}
+    if one.options:
+        found |= {key: print_setting(", ".join(map(str, one.options))), f"{key}.values": print_count(len(one.options))}
+    elif one.low is not None and one.high is not None:
+        found |= {f"{key}.low": print_significant(one.low, 6), f"{key}.high": print_significant(one.high, 6)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def count_claim_decimals(claim: Claim) -> int:
     """Return the number of decimals: usually three, fewer for large values, and more if a bound or value would print as
     zero.
@@ -163,6 +175,8 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
             known |= {f"tuned.{arm}.{dimension}": value for dimension, value in chosen_one.items()}
         for one in compute_efforts(state) if plan is not None and best in state.required_cells else ():
             values[f"tuned.{one.arm}.trials"] = print_count(one.trials)
+    for one in build_effective_plan(state).space if plan is not None else ():
+        values |= _format_range(one)
     for facts in state.search.datasets:
         key = f"data.{facts.name}"
         values |= {f"{key}.{split}": print_count(size) for split, size in facts.sizes.items()}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from labwright.record.claims.estimates import Claim
-from labwright.record.estimands import find_effect_metric, is_contrast, list_cells_read
+from labwright.record.estimands import classify_scale, find_effect_metric, is_contrast, list_cells_read
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import format_key
 from labwright.record.schema.data_plan import DataPlan, PublishedAnchor
@@ -41,13 +41,22 @@ def describe_support(part: EffectDecision) -> str:
         return f"not measured ({part.why})"
     if not _has_direction(part) or (part.effect.claim, part.verdict) == ("positive", "supported"):
         return said[part.verdict]
+    small = f"within plus and minus {part.effect.smallest:g}, too small to matter"
     direction = {
         "positive": "it is above zero",
         "negative": "it is below zero",
-        "equivalent": f"it is within plus and minus {part.effect.smallest:g}, too small to matter",
+        "equivalent": f"it is {small}",
         "open": "its sign is open, which is not evidence of no effect",
     }[part.direction]
-    return f"{direction}; {said[part.verdict]}"
+    is_small = part.direction in ("positive", "negative") and _is_too_small(part)
+    return f"{direction}{f', and {small}' * is_small}; {said[part.verdict]}"
+
+
+def _is_too_small(part: EffectDecision) -> bool:
+    """Return whether the interval of a difference lies within plus and minus its smallest effect."""
+    ends = (part.low, part.high)
+    known = classify_scale(part.effect.estimand) == "difference" and None not in ends
+    return known and all(abs(end) < part.effect.smallest for end in ends if end is not None)
 
 
 def describe_outcome(part: EffectDecision) -> str:

@@ -38,7 +38,11 @@ class ReadClaim(FrozenModel):
         default=False, description="direction, trend or cause: the sentence says that it does not hold"
     )
     certainty: Certainty = "observed"
-    amount: Literal["small", "large", ""] = Field(default="", description="size: the judgement in words, if any")
+    amount: Literal["small", "large", ""] = Field(
+        default="",
+        description="size: the judgement in words, if any; no difference: small if the words leave one that does not "
+        "matter",
+    )
     of_subject: str = Field(default="", description="ratio: the subject of the quantity that is divided by")
     of_other: str = Field(default="", description="ratio: what that is compared with; empty for a plain value")
     at_least: float | None = Field(
@@ -46,7 +50,8 @@ class ReadClaim(FrozenModel):
     )
     at_most: float | None = Field(default=None, description="the same: largest value")
     count: int | None = Field(
-        default=None, description="in how many datasets, levels or comparisons it holds, if counted; measured: arms"
+        default=None,
+        description="in how many datasets, levels, arms or comparisons it holds, if counted; measured: arms",
     )
     hypothesis: str = Field(
         default="", description="id of the hypothesis whose outcome is reported, or that states the cause"

@@ -102,6 +102,12 @@ class RecordedComparison(NamedTuple):
         is_within = part is not None and part.direction == "equivalent"
         return is_within or self.low == self.high == 0
 
+    @property
+    def is_too_small(self) -> bool:
+        """Whether the interval lies within the smallest size that matters, on either side of zero or across it."""
+        known = self.margin is not None and self.low is not None and self.high is not None and self.divisor is None
+        return known and -(self.margin or 0.0) < (self.low or 0.0) and (self.high or 0.0) < (self.margin or 0.0)
+
     def find_sign(self, contrast: Contrast) -> int:
         """Return 1 or -1 if it estimates a contrast, or its negative; 0 if neither."""
         factor = _find_factor(self.contrast, contrast)

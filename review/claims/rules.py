@@ -9,8 +9,8 @@ unless its section title or the paragraph before it has named one, or the sectio
 - shown: a confirmed effect with that sign, or one that was not registered, in a part that calls it exploratory;
   observed: an interval with that sign; suggested, or said of "mean" values that the sentence prints: a mean with that
   sign; open: an interval that contains zero, or an undecided claim; conjectured: no interval with the other sign.
-- no difference: a registered equivalence that holds, or values that are all equal; suggested by a sentence that also
-  leaves it open: an interval that contains zero.
+- no difference: a registered equivalence that holds, or values that are all equal; one that does not matter: an
+  interval within the smallest effect that matters; suggested by a sentence that also leaves it open: one with zero.
 - size: a number of the same comparison in the paragraph or abstract, and a mean with that sign. If the sentence prints
   a change along its levels, the sign is that of the change. Every number belongs to a claim of its sentence. An amount
   in words is compared with the smallest effect that matters.
@@ -262,6 +262,10 @@ def _check_claim(claim: ReadClaim, sentence: PaperSentence, record: ClaimRecord,
                 claim.model_copy(update={"subject": arm, "other": "", "count": None}), sentence, record, around
             )
         return None
+    if claim.count is not None and resolved.subject == Side() and resolved.other.arm:  # "three of the four arms beat A"
+        others = [arm for arm in record.plan.compared_arms if arm != resolved.other.arm]
+        each = [_find_comparisons(replace(resolved, subject=Side(arm)), record) for arm in others]
+        return _check_count(resolved, [one for found in each for one in found])
     found = (_find_ratios if claim.kind == "ratio" else _find_comparisons)(resolved, record)
     if claim.count is not None:
         return _check_count(resolved, found)
@@ -608,9 +612,10 @@ def _check_absence(one: ResolvedClaim, found: RecordedComparison) -> None:
         if found.sign:
             raise RefusedClaim(f"the record has a difference ({found})")
         return
-    if not found.is_absent:
+    if not found.is_absent and not (one.claim.amount == "small" and found.is_too_small):
         why = "the record has a difference" if found.sign else "no registered equivalence shows that there is none"
-        raise RefusedClaim(f"{why} ({found})" + ("" if found.sign else ": say that it is open"))
+        way = "too small to matter" if found.is_too_small else "" if found.sign else "open"
+        raise RefusedClaim(f"{why} ({found}){way and f': say that it is {way}'}")
     if certainty == "shown":
         _check_confirmed(found)
 

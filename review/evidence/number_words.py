@@ -2,10 +2,10 @@
 
 A number word of three or more is refused like a digit, unless it correctly counts something that the data plan, its
 texts, the settings or the record count: "three arms", "ten classes", "five seeds", "twelve epochs". Up to twelve, it
-may also count what none of them counts ("four lines of work"): whether a result is in it, the reader of the claims
-says. Where no ratio is registered, a ratio is refused unless it is a share that the plan, the sizes of the splits or
-the settings have ("half of the pool"). Ordinals, "one", "two" and "zero" are allowed, except in phrases such as
-"two percent".
+may also count what none of them counts ("four lines of work"), or be a part of a named whole ("three of the four
+arms"): whether a result is in it, the reader of the claims says. Where no ratio is registered, a ratio is refused
+unless it is a share that the plan, the sizes of the splits or the settings have ("half of the pool"). Ordinals, "one",
+"two" and "zero" are allowed, except in phrases such as "two percent".
 """
 
 from __future__ import annotations
@@ -53,8 +53,12 @@ _COUNTABLE_AFTER = re.compile(
 _ALL_BEFORE = re.compile(
     r"\b(?:all|the|these|those|other|any\s+of(?:\s+the)?|each\s+of(?:\s+the)?)[\s~]+$", re.IGNORECASE
 )
+_PART_OF = re.compile(
+    rf"[\s~]+of[\s~]+(?:the|these|those|our|its|their|all)[\s~]+(?:({NUMBER_WORDS_PATTERN.pattern})(?!\w))?"
+)
+"""What follows a part of a whole, with the number of the whole if there is one."""
 _STANDS_ALONE = re.compile(
-    r"\s*(?:[.,;:)]|$)|\s+(?:are|were|do|did|have|had|differ|agree|show|share|in|on|at|of\s+(?:them|"
+    r"\s*(?:[.,;:)]|$)|\s+(?:are|were|do|did|have|had|differ|agree|show|share|in|on|at|with|of\s+(?:them|"
     r"these))\b"
 )
 
@@ -94,8 +98,11 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
         (noun, {int(number)}, False)
         for text in titles
         for number, noun in re.findall(rf"\b(\d+)\s+(?!{STOP_WORDS})([a-z]{{3,}})", text)
+        if int(number) <= MAX_ORDINARY_COUNT  # "four training sizes" is no count of "85 training rows"
     ]
     described = dict.fromkeys(_list_counts(evidence.design))
+    varied = " ".join((plan.factor, *(one.title for one in plan.levels))).lower()
+    of_levels = [one for one in ("rates?", "ratios?", "strengths?", "amplitudes?", "settings?") if one[:-2] in varied]
     rows = (
         (
             r"arms?|methods?|approach(?:es)?|variants?|conditions?|models?|losses|optimi[sz]ers?",
@@ -104,12 +111,8 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
         ),
         ("cells?|conditions?|combinations?", {cells, cells * len(plan.datasets)}, False),
         ("baselines?", {by_role["baseline"]}, False),
-        ("ablations?|ablated", {by_role["ablation"]}, False),
-        (
-            rf"levels?|rates?|ratios?|strengths?|amplitudes?|settings?{'|' + factor + 's?' if factor else ''}",
-            {len(plan.levels)},
-            True,
-        ),
+        ("ablations?|ablated", {by_role["ablation"], len(evidence.texts)}, False),
+        ("|".join(("levels?", *of_levels, *([f"{factor}s?"] if factor else []))), {len(plan.levels)}, True),
         (r"data[\s~]?sets?|tasks?|benchmarks?", {len(plan.datasets)}, True),
         ("metrics?|measures?|scores?", {len(plan.metrics), len(plan.metrics) - 1}, True),
         (r"class(?:es)?|categor(?:y|ies)|labels", {one.classes for one in facts}, False),
@@ -129,6 +132,7 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
         *(
             CountedThings(re.compile(names, re.IGNORECASE), frozenset(numbers) - {0}, main)
             for names, numbers, main in (*rows, *named, *counted)
+            if numbers - {0}
         ),
         *(CountedThings(re.compile(noun), frozenset({count}), complete=False) for count, noun in described),
     )
@@ -227,6 +231,11 @@ def _is_right_count(match: re.Match[str], plain: str, known: tuple[CountedThings
 def _is_ordinary_count(match: re.Match[str], plain: str, known: tuple[CountedThings, ...]) -> bool:
     """Return whether a small number counts a noun that stands for no known thing."""
     value, after = _parse_number_words(match[0]), plain[match.end() :]
+    if value is not None and (whole := _PART_OF.match(after)) is not None:
+        after = after[whole.end() :] if whole[1] else f" {after[whole.end() :]}"
+        counts = [max(one.numbers) for one in known if one.complete and _counts(one, after)]
+        limit = min(max(counts, default=MAX_ORDINARY_COUNT), _parse_number_words(whole[1] or "") or MAX_ORDINARY_COUNT)
+        return value <= min(limit, MAX_ORDINARY_COUNT) and not re.match(rf"{WORD_GAP}{_UNIT_AFTER}", after)
     noun = re.match(
         rf"[\s~]+(?!{STOP_WORDS}|{_UNIT_AFTER}|{NUMBER_WORDS_PATTERN.pattern})[a-z]{{3,}}", after, re.IGNORECASE
     )

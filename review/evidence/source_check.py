@@ -89,7 +89,8 @@ def _check_part(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
         yield piece.make_violation(
             "word",
             found.at,
-            rf"{found.words!r} is a number in words: print it with " r"\result{key} or \setup{key}, or remove it",
+            rf"{found.words!r} is a number in words: print it with "
+            r"\result{key} or \setup{key}, say of what whole it is a part ('three of the four arms'), or remove it",
         )
     yield from check_bold(piece.scanned.source, evidence, piece.where)
 

@@ -61,7 +61,7 @@ from labwright.stages.measuring import ProgressWatch, TooLate
 from labwright.stages.nodes.node_cells import execute_attempt, list_node_artifacts, prepare_node_cells
 from labwright.stages.nodes.node_plots import PlotArrays, draw_plots, list_array_folders
 from labwright.stages.nodes.program_author import let_author_write, wants_author
-from labwright.stages.nodes.repository_program import build_repository_program, read_plot_script
+from labwright.stages.nodes.repository_program import build_repository_program, read_declared_values, read_plot_script
 from labwright.stages.prompt_inputs import (
     build_code_inputs,
     build_decision_view,
@@ -287,6 +287,12 @@ class NodeRunner:
             varies = "; fixed: ".join(filter(None, (self.parent.varies, varies)))
         arms = self.parent.arms if self.action.kind in ("debug", "replicate", "trial", "tune") else ()
         sha256 = seal_source(self.context.folder.get_source_path(self.node.id), files)
+        setups = read_constants(files)
+        if self.context.repository is not None and self.action.kind in RERUN_KINDS:
+            setups = self.parent.setups
+        elif self.context.repository is not None and self.action.kind != "rung":
+            names = (*(one.name for one in self.context.plan.arms), *added)
+            setups = await to_thread(read_declared_values, self.context, files, names)
         self.context.recorder.append(
             NodeProposed(
                 node=self.node.id,
@@ -295,7 +301,7 @@ class NodeRunner:
                 plan=program.plan,
                 varies=varies,
                 source_sha256=sha256,
-                setups=read_constants(files),
+                setups=setups,
                 arms=arms or added,
             )
         )

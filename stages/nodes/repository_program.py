@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import os
 from asyncio import to_thread
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, seal_source
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.nodes import STAGES, Cell, format_node_id
 from labwright.record.source_tree import (
     ENTRY_FILE,
@@ -34,6 +35,7 @@ from labwright.record.source_tree import (
     SourceTreeError,
     build_program,
     check_source,
+    parse_arm_code,
     read_constants,
 )
 from labwright.record.untrusted_files import BadFile, read_file
@@ -44,6 +46,7 @@ from labwright.search.policy import NODE_KIND_BY_STAGE
 from labwright.search.scheduler import list_all_results
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 from labwright.stages.prompt_inputs import build_node_brief
+from labwright.stages.repository.patch_scope import index_code, list_reached_files
 from labwright.stages.repository.patched_arms import NothingLeftError, has_only_word_arms, write_patched_program
 from labwright.stages.run_context import RunContext
 
@@ -95,6 +98,19 @@ async def build_repository_program(
         "plan gives for it; the metric is read from the output of the repository.",
     )
     return program, build_program(context.plan.arms, code) | plots, ()
+
+
+def read_declared_values(context: RunContext, files: Mapping[str, str], arms: Iterable[str]) -> dict[str, Scalar]:
+    """Return the constants and numeric defaults that a repository's code declares alike for these arms, in the files
+    that the command reaches; calls git."""
+    assert context.repository is not None
+    code, mirror = context.repository.code, context.repository.mirror
+    trees = {mirror.apply_patch(code.tree, parse_arm_code(files, arm).patch) for arm in arms} or {code.tree}
+    found: list[dict[str, Scalar]] = []
+    for texts in map(mirror.read_texts, sorted(trees)):
+        reached = list_reached_files(index_code(texts), code.command.argv)
+        found.append(read_constants({path: texts[path] for path in reached}, defaults=True))
+    return {name: value for name, value in found[0].items() if all(one.get(name) == value for one in found)}
 
 
 def read_plot_script() -> str:

@@ -42,9 +42,8 @@ from labwright.stages.paper.latex import (
     render_template,
     shorten,
 )
-from labwright.stages.paper.latex_sources import LOGGED_NOTE
 from labwright.stages.paper.result_tables import CONSTANT_NOTE, build_addendum_tables, render_in_full, render_plan_note
-from labwright.stages.paper.setup_check import list_code_settings, list_settings
+from labwright.stages.paper.setup_check import list_setup_rows
 from labwright.stages.paper.supplement_data import build_effort_context, build_supplement_tables
 
 MAX_ITEMS = 4
@@ -89,6 +88,12 @@ def render_notice(*, novelty_unchecked: bool, edited: bool = False) -> str:
     )
 
 
+def render_grade_note(claims: Sequence[Claim]) -> str:
+    """Render the note with the grade that all values of a paper share, if the program did not score them."""
+    grades = {one.grade for one in claims}
+    return f"Grade of all values: {grades.pop()}." if len(grades) == 1 and grades != {"scored"} else ""
+
+
 def render_appendix(
     state: RunState,
     claims: Sequence[Claim],
@@ -129,7 +134,7 @@ def render_appendix(
                     for one in (state.paper.requests.requests if state.paper.requests is not None else ())
                 },
                 "addendum_tables": build_addendum_tables(state),
-                "configuration": [*list_code_settings(state, source or {}), *list_settings(state)],
+                "setup": list_setup_rows(state, claims, source or {}),
                 "metric_name": state.search.data_plan.name_metric if state.search.data_plan is not None else str,
                 "compared": len(_list_differences(claims)),
                 "registered": render_in_full(state),
@@ -182,7 +187,6 @@ def _build_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
         )
 
     return build_effort_context(state, claims) | {
-        "logged": f" {LOGGED_NOTE}" if {one.grade for one in claims} == {"logged"} else "",
         "table": format_longtable,
         "row": format_recorded_row,
         "metric": state.search.data_plan.primary_metric if state.search.data_plan is not None else None,

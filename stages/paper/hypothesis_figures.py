@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
+from textwrap import fill
 from typing import Any
 
 from pydantic import ValidationError
@@ -51,6 +52,8 @@ PROGRAM_FIGURES = RETIRED_FIGURES | {name for name, _ in _FIGURES.values()}
 go to the appendix.
 """
 MAX_CURVES = 6
+MAX_SIDE_CHARS, MAX_SIDE_LINES = 18, 2
+"""Characters per line of an axis label, and its lines."""
 MAX_DATASETS = 9
 """Maximum number of datasets in the figure of paired differences."""
 
@@ -66,13 +69,21 @@ def build_figure_data(state: RunState, folder: RunFolder) -> dict[str, Any]:
     return {
         "differences": list(_build_differences(plan, runs, metric, intervals)),
         "decided_metric": metric.display_name,
-        "unit": "points" if is_share(metric) else metric.unit,
+        "unit": (unit := "points" if is_share(metric) else metric.unit),
+        "side": _wrap_side(metric.display_name, f" ({unit})" if unit else ""),
         "higher": metric.higher_is_better,
         "baseline": plan.name_arm(_find_baseline(plan)),
         "factor": plan.factor,
         "metric": plan.primary_metric.display_name,
         "curves": list(_build_curves(state, plan, folder)),
     }
+
+
+def _wrap_side(metric: str, unit: str) -> str:
+    """Return the label of the axis of differences, in two lines as high as a panel; the caption has the rest."""
+    words = (f"improvement in {metric}", f"gain in {metric}", "improvement")
+    labels = [fill(f"{what}{unit}", MAX_SIDE_CHARS) for what in words]
+    return next((one for one in labels if one.count("\n") < MAX_SIDE_LINES), labels[-1])
 
 
 def build_figure_script(data: dict[str, Any], plan: DataPlan) -> FigureScript | None:

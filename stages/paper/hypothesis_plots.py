@@ -17,8 +17,6 @@ FIGURE_DATA: dict[str, Any] = json.loads(Path("inputs/decided.json").read_text()
 
 LETTER_INCHES, LEFT_INCHES = 0.068, 0.45
 """Usual width of a letter of a title, and of what is left of the axes of a panel."""
-MAX_SIDE_CHARS = 18
-"""Characters per line of an axis label that is as high as a panel."""
 MAX_TICK_CHARS = 12
 """Characters per line of the name of a level."""
 
@@ -76,9 +74,7 @@ def differences(name: str) -> None:
         name_ticks(axis, panel["ticks"])
         if len(found) > 1:
             axis.set_title(wrap_over(axis, panel["dataset"]))
-    unit = f" ({FIGURE_DATA['unit']})" if FIGURE_DATA["unit"] else ""
-    label = f"improvement in {FIGURE_DATA['decided_metric']}{unit} over {FIGURE_DATA['baseline']}"
-    label_left(axes, f"{fill(label, MAX_SIDE_CHARS)}\n(below zero: worse)")
+    label_left(axes, FIGURE_DATA["side"])
     save(figure, name)
 
 

@@ -93,8 +93,10 @@ _ESCAPES = {
 
 
 def escape(text: str) -> str:
-    """Escape plain text for TeX, on one line, with break points after signs in long names and no space before %."""
-    return "".join(_ESCAPES.get(char, char) for char in re.sub(r"(?<=\d) %", "%", " ".join(text.split())))
+    """Escape plain text for TeX, on one line, with break points after signs in long names, no space before %, and both
+    hyphens of options."""
+    escaped = "".join(_ESCAPES.get(char, char) for char in re.sub(r"(?<=\d) %", "%", " ".join(text.split())))
+    return re.sub(r"--(?=[A-Za-z])", "-{}-", escaped)
 
 
 def mark_recorded(text: object) -> str:

@@ -29,8 +29,6 @@ from labwright.stages.paper.template import DESCRIPTION_FILE, PaperTemplate, Tem
 
 DEFAULT_AUTHORS = "scientist, a program"
 ANONYMOUS_AUTHORS = "Anonymous authors"
-LOGGED_NOTE = "Grade of all values: logged."
-"""Caption note for papers without any value computed by the program itself."""
 SUPPLEMENT_FILE = "supplement.tex"
 MAX_REASONS = 3
 """Maximum number of reasons against a release, other than unbound text, that page one names."""
@@ -64,7 +62,7 @@ class PaperParts:
 
     `appendix`, `supplement` (its own document) and `notice` (a line of page one) are generated TeX; `data` has the
     files of the supplement. `authors` is plain text and gets escaped. `refused` has the reasons against a release,
-    which are stamped on the pages. `logged` adds to every caption that the experiment code reported the values.
+    which are stamped on the pages. `note` stands below the first float.
     """
 
     draft: PaperDraft
@@ -80,7 +78,7 @@ class PaperParts:
     anonymous: bool = False
     """Whether the paper is for a review that hides its authors."""
     refused: tuple[str, ...] = ()
-    logged: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -235,7 +233,8 @@ def _define_floats(parts: PaperParts, figures: Mapping[str, Path], template: Pap
     lines += [_render_missing(*one) for one in missing]
     lines += [
         f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
-        f"{align_columns(one.tabular, parts.evidence.results)}}}%\n{{{_add_grade(one.caption, parts)}}}}}"
+        f"{align_columns(one.tabular, parts.evidence.results)}}}%\n"
+        f"{{{_add_note(('table', one.name), one.caption, parts)}}}}}"
         for one in parts.tables
         if one.placement == "appendix" or one.name in placed["table"]
     ]
@@ -253,7 +252,7 @@ def _define_figures(
     """
     lines: list[str] = []
     for name in (one.name for one in parts.figures if one.name in figures and one.placement in places):
-        caption = _add_grade(parts.draft.captions.get(name, "").strip(), parts)
+        caption = _add_note(("figure", name), parts.draft.captions.get(name, "").strip(), parts)
         lines.append(
             f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}{figures[name].suffix}}}"
             f"{{{_measure_width(figures[name], template):.2f}in}}%\n{{{caption}}}}}"
@@ -261,8 +260,11 @@ def _define_figures(
     return lines
 
 
-def _add_grade(caption: str, parts: PaperParts) -> str:
-    return caption + f" {LOGGED_NOTE}" * (parts.logged and LOGGED_NOTE not in caption)
+def _add_note(label: tuple[str, str], caption: str, parts: PaperParts) -> str:
+    """Return the caption, of the first float of the text with the note."""
+    placed = re.search(r"\\paper(figure|table)\{([^}]*)\}", "\n".join(one.body for one in parts.draft.sections))
+    is_first = placed is not None and label == placed.groups()
+    return caption + f" {parts.note}" * (is_first and bool(parts.note))
 
 
 def _render_missing(what: str, name: str) -> str:

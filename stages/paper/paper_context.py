@@ -35,7 +35,7 @@ from labwright.record.claims.requested_estimates import (
 )
 from labwright.record.claims.sentences import describe_support, describe_units, join_names, list_effect_datasets
 from labwright.record.claims.setting_controls import find_registered_estimates
-from labwright.record.estimands import describe_estimand, find_effect_metric, list_conditions_read
+from labwright.record.estimands import classify_scale, describe_estimand, find_effect_metric, list_conditions_read
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, compute_reference_claims
 from labwright.record.result_macros import NOT_MEASURED, PrintedValue, find_macro_uses, strip_form, to_plain_text
@@ -55,7 +55,13 @@ from labwright.review.evidence import (
     find_printed_claims,
 )
 from labwright.stages.document_summaries import format_statements
-from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_notice, render_supplement
+from labwright.stages.paper.appendix import (
+    list_disclosures,
+    render_appendix,
+    render_grade_note,
+    render_notice,
+    render_supplement,
+)
 from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape, mark_recorded
@@ -188,7 +194,6 @@ class PaperContext:
                 [one for one in find_ablation_conditions(self.state) if parse_arm(one) not in added],
                 {arm: one.ablation.part for one in collect_ablation_results(self.state) for arm in one.arms},
                 [one for one in self.claims.differences if one.key not in self._repeated],
-                find_bold_claims(self.plan, self.decisions, self.claims.means),
                 self.decisions,
             ),
         )
@@ -225,11 +230,21 @@ class PaperContext:
                 key=one.key,
                 subject=_describe_effect(one.plan, one.found.effect),
                 forms=self.collect_forms(one.key),
-                note=f"{one.request.purpose} (over {len(one.found.values)} seeds)",
+                note=f"{one.request.purpose} (over {len(one.found.values)} seeds)"
+                + self._judge_size(find_effect_metric(one.found.effect, one.plan).name, one.found.low, one.found.high)
+                * (classify_scale(one.found.effect.estimand) == "difference"),
                 sign=_find_sign(one.found.low, one.found.high),
             )
             for one in self.estimates
         )
+
+    def _judge_size(self, metric: str, low: float | None, high: float | None) -> str:
+        """Return that a difference is too small to matter, if its interval lies within the smallest margin in its
+        metric."""
+        parts = (part.effect for one in self.decisions for part in one.parts)
+        margin = min((one.smallest for one in parts if find_effect_metric(one, self.plan).name == metric), default=0.0)
+        is_small = low is not None and high is not None and -margin < low and high < margin
+        return f"; within plus and minus {margin:g}, too small to matter" * is_small
 
     def collect_forms(self, key: str) -> dict[str, str]:
         """Return the forms of an estimate that prompts show, with the text that each prints."""
@@ -257,7 +272,8 @@ class PaperContext:
                 subject=_describe_claim(self.plan, one),
                 forms=self.collect_forms(one.key),
                 note=f"over {one.n} seeds{' and the test examples' * one.examples}"
-                + "; at a common setting: each of these counts as much" * (one.arm in swapped),
+                + "; at a common setting: each of these counts as much" * (one.arm in swapped)
+                + self._judge_size(one.name, one.low, one.high),
                 listed=one.key in self.primary_claims.differences,
                 at_common_setting=one.arm in swapped,
                 sign=_find_sign(one.low, one.high),
@@ -475,7 +491,7 @@ def build_paper_parts(
         ),
         figures=figures,
         anonymous=material.settings.anonymous,
-        logged={one.grade for one in claims} == {"logged"},
+        note=render_grade_note(claims),
         appendix=render_appendix(
             state,
             claims,

@@ -19,7 +19,7 @@ from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.differences import ClaimDifference, find_sign
 from labwright.record.claims.estimates import find_added_replicates
-from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_conclusive
 from labwright.record.claims.requested_estimates import (
     find_registered_pair,
     list_measured_keys,
@@ -46,10 +46,11 @@ TableClaims = Mapping[str, frozenset[str]]
 
 def list_required_statements(state: RunState, differences: Sequence[ClaimDifference]) -> tuple[RequiredStatement, ...]:
     """Return the statements that the record requires, besides the outcomes of the hypotheses."""
-    decisions = decide_hypotheses(state)
+    decisions, looks = decide_hypotheses(state), state.search.looks
+    by_results = not looks or looks[-1].conclusive or is_conclusive(decisions)
     return (
         *list_reference_statements(state),
-        *list_stopping_statements(decisions, by_results=not state.search.looks or state.search.looks[-1].conclusive),
+        *list_stopping_statements(decisions, by_results=by_results),
         *_list_setting_statements(state, differences),
         *list_metric_statements(state, decisions, differences),
         *_list_ablation_statements(state, decisions, differences),
@@ -113,9 +114,11 @@ def list_stopping_statements(
     decisions: Sequence[HypothesisDecision], *, by_results: bool = True
 ) -> Iterator[RequiredStatement]:
     """Yield the bias of decided estimates if sampling of seeds could stop early, and did; `by_results` is whether the
-    results ended sampling, otherwise a limit did."""
+    claims are clear now, otherwise a limit ended sampling before they were."""
     if any(part.optimistic for one in decisions if one.hypothesis.confirmatory for part in one.parts):
-        end = "could stop as soon as results were clear" if by_results else "ended at a limit before all were clear"
+        end = "could stop as soon as results were clear"
+        if not by_results:
+            end = "ended at a limit before all confirmatory claims were decided"
         sentence = (
             f"Seeds were added in steps, with a test at each, and sampling {end}. This does not raise the rate of "
             "false claims, but it makes the estimates of decided effects somewhat too large on average."

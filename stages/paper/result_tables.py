@@ -5,7 +5,7 @@ text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 from textwrap import wrap
@@ -39,11 +39,12 @@ from labwright.stages.paper.latex_sources import PaperTable
 CONSTANT_NOTE = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
 """Caption note for claims with `record.claims.estimates.Claim.is_constant`."""
 REFERENCES_NOTE = " References, for orientation: models outside the study, trained on the training data as provided."
-BOLD_NOTE = " Bold: better than the arm with which a decided hypothesis compares it."
 CONTROL_MARK = " (control)"
 MAX_ARM_COLUMNS, MAX_LEVEL_COLUMNS = 6, 4
 """Largest number of arms that are columns of the main table, and of levels that are columns of the ablations; more of
 them are rows."""
+MAX_OFF_MIDDLE = 1.5
+"""Ratio of the sides of an interval above which a caption explains it."""
 MAX_HEAD_CHARS, MAX_FACTOR_CHARS, MAX_VARIANT_CHARS = 16, 28, 48
 """Characters per line of a column heading, of the first one, and of a variant."""
 
@@ -54,7 +55,6 @@ def build_result_tables(
     ablated: Sequence[str] = (),
     changes: Mapping[str, str] | None = None,
     differences: Sequence[ClaimDifference] = (),
-    bold: Collection[str] = (),
     decisions: Sequence[HypothesisDecision] = (),
 ) -> tuple[PaperTable, ...]:
     """Build the tables of claims of one split (test, or validation if there is no test split).
@@ -63,8 +63,8 @@ def build_result_tables(
     a method is worse than a baseline; `ablation` the differences of the conditions in `ablated` that are not in `main`.
     In the appendix, `metrics` has the other metrics in full, and `controls` the arms with the settings of another whose
     difference has the direction that it has at the arms' own settings. All but `main` exist only if there is something
-    to show. `changes` says what the arm of an ablation changes. `bold` has the keys of the means that are bold.
-    Grades and caveats are in the disclosures.
+    to show. `changes` says what the arm of an ablation changes. Nothing is
+    bold: the table of hypotheses has the verdicts. Grades and caveats are in the disclosures.
     """
     titles = _TableTitles(plan, changes or {})
     split = claims[0].shown_split if claims else "test"
@@ -102,11 +102,10 @@ def build_result_tables(
         made.append(
             PaperTable(
                 "main",
-                _build_main_table(chosen, titles, references, bold),
+                _build_main_table(chosen, titles, references),
                 f"{titles.format_metric(plan.primary_metric)}{where} "
                 f"({_format_direction(plan.primary_metric)}): mean $\\pm$ standard deviation over $n$ seeds."
                 f"{harm * bool(worse)}{more * bool(further)}"
-                f"{BOLD_NOTE if any(one.key in bold for one in chosen) else ''}"
                 f"{REFERENCES_NOTE if references else ''}{titles.format_equal_arms(chosen)}"
                 f"{_format_grades(chosen, titles, claims)}",
             )
@@ -116,7 +115,7 @@ def build_result_tables(
         made.append(
             PaperTable(
                 "metrics",
-                _build_main_table(shown, titles, (), bold),
+                _build_main_table(shown, titles, ()),
                 f"Secondary metrics{where} ({_list_directions(further, titles)}): mean $\\pm$ standard "
                 f"deviation over $n$ seeds; the supplement has their intervals."
                 f"{_format_grades(shown, titles, claims)}",
@@ -157,10 +156,11 @@ def _list_directions(metrics: Iterable[MetricSpec], titles: _TableTitles) -> str
 
 
 def _format_grades(claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
-    """Return the grade of the values if they share one and the program did not score them, and how a model's grades
-    agree with labels. `every` also contains claims that are not shown."""
+    """Return the grade of the values if they share one, others of the paper have another, and the program did not score
+    them; and how a model's grades agree with labels. `every` also contains claims that are not shown."""
     grades = {one.grade for one in claims}
-    shared = f" Grade of all values: {claims[0].grade}." * (len(grades) == 1 and grades != {"scored"})
+    differs = len(grades) == 1 and grades not in ({"scored"}, {one.grade for one in every})
+    shared = f" Grade of all values: {claims[0].grade}." * differs
     return shared + "".join(
         f" A language model's grades of {titles.format_arm(one.arm)} agree with labels of dev: {_format_value(other)}."
         for one in claims
@@ -170,9 +170,7 @@ def _format_grades(claims: Sequence[Claim], titles: _TableTitles, every: Sequenc
     )
 
 
-def _build_main_table(
-    chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim], bold: Collection[str]
-) -> str:
+def _build_main_table(chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim]) -> str:
     """Build the main table: the arms are columns, many arms are rows. Each dataset ends with its reference models."""
     arms = titles.list_distinct_arms(chosen)
     several = len({one.name for one in chosen}) > 1
@@ -186,9 +184,9 @@ def _build_main_table(
                 label = ", ".join(filter(None, (name, titles.format_level(level))))
                 cells = [_find_claim(found, arm, level) for arm in arms]
                 if wide:
-                    yield label, *(_format_value(one, bold, interval=False) for one in cells), _format_counts(cells)
+                    yield label, *(_format_value(one, interval=False) for one in cells), _format_counts(cells)
                 for k, claim in enumerate(filter(None, cells if not wide else ())):
-                    value = _format_value(claim, bold, interval=False)
+                    value = _format_value(claim, interval=False)
                     yield "" if k else label, titles.format_arm(claim.arm), value, _format_counts([claim])
         if models := [one for one in references if one.dataset == here[0].dataset]:
             named = [
@@ -250,15 +248,12 @@ def _find_claim(claims: Iterable[Claim], arm: str, level: str) -> Claim | None:
     return next((one for one in claims if (one.arm, one.level) == (arm, level)), None)
 
 
-def _format_value(
-    claim: Claim | None, bold: Collection[str] = (), *, interval: bool = True, points: bool = False
-) -> str:
+def _format_value(claim: Claim | None, *, interval: bool = True, points: bool = False) -> str:
     """Format a mean with its deviation, or a difference (in points, as the text does), and its interval."""
     if claim is None:
         return "--"
     form = ("points" if points else "mean") if isinstance(claim, ClaimDifference) else "pm"
     text = rf"\result{{{claim.key}.{form}}}"
-    text = rf"\textbf{{{text}}}" if claim.key in bold else text
     if not interval or claim.low is None:
         return text
     ends = rf"(\result{{{claim.key}.points_ci}})" if points else rf"\result{{{claim.key}.ci}}"
@@ -402,7 +397,8 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         + ", corrected by Holm" * any(one.level == level and level < 0.05 and one.family > 1 for one in found)
         for level, mark in marks.items()
     ]
-    read = [part.effect for one in found for part in one.parts]
+    printed = [part for one in found for part in one.parts]
+    read = [part.effect for part in printed]
     effects = [one for one in read if _find_form(one, plan) == "points"]
     shares = list(dict.fromkeys(find_effect_metric(one, plan) for one in effects))
     of = f" in {join_names([one.display_name for one in shares])}" * (plan.primary_metric not in shares)
@@ -412,6 +408,9 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         f"Differences{of} are in percentage points." if shares else "",
         "Other effects are fractions."
         if any(find_effect_metric(one, plan) in shares and _find_form(one, plan) == "mean" for one in read)
+        else "",
+        "An interval is what those of all looks have in common, so an estimate may lie off its middle."
+        if any(map(_is_off_middle, printed)) and len(state.search.looks) > 1
         else "",
         "A preview confirms nothing."
         if any(one.hypothesis.confirmatory and not one.confirmed for one in found)
@@ -491,6 +490,14 @@ def _build_rows(
         found = (*_format_numbers(one.rival, plan, marks[one.level]), one.rival_sign or "open", outcome)
         missing = ("--", "--", "--", "not measured on every fresh seed")
         yield _indent(what), *(found if one.rival.mean is not None else missing)
+
+
+def _is_off_middle(part: EffectDecision) -> bool:
+    """Return whether an interval reaches at least half as far again to one side of the estimate as to the other."""
+    if part.mean is None or part.low is None or part.high is None:
+        return False
+    near, far = sorted((part.mean - part.low, part.high - part.mean))
+    return far > MAX_OFF_MIDDLE * near
 
 
 def _is_rival_open(one: HypothesisDecision) -> bool:

@@ -23,21 +23,24 @@ from labwright.models.roles import SETUP_READER
 from labwright.models.roles.claim_reader import PrintedParagraph, SetupReaderInputs
 from labwright.record.ablation_results import add_measured_arms, collect_ablation_results
 from labwright.record.claims.estimates import Claim, find_winner
-from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_conclusive
+from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import build_tuning_report, compute_parity, find_controls
-from labwright.record.estimands import describe_estimand, find_effect_metric
+from labwright.record.estimands import classify_scale, describe_estimand, find_effect_metric
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.python_syntax import parse_python
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.claims import ComparedSentence, SentenceReading, SetupReading
-from labwright.record.schema.data_plan import DataPlan, EvidenceGrade
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, to_words
 from labwright.record.schema.frozen_model import Scalar
+from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import ENTRY_FILE
 from labwright.record.tuning_results import compute_efforts, find_tuning_metric
 from labwright.review.claims.rules import UNREAD
 from labwright.review.claims.sentences import PaperSentence, group_paragraphs
 from labwright.review.evidence import Violation
+from labwright.stages.paper.latex import shorten
 
 # List what a record knows about how its study was done: the facts with which sentences on the set-up are compared.
 # Every fact is one line, and the list has a fixed order, so that a reader can cite facts by number. Planned facts are
@@ -45,6 +48,8 @@ from labwright.review.evidence import Violation
 # have one source. Nothing in the list changes while the paper is written, since readings are kept under its hash.
 # Limits: the texts of nodes are left out, since the code is what ran.
 
+MAX_ARM_CHARACTERS = 300
+"""Characters of the description of an arm in the table of the set-up."""
 MAX_CODE_CHARACTERS = 4000
 """Characters of code among the facts; of longer programs, whole definitions are left out and named."""
 GRADE_WORDS: dict[EvidenceGrade, str] = {
@@ -116,14 +121,8 @@ def _list_planned(state: RunState, plan: DataPlan) -> Iterator[str]:
         names = ", ".join(plan.name_level(one.name) for one in plan.levels)
         yield f"Levels of {plan.factor or 'the varied factor'}: {names}."
     for data in state.search.datasets:
-        about = [f"{split} {size} examples" for split, size in data.sizes.items() if size]
-        about += [f"{data.classes} classes"] * bool(data.classes) + [f"{data.features} features"] * bool(data.features)
-        about += [f"shape {' x '.join(map(str, data.shape))}"] * bool(data.shape)
-        about += [f"{data.duplicates} validation or test examples also in train"] * bool(data.sizes)
-        about += [f"splits: {data.split_rule}"] * bool(data.split_rule)
-        about += ["read by the experiment's code itself"] * (data.task == "none")
-        about += [f"each run calls `{data.command}`"] * bool(data.command)
-        yield f"Dataset {plan.name_dataset(data.name)} ({data.title or data.name}; {data.source}): {'; '.join(about)}."
+        name = plan.name_dataset(data.name)
+        yield f"Dataset {name} ({data.title or data.name}; {data.source}): {_describe_data(data)}."
     if plan.left_out:
         yield f"Left out on purpose, not measured: {'; '.join(map(str, plan.left_out))}."
     if plan.notes:
@@ -131,6 +130,75 @@ def _list_planned(state: RunState, plan: DataPlan) -> Iterator[str]:
     space = "; ".join(str(one) for one in plan.space)
     if space:
         yield f"Search space: {space}"
+
+
+def _describe_data(data: DatasetFacts) -> str:
+    """Describe the examples of a dataset, or how a repository gets them."""
+    about = [f"{split} {size} examples" for split, size in data.sizes.items() if size]
+    about += [f"{data.classes} classes"] * bool(data.classes) + [f"{data.features} features"] * bool(data.features)
+    about += [f"shape {' x '.join(map(str, data.shape))}"] * bool(data.shape)
+    about += [f"{data.duplicates} validation or test examples also in train"] * bool(data.sizes)
+    about += [f"splits: {data.split_rule}"] * bool(data.split_rule)
+    about += ["read by the experiment's code itself"] * (data.task == "none")
+    about += [f"each run calls `{data.command}`"] * bool(data.command)
+    return "; ".join(about)
+
+
+def list_setup_rows(state: RunState, claims: Sequence[Claim], source: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the rows of the table from which a study can be repeated: what, and how it was."""
+    plan = state.search.data_plan
+    if plan is None:
+        return []
+    rows = [
+        (plan.name_dataset(one.name), f"{f'{one.title}; ' * (not one.command)}{one.source}; {_describe_data(one)}")
+        for one in state.search.datasets
+    ]
+    added = [f"{plan.name_level(one.name)}: `{' '.join(one.words)}`" for one in plan.all_levels if one.words]
+    rows.append(("Words that a level adds to the command", "; ".join(added)))
+    for one in plan.arms:
+        words = f"adds `{' '.join(one.words)}` to the command" * bool(one.words)
+        described = shorten(one.description, MAX_ARM_CHARACTERS).rstrip(".")
+        rows.append((plan.name_arm(one.name), "; ".join(filter(None, (described, words)))))
+    for one in build_effective_plan(state).space:
+        rows.append((f"Range of {to_words(one.name)}", f"{one}; default from: {one.source}"))
+    if plan.space and find_winner(state) in state.required_cells:
+        trials = _group_arms(plan, {one.arm: str(one.trials) for one in compute_efforts(state)})
+        tried = "; ".join(f"{count} ({arms})" for count, arms in trials)
+        rows.append(("Settings tried besides the defaults", f"{tried}; sampler {plan.tuning.sampler}"))
+    rows += [(f"Setting of {arms}", setting) for arms, setting in list_settings(state)]
+    rows += list_code_settings(state, source)
+    rows += [(f"Counted per run: {arms}", what) for what, arms in _group_arms(plan, _count_training(state)) if what]
+    rows += [("Seeds behind a mean", _count_seeds(plan, claims)), ("Intervals", _describe_intervals(state, plan))]
+    return [(what, text) for what, text in rows if text]
+
+
+def _count_training(state: RunState) -> dict[str, str]:
+    """Return what was counted in a run of each arm, as `200 optimizer steps, 6400 rows`."""
+    return {
+        one.arm: ", ".join(
+            f"{value:.0f} {what}"
+            for value, what in ((one.steps, "optimizer steps"), (one.rows, "rows"), (one.parameters, "parameters"))
+            if value is not None
+        )
+        for one in compute_parity(state)
+    }
+
+
+def _describe_intervals(state: RunState, plan: DataPlan) -> str:
+    """Describe how the intervals of differences are computed."""
+    units = {one.unit for one in plan.hypotheses}
+    effects = [each.estimand for one in plan.hypotheses for each in (*one.effects, *one.alternatives)]
+    parts = ["Student's t over paired seeds"]
+    parts += ["over datasets where these are the unit"] * ("datasets" in units)
+    parts += ["with the spread over resampled test examples"] * any("and" in one for one in units)
+    parts += ["of a ratio Fieller's"] * any(classify_scale(one) == "ratio" for one in effects)
+    if len(state.search.looks) > 1:
+        sizes = join_names([str(len(one.seeds)) for one in state.search.looks])
+        parts.append(
+            f"registered effects were tested at looks after {sizes} seeds, each at its share of the level, and their "
+            "interval is what the intervals of all looks have in common, so an estimate need not lie in its middle"
+        )
+    return "; ".join(parts)
 
 
 # --- what was done ----------------------------------------------------------------------------------------------------
@@ -253,6 +321,7 @@ def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[s
     lock, best, plan = state.search.current_lock, find_winner(state), state.search.data_plan
     if best is None or plan is None:
         return
+    tests = [one for one in decide_hypotheses(state) if one.hypothesis.confirmatory]
     if lock is not None:
         wanted = ", ".join(f"{name} {count}" for name, count in lock.wanted.items())
         yield (
@@ -265,6 +334,8 @@ def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[s
         early = " Stopping early at a look makes estimates optimistic." if len(state.search.looks) > 1 else ""
         last = state.search.looks[-1]
         ended = f" Sampling ended: {last.ends}." if last.ends else ""
+        clear = "every confirmatory claim was" if is_conclusive(tests) else "some confirmatory claims were not"
+        ended += f" By then {clear} decided or precise enough." * bool(tests)
         waiting = {*lock.seeds}.difference(last.seeds) if lock is not None else set[int]()
         unread = sum(
             one.kind == "replicate" and one.status == "good" and one.seed in waiting for one in state.nodes.values()
@@ -273,19 +344,11 @@ def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[s
         yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{ended}{early}"
     seeds = _count_seeds(plan, claims)
     yield f"Reported values are means over seeds, without the seed that the search looked at: {seeds}."
-    counted = {
-        one.arm: ", ".join(
-            f"{value:.0f} {what}"
-            for value, what in ((one.steps, "optimizer steps"), (one.rows, "rows"), (one.parameters, "parameters"))
-            if value is not None
-        )
-        for one in compute_parity(state)
-    }
-    for what, arms in _group_arms(plan, counted):
+    for what, arms in _group_arms(plan, _count_training(state)):
         if what:
             yield f"Counted per run on the main dataset, over all models that it trains: {what}, in {arms}."
     yield from (f"{what}: {text}." for what, text in list_code_settings(state, source))
-    tests = [one for one in decide_hypotheses(state) if one.hypothesis.confirmatory]
+    yield f"Intervals: {_describe_intervals(state, plan)}."
     if len(tests) > 1:
         yield f"Intervals of the {len(tests)} confirmatory hypotheses are corrected for multiple tests (Holm)."
 
@@ -348,7 +411,7 @@ def list_code_settings(state: RunState, source: Mapping[str, str]) -> list[tuple
     optimizers."""
     best = find_winner(state)
     rows = (
-        ("Constants of the code", format_setting(state.nodes[best].setups) if best is not None else ""),
+        ("Constants and defaults in the code", format_setting(state.nodes[best].setups) if best is not None else ""),
         ("Library objects that the code makes", "; ".join(list_components(source))),
     )
     return [(what, text) for what, text in rows if text]

@@ -3,6 +3,7 @@ amendments, numbered until the lock."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -13,14 +14,15 @@ from labwright.agent.cli import main
 from labwright.agent.plan_files import plan_to_yaml, read_plan
 from labwright.agent.run_commands import CommandHandler
 from labwright.models.offline.study import load_study
-from labwright.record.control_files import find_refusal, send_command
+from labwright.record.control_files import describe_seen_results, find_refusal, send_command
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.events.search_events import ConfirmationLocked
+from labwright.record.events.search_events import ConfirmationLocked, LookTaken
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.hypotheses import Effect
 from labwright.search.scheduler import RunControl
 from tests.hypotheses import make_hypotheses
+from tests.paper import synthetic_paper
 from tests.search.scripted_search import PLAN, new_log
 
 ROOT = Path(__file__).parents[2]
@@ -195,3 +197,18 @@ def test_after_the_lock_nothing_is_amended() -> None:
         )
     )
     assert "locked" in (find_refusal(log.state, stronger(ASKED), is_running=True) or "")
+
+
+def test_seen_results_of_a_study_without_test_data_name_no_split() -> None:
+    state = synthetic_paper.make_state()
+    assert describe_seen_results(state).startswith("validation values of ")
+    nodes = {
+        name: one.model_copy(
+            update={"attempts": tuple(each.model_copy(update={"sealed": {}}) for each in one.attempts)}
+        )
+        for name, one in state.nodes.items()
+    }
+    look = LookTaken(look=0, seeds=(1,))
+    bare = replace(state, nodes=nodes, search=replace(state.search, test_measurements={}, looks=[look]))
+    seen = describe_seen_results(bare)
+    assert seen.startswith("values of ") and seen.endswith(", every verdict; the study has no test data")

@@ -194,13 +194,9 @@ def make_state(plan: DataPlan = PLAN) -> RunState:
 
 def make_tables(run: RunState, plan: DataPlan = PLAN) -> tuple[PaperTable, ...]:
     """Return all tables of the study."""
-    claims, decided = compute_paper_claims(run), decide_hypotheses(run)
-    return (
-        *build_hypothesis_tables(run),
-        *build_result_tables(
-            claims, plan, differences=compute_differences(run, claims), bold=find_bold_claims(plan, decided, claims)
-        ),
-    )
+    claims = compute_paper_claims(run)
+    differences = compute_differences(run, claims)
+    return (*build_hypothesis_tables(run), *build_result_tables(claims, plan, differences=differences))
 
 
 def draw_figures(run: RunState, folder: Path, template: str) -> dict[str, str]:

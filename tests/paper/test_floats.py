@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,20 +15,23 @@ from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.claims.formatting import format_claims
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.events.search_events import LookTaken
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.review.evidence import Evidence, find_bold_claims
 from labwright.review.evidence.pdf_check import check_bold
+from labwright.stages.paper import result_tables
+from labwright.stages.paper.appendix import render_grade_note
 from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script
-from labwright.stages.paper.latex_sources import FigureFile
+from labwright.stages.paper.latex_sources import FigureFile, PaperTable, build_sources
 from labwright.stages.paper.outline import count_text_words, measure_floats
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
-from labwright.stages.paper.result_tables import BOLD_NOTE, build_result_tables, render_in_full
+from labwright.stages.paper.result_tables import build_result_tables, render_in_full
 from labwright.stages.paper.template import load_template
 from labwright.stages.paper.typesetting import assess_paper
 from labwright.stages.settings import PaperSettings
-from tests.paper import erasing_study
+from tests.paper import erasing_study, synthetic_paper
 
 RUN = erasing_study.make_state()
 WINNER = "test/fashion/accuracy/erase-anywhere@a95"
@@ -66,6 +71,41 @@ def test_a_hypothesis_is_a_row_for_each_effect_with_its_verdict() -> None:
     assert "Declared alternatives:" in full and "Rival explanation:" in full, "the appendix has the rest"
 
 
+def test_after_several_looks_the_caption_explains_an_interval_that_is_off_the_middle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = decide_hypotheses(RUN)[0]
+    part = first.parts[0]
+    assert part.low is not None and part.mean is not None
+    looks = [LookTaken(look=0, seeds=(1,)), LookTaken(look=1, seeds=(1, 2))]
+    several = replace(RUN, search=replace(RUN.search, looks=looks))
+    sentence = "an estimate may lie off its middle"
+    for high, run, explained in (
+        (2 * part.mean - part.low, several, False),
+        (part.mean + 3 * (part.mean - part.low), several, True),
+        (part.mean + 3 * (part.mean - part.low), RUN, False),
+    ):
+        skewed = first.model_copy(update={"parts": (part.model_copy(update={"high": high}),)})
+        monkeypatch.setattr(result_tables, "decide_hypotheses", Mock(return_value=(skewed,)))
+        [table] = result_tables.build_hypothesis_tables(run)
+        assert table.caption.count(sentence) == explained
+
+
+def test_the_note_on_the_grade_stands_below_the_first_float_alone(tmp_path: Path) -> None:
+    parts = synthetic_paper.make_short_paper(tmp_path, "Text.\n\n\\papertable{b}\n\n\\papertable{a}")
+    claims = [one.model_copy(update={"grade": "logged"}) for one in compute_paper_claims(RUN)]
+    note = render_grade_note(claims)
+    assert note == "Grade of all values: logged."
+    assert render_grade_note([*claims, claims[0].model_copy(update={"grade": "scored"})]) == ""
+    tables = tuple(PaperTable(name, "\\begin{tabular}{l}x\\end{tabular}", f"Caption {name}.") for name in ("a", "b"))
+    made = build_sources(replace(parts, tables=tables, note=note), load_template("workshop"))
+    assert made.files["floats.tex"].count(note) == 1 and f"Caption b. {note}" in made.files["floats.tex"]
+    main, *_ = build_result_tables(claims, erasing_study.PLAN)
+    assert "Grade of" not in main.caption, "once is enough"
+    mixed = [*claims, claims[0].model_copy(update={"arm": "other", "name": "more", "grade": "judged"})]
+    assert note in build_result_tables(mixed, erasing_study.PLAN)[0].caption, "others have another grade"
+
+
 def test_a_rival_that_is_not_ruled_out_stays_in_the_table() -> None:
     first, *others = erasing_study.PLAN.hypotheses
     assert first.rival is not None
@@ -76,18 +116,17 @@ def test_a_rival_that_is_not_ruled_out_stays_in_the_table() -> None:
     assert "as the rival says" in table.tabular and "a rival explanation predicted" in table.caption
 
 
-def test_the_main_table_has_every_confirmatory_arm_and_bold_only_where_a_hypothesis_is_decided() -> None:
+def test_the_main_table_has_every_confirmatory_arm_and_nothing_bold() -> None:
     _, main, second = erasing_study.make_tables(RUN)
     head = main.tabular.split("\n")[2]
     assert "No erasing & Random erasing & " in head and r"Erasing, mark\\spared" in head
-    assert re.findall(r"\\textbf\{(.*?)\}\}", main.tabular) == [rf"\result{{{WINNER}.pm"]
-    assert BOLD_NOTE in main.caption and "textbf" not in second.tabular
+    assert "textbf" not in main.tabular + second.tabular and "Bold" not in main.caption
     assert (second.name, second.placement) == ("metrics", "appendix")
     assert "excludes zero: calibration error (lower is better)." in main.caption
     assert "/ece/" in main.tabular and "/log_loss/" not in main.tabular, "others only where a method is worse"
     better = [one for one in compute_paper_claims(RUN) if one.name != "ece"]
     shown = build_result_tables(better, erasing_study.PLAN, differences=compute_differences(RUN, better))
-    assert [one.name for one in shown] == ["main", "metrics"] and BOLD_NOTE not in shown[0].caption
+    assert [one.name for one in shown] == ["main", "metrics"]
     assert "Rows of" not in shown[0].caption
 
 

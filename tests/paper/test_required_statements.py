@@ -15,10 +15,11 @@ from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import compute_requested_estimates
 from labwright.record.events.paper_events import DraftAssessed
+from labwright.record.events.search_events import LookTaken
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import find_macro_uses
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.hypotheses import Effect, EffectDirection, Hypothesis, RivalExplanation
+from labwright.record.schema.hypotheses import Effect, EffectDirection, Hypothesis, HypothesisVerdict, RivalExplanation
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft, PaperFinding, Section
 from labwright.review.evidence import check_draft
 from labwright.stages.paper import required_statements
@@ -316,3 +317,19 @@ def test_an_early_stop_is_required_where_it_makes_a_confirmatory_estimate_optimi
     assert find(confirmatory=True) == [] == find(confirmatory=False, parts=(part,))
     [limited] = list_stopping_statements([decision.model_copy(update={"parts": (part,)})], by_results=False)
     assert "as soon as" in item.text and "ended at a limit" in limited.text
+
+
+@pytest.mark.parametrize(("verdict", "said"), [("supported", "as soon as"), ("open", "ended at a limit before all")])
+def test_a_limit_is_named_only_if_it_left_a_confirmatory_claim_open(
+    monkeypatch: pytest.MonkeyPatch, verdict: HypothesisVerdict, said: str
+) -> None:
+    run = called(TITLES[:17])
+    [decision] = decide_hypotheses(run)
+    part = decision.parts[0].model_copy(update={"optimistic": True, "low": -5.0, "high": 5.0})
+    one = decision.hypothesis.model_copy(update={"confirmatory": True})
+    decided = decision.model_copy(update={"parts": (part,), "verdict": verdict, "hypothesis": one, "after": ""})
+    monkeypatch.setattr(required_statements, "decide_hypotheses", Mock(return_value=(decided,)))
+    look = LookTaken(look=1, seeds=(1, 2), conclusive=False, ends="no time is left")
+    limited = replace(run, search=replace(run.search, looks=[look]))
+    [item] = [each for each in list_required_statements(limited, []) if each.id == "stopping"]
+    assert said in item.text

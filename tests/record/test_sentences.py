@@ -35,6 +35,11 @@ def decide(one: Hypothesis, pairs: list[tuple[float, float]]) -> HypothesisDecis
             "it is within plus and minus 0.03, too small to matter; it is not at least 0.03",
         ),
         (
+            [(0.91, 0.9), (0.912, 0.9), (0.911, 0.9)],
+            "positive; at least 0.03: refuted",
+            "it is above zero, and within plus and minus 0.03, too small to matter; it is not at least 0.03",
+        ),
+        (
             [(0.9, 0.8), (0.9, 0.9), (0.9, 0.85)],
             "open in sign; at least 0.03: open",
             "its sign is open, which is not evidence of no effect; open whether it is at least 0.03",

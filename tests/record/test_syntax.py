@@ -17,3 +17,12 @@ def test_what_cannot_be_parsed_is_a_syntax_error(text: str) -> None:
         python_syntax.parse_python(text)
     assert not python_syntax.collect_strings(text) and not python_syntax.collect_constants(text)
     assert python_syntax.collect_reads(text) is None
+
+
+def test_declared_values_are_constants_their_entries_and_defaults_of_parameters() -> None:
+    function = "def fit(x, steps=200, *, batch=32, name='a', flag=True): ..."
+    text = f"RATES = {{'sgd': 0.3, 'adam': 0.001}}\nGRID = (0.1, 1)\n{function}"
+    assert python_syntax.collect_constants(text) == {"RATES.sgd": 0.3, "RATES.adam": 0.001, "GRID": "0.1, 1"}
+    assert python_syntax.collect_defaults(text) == {"steps": 200, "batch": 32}
+    assert python_syntax.collect_defaults(f"{text}\ndef test(steps=9): ...") == {"batch": 32}
+    assert python_syntax.collect_defaults("def broken(:") == {}

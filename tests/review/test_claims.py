@@ -852,3 +852,21 @@ def test_arms_with_the_same_values_everywhere_are_one_arm() -> None:
     assert check(f"They add {DIFFERENCE}.", claim("size", **either), record=twins) == ""
     counts = [claim("measured", subject="mixup", other="plain", datasets=("digits",), count=n) for n in (2, 3, 4)]
     assert [bool(check("Only they were measured.", one, record=twins)) for one in counts] == [False, False, True]
+
+
+def test_a_difference_may_be_too_small_to_matter_where_its_interval_lies_within_the_margin() -> None:
+    also = make_record(more=(hypothesis("fades", "mixup@n20 - plain@n20", claim="within", smallest=0.1),))
+    fades = claim("no difference", **BETTER | {"direction": "none", "levels": ("n20",)})
+    assert "say that it is too small to matter" in check("They agree.", fades, record=also)
+    small = fades.model_copy(update={"amount": "small"})
+    assert check("It is too small to matter.", small, record=also) == ""
+    assert check("It is too small.", small.model_copy(update={"certainty": "shown"}), record=also) == ""
+    assert "a difference" in check("It is too small to matter.", small), "not within the margin of 0.02"
+    preview = make_record(more=also.plan.hypotheses[-1:], confirmed=False)
+    assert "not a confirmed effect" in check("It is.", small.model_copy(update={"certainty": "shown"}), record=preview)
+
+
+def test_a_count_of_arms_is_compared_with_the_record() -> None:
+    counted = claim("direction", **BETTER | {"subject": "", "other": "plain", "levels": ("n40",), "count": 1})
+    assert check("One arm beats it.", counted) == ""
+    assert "1 of" in check("Two arms beat it.", counted.model_copy(update={"count": 2}))

@@ -361,3 +361,30 @@ def test_a_count_at_the_end_of_a_page_is_read_with_what_the_next_page_counts() -
     assert [*check_printed_numbers(told.format("ten", "classes"), EVIDENCE)] == []
     assert [one.kind for one in check_printed_numbers(told.format("seven", "classes"), EVIDENCE)] == ["word"]
     assert [one.kind for one in check_printed_numbers(told.format("fifteen", "ways"), EVIDENCE)] == ["word"]
+
+
+def test_a_part_of_a_named_whole_is_left_to_the_reader_and_the_whole_is_checked() -> None:
+    for text in (
+        "It holds in three of the three arms.",
+        "Three of its rivals fail.",
+        "It loses on three of our levels.",
+    ):
+        assert "word" not in kinds(synthetic_paper.add_paragraph(text)), text
+    for text in (
+        "It holds in three of the four arms.",
+        "It holds in four of the three arms.",
+        "It holds in four of the arms.",
+        "It gains three of the points.",
+        "It is right in four of five cases.",
+    ):
+        assert "word" in kinds(synthetic_paper.add_paragraph(text)), text
+
+
+def test_names_of_levels_with_large_numbers_and_rates_of_something_else_leave_small_counts_alone() -> None:
+    plan = synthetic_paper.PLAN
+    levels = tuple(one.model_copy(update={"title": f"{85 + k} training rows"}) for k, one in enumerate(plan.levels))
+    changed = plan.model_copy(update={"levels": levels, "factor": "training rows"})
+    told = replace(EVIDENCE, plan=changed, names=tuple(one.title for one in levels))
+    for text in ("It tries six learning rates.", "It has four training sizes.", "It has five rates."):
+        assert "word" not in kinds(synthetic_paper.DRAFT.model_copy(update={"abstract": text}), told), text
+    assert "word" in kinds(synthetic_paper.DRAFT.model_copy(update={"abstract": "It has four levels."}), told)

@@ -80,6 +80,27 @@ def test_differences_and_curves_are_those_of_the_record(tmp_path: Path) -> None:
     assert curve["lines"][0]["step"] == list(range(9)) and curve["lines"][0]["sd"][0] > 0
 
 
+def test_the_axis_label_has_at_most_two_lines_and_the_caption_has_the_rest(tmp_path: Path) -> None:
+    run = asked()
+    plan = run.search.data_plan
+    assert plan is not None
+    for title, label in (
+        ("error", "improvement in\nerror (points)"),
+        ("test accuracy", "gain in test\naccuracy (points)"),
+        ("accuracy on images that have no mark", "improvement\n(points)"),
+    ):
+        metrics = tuple(
+            one.model_copy(update={"title": title, "low": 0.0, "high": 1.0}) if one == plan.primary_metric else one
+            for one in plan.metrics
+        )
+        run.search.data_plan = plan.model_copy(update={"metrics": metrics})
+        data = build_figure_data(run, RunFolder(tmp_path))
+        script = build_figure_script(data, run.search.data_plan)
+        assert data["side"] == label and script is not None
+        assert f"Improvement in {title} over cross-entropy" in script.figures[0].description
+        assert "below zero: worse" in script.figures[0].description
+
+
 def test_without_hypotheses_there_is_no_margin_and_without_values_nothing_to_draw(tmp_path: Path) -> None:
     run = synthetic_paper.make_state()
     assert run.search.data_plan is not None
@@ -148,7 +169,7 @@ def test_no_title_leaves_the_figure_and_panels_without_levels_have_no_tick(tmp_p
     long = "Optical recognition of handwritten digits in 8 x 8 pixels, with classes of unequal size and one more clause"
     point = {"values": [0.1, 0.2], "mean": 0.15, "low": 0.1, "high": 0.2}
     panel = {"dataset": long, "ticks": [""], "margins": [], "series": [{"label": "a", "order": 0, "points": [point]}]}
-    data = {"differences": [panel] * count, "decided_metric": "loss", "unit": "", "baseline": "b", "factor": ""}
+    data = {"differences": [panel] * count, "side": "improvement in loss", "factor": ""}
     (tmp_path / "inputs").mkdir()
     (tmp_path / "inputs" / "decided.json").write_text(json.dumps(data))
     for name, text in build_style_files(build_style(load_template("workshop"))).items():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from labwright.record.events.search_events import LookTaken
 from labwright.record.reducers.run_state import RunState
 from labwright.stages.paper.appendix import render_appendix
 from labwright.stages.paper.paper_context import build_paper_claims
-from labwright.stages.paper.setup_check import condense_code, list_components, list_study_facts
+from labwright.stages.paper.setup_check import condense_code, list_components, list_setup_rows, list_study_facts
 from tests.inspector.sample_run import make_sample
 from tests.inspector.tuning_run import make_tuning_run
 from tests.paper import synthetic_paper
@@ -106,5 +107,12 @@ def test_the_appendix_always_has_the_settings_of_the_code_and_of_each_arm() -> N
     tuned = render_appendix(make_tuning_run().state, [], source=FILES)
     for words in ("smooth", "AdamW", "Library objects"):
         assert words in tuned.partition("What the reported program ran with")[2], words
+    for words in ("Range of learning rate", "default from:", "Settings tried", "Student's t"):
+        assert words in tuned.partition("What the reported program ran with")[2], words
     untuned = render_appendix(synthetic_paper.make_state(), [], source=FILES)
     assert "EPOCHS" in untuned.partition("What the reported program ran with")[2]
+    sizes = {"train": 70, "validation": 20, "test": 10}
+    state = synthetic_paper.make_state()
+    data = state.search.datasets[0].model_copy(update={"sizes": sizes})
+    rows = dict(list_setup_rows(replace(state, search=replace(state.search, datasets=(data,))), [], FILES))
+    assert "train 70 examples; validation 20 examples; test 10 examples" in rows["Digits"]

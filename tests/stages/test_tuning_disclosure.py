@@ -16,6 +16,7 @@ from labwright.record.claims.formatting import format_claims, format_setups
 from labwright.record.claims.setting_controls import build_tuning_report, compute_parity, find_disparities
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import PublishedAnchor
+from labwright.record.search_space import build_effective_plan
 from labwright.stages.paper.appendix import list_disclosures, render_supplement
 from labwright.stages.paper.disclosure import format_disclosure
 from labwright.stages.paper.paper_context import PaperClaims, build_paper_claims
@@ -138,6 +139,19 @@ def test_the_disclosure_has_every_trial_and_plain_scripts_say_that_nothing_was_t
     assert build_tuning_report(scripts) is None and compute_parity(scripts) == ()
     assert "were not tuned by the program" in plain(whole_of(scripts, []))
     assert "tuned" not in " ".join(list_disclosures(scripts, []))
+
+
+def test_ranges_options_and_defaults_of_hyperparameters_may_be_printed() -> None:
+    printed = {key: value.tex for key, value in format_setups(STALE).items() if key.startswith("space.")}
+    [rate] = [one for one in build_effective_plan(STALE).space if one.name == "learning_rate"]
+    assert float(printed["space.learning_rate.high"]) == rate.high and "space.learning_rate.low" in printed
+    assert "space.learning_rate.default" in printed
+    choice = rate.model_copy(update={"kind": "choice", "low": None, "high": None, "options": (0.1, 0.5, 1)})
+    plan = STALE.search.data_plan
+    assert plan is not None
+    changed = replace(STALE, search=replace(STALE.search, data_plan=plan.model_copy(update={"space": (choice,)})))
+    printed = {key: value.tex for key, value in format_setups(replace(changed, decisions={})).items()}
+    assert (printed["space.learning_rate"], printed["space.learning_rate.values"]) == ("0.1, 0.5, 1", "3")
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -80,3 +81,23 @@ def test_who_asks_for_ablations_sees_the_repository(role: AnyRole) -> None:
     shown = render(role, inputs.model_copy(update={"repository": SHOWN_REPOSITORY})).user
     assert "# The repository" in shown and "fit(x, y)" in shown
     assert "# The repository" not in render(role, inputs).user
+
+
+def test_declared_values_of_a_repository_are_those_that_all_arms_share_in_files_that_the_command_reaches() -> None:
+    texts = {
+        "run.py": "from train import fit\nGRID = (0.1, 1)\n",
+        "train.py": "RATE = 0.3\ndef fit(steps=200): ...\n",
+        "other.py": "OTHER = 1\n",
+    }
+    trees = {"base": texts, "patched": texts | {"train.py": "RATE = 0.5\ndef fit(steps=200): ...\n"}}
+    repository = Mock()
+    repository.code.tree, repository.code.command.argv = "base", ("python", "run.py")
+    repository.mirror.apply_patch = lambda tree, patch: "patched" if patch else tree
+    repository.mirror.read_texts = trees.__getitem__
+    context, files = Mock(repository=repository), {"arms/b.json": "{}", "arms/b.diff": "a diff"}
+    assert repository_program.read_declared_values(context, files, ["a"]) == {
+        "GRID": "0.1, 1",
+        "RATE": 0.3,
+        "steps": 200,
+    }
+    assert repository_program.read_declared_values(context, files, ["a", "b"]) == {"GRID": "0.1, 1", "steps": 200}
