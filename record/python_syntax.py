@@ -81,10 +81,10 @@ def collect_attributes(text: str) -> set[str]:
 def collect_constants(source: str) -> dict[str, Scalar]:
     """Return the upper-case constants that a script assigns at top level; empty if it does not parse.
 
-    Tuples and lists of scalars are returned as their items joined by ", ", a dictionary by its keys: `RATES.sgd`. Names
-    assigned twice are left out, since
-    their value is ambiguous. So are non-finite numbers and strings that UTF-8 cannot encode, since they cannot be read
-    back, and strings that are lists of numbers, since these are stored for tuples.
+    Tuples and lists of scalars are returned as their items joined by ", ", dictionaries of scalars by their keys:
+    `RATES.sgd`. Names assigned twice are left out, since their value is ambiguous. So are non-finite numbers and
+    strings that UTF-8 cannot encode, since they cannot be read back, and strings that are lists of numbers, since these
+    are stored for tuples.
     """
     try:
         tree = parse_python(source)
@@ -97,11 +97,19 @@ def collect_constants(source: str) -> dict[str, Scalar]:
                 items = {name: statement.value}
                 if isinstance(statement.value, ast.Dict):
                     pairs = zip(statement.value.keys, statement.value.values, strict=True)
-                    items = {f"{name}.{one.value}": value for one, value in pairs if isinstance(one, ast.Constant)}
-                found |= {key: None if key in found else _parse_literal(value) for key, value in items.items()}
+                    items = {f"{name}.{_read_key(one)}": value for one, value in pairs if _read_key(one)}
+                values = {key: _parse_literal(value) for key, value in items.items()}
+                if len(values) == 1 or None not in values.values():
+                    found |= {key: None if key in found else value for key, value in values.items()}
             case _:
                 pass
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _read_key(node: ast.expr | None) -> str:
+    """Return a key of a dictionary if it is a plain word; empty for another."""
+    key = str(node.value) if isinstance(node, ast.Constant) else ""
+    return key if re.fullmatch(r"[A-Za-z0-9_-]{1,40}", key, re.ASCII) else ""
 
 
 def collect_defaults(source: str) -> dict[str, Scalar]:

@@ -221,9 +221,9 @@ def answer_figures(inputs: FiguresInputs) -> FigureScript:
                 description=f"The {title} of each arm: mean over seeds with the confidence interval of the mean. "
                 f"{'Higher' if primary.higher_is_better else 'Lower'} is better; "
                 + (
-                    "the program scored the predictions. Grade of all values: scored."
+                    "the program scored the predictions."
                     if graded
-                    else "the values are those that the repository's own code reports. Grade of all values: logged."
+                    else "the values are those that the repository's own code reports."
                 ),
             ),
         )

@@ -21,6 +21,10 @@ def test_what_cannot_be_parsed_is_a_syntax_error(text: str) -> None:
 
 def test_declared_values_are_constants_their_entries_and_defaults_of_parameters() -> None:
     function = "def fit(x, steps=200, *, batch=32, name='a', flag=True): ..."
+    assert python_syntax.collect_constants("LOW = 0.1\nNOISE = {'none': 0, 'low': LOW}") == {"LOW": 0.1}, "whole or not"
+    assert python_syntax.collect_constants("RATES = {'a}b': 1, 'c\\\\d': 2, 'e': 3}") == {"RATES.e": 3}, (
+        "no TeX in a key"
+    )
     text = f"RATES = {{'sgd': 0.3, 'adam': 0.001}}\nGRID = (0.1, 1)\n{function}"
     assert python_syntax.collect_constants(text) == {"RATES.sgd": 0.3, "RATES.adam": 0.001, "GRID": "0.1, 1"}
     assert python_syntax.collect_defaults(text) == {"steps": 200, "batch": 32}

@@ -92,7 +92,7 @@ def test_declared_values_of_a_repository_are_those_that_all_arms_share_in_files_
     trees = {"base": texts, "patched": texts | {"train.py": "RATE = 0.5\ndef fit(steps=200): ...\n"}}
     repository = Mock()
     repository.code.tree, repository.code.command.argv = "base", ("python", "run.py")
-    repository.mirror.apply_patch = lambda tree, patch: "patched" if patch else tree
+    repository.mirror.apply_patch = Mock(side_effect=["base", "base", "patched"])
     repository.mirror.read_texts = trees.__getitem__
     context, files = Mock(repository=repository), {"arms/b.json": "{}", "arms/b.diff": "a diff"}
     assert repository_program.read_declared_values(context, files, ["a"]) == {
