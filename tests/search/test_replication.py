@@ -6,8 +6,9 @@ import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable
-from math import inf
+from math import ceil, inf
 from random import Random
+from statistics import stdev
 
 import pytest
 
@@ -18,6 +19,7 @@ from labwright.record.claims.hypothesis_tests import (
     find_deciding_nodes,
     read_replicate_values,
 )
+from labwright.record.claims.planned_seeds import compute_planned_seeds
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import DecisionMade, LookTaken, NodeJudged, SealedTestScored
@@ -108,6 +110,22 @@ def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(
     pilot = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "tuning"]
     assert pilot and all(one.seed < FRESH_SEED_OFFSET for one in pilot)
     assert world is not Loud or (lock.wanted["gain"] > 20 and "search.max_seeds is 20" in lock.why)
+
+
+class Uneven(Effect):
+    noise = 0.06
+
+
+def test_the_first_look_allows_for_a_pilot_that_shows_too_little_spread() -> None:
+    log, _ = run_whole_search(buggy=0.0, world=Uneven, plan=DECIDED, num_seeds=3, max_seeds=100)
+    state, lock = log.state, log.state.search.current_lock
+    pilot = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "tuning"]
+    gains = [a.value - b.value for a, b in (one.measurements for one in pilot)]
+    assert lock is not None and len(gains) == 3
+    effect = DECIDED.hypotheses[0].effects[0]
+    likely, upper = (compute_planned_seeds(effect, sd).n or 0 for sd in (stdev(gains), 2.1170 * stdev(gains)))
+    assert lock.wanted["gain"] == max(5, likely) and 2 * likely < upper, "2 / 0.4463, the 20 % quantile of chi-square"
+    assert lock.looks[0] == ceil(upper / 2) and lock.n == next(size for size in lock.looks if size >= likely)
 
 
 class Early(Quiet):
@@ -324,16 +342,18 @@ class Clocked:
             self.times.append(now)
             return now
 
-        async def search() -> None:
+        async def search() -> MemoryLog:
             events = kept.log.events[:cut] if kept is not None else new_log(plan=DECIDED).events
-            self.log = MemoryLog(events, clock=tell)
-            world = Loud(self.log, buggy=0.0, delay=lambda k: SECONDS, seconds=SECONDS)
+            log = MemoryLog(events, clock=tell)
+            world = Loud(log, buggy=0.0, delay=lambda k: SECONDS, seconds=SECONDS)
             world.settings, world.run_seconds = given, seconds
-            await run_search(self.log, world, given)
+            await run_search(log, world, given)
+            return log
 
-        virtual_time.run(search())
+        self.log = virtual_time.run(search())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
 def test_further_seeds_of_ablations_end_with_the_time_left_for_them(order: str) -> None:
     given = HOURLY.model_copy(update={"order": order})
@@ -360,6 +380,7 @@ def test_further_seeds_of_ablations_end_with_the_time_left_for_them(order: str) 
     assert kept <= left < kept + 4 * SECONDS, "no more than a round and the judging of the last runs"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
 def test_further_seeds_go_on_after_a_kill_and_follow_from_the_record(order: str) -> None:
     given = HOURLY.model_copy(update={"order": order})
