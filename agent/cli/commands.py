@@ -427,7 +427,7 @@ class View(CliCommand, to=app, work="agent.cli.status:serve_page"):
 
 
 class Export(CliCommand, to=app, work="agent.cli.status:export_run"):
-    """Export a run. Writes its page, events, tree or folder to a file, or its nodes to a tracker."""
+    """Export a run. Writes its page, events, tree or folder to a file, or scalars, claims and paper to a tracker."""
 
     run: RunArgument
     html: Path | None = Option(None, metavar="FILE", help="Write the run's page as one HTML file.")
