@@ -89,8 +89,10 @@ def close_tracker(tracker: Tracker, folder: Path, state: RunState) -> None:
     from labwright.inspector.frames import RunFrames  # pandas takes a second
 
     with tempfile.TemporaryDirectory() as place:
-        RunFrames(state, Timeline()).claims.to_csv(Path(place, TABLE_FILE), index=False)
-        paper = read_bytes(folder, state.paper.current.released.pdf, MAX_FILE_BYTES) if state.paper.current else None
+        claims: Any = RunFrames(state, Timeline()).claims
+        claims.to_csv(Path(place, TABLE_FILE), index=False)
+        printed = state.paper.current.released.pdf if state.paper.current else None
+        paper = read_bytes(folder, printed, MAX_FILE_BYTES) if printed else None
         if paper is not None:
             Path(place, PAPER_FILE).write_bytes(paper)
         tracker.close(build_snapshot(folder.name, state), Path(place))
