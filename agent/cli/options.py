@@ -25,11 +25,11 @@ TrackOption = Annotated[
         metavar="wandb|mlflow[:PLACE]", help="Mirror the run to a tracker while it is running (docs/inspect-a-run.md)."
     ),
 ]
-REPEATED, SWITCH = list[str] | None, bool | None
+COUNT, NUMBER, REPEATED, SWITCH = int | None, float | None, list[str] | None, bool | None
 
 
 class SettingOption(NamedTuple):
-    """An option that sets one setting: its description is the help, and its type converts the text."""
+    """An option that sets one setting, whose description is the help."""
 
     key: str
     metavar: str | None = None
@@ -40,14 +40,14 @@ SETTING_OPTIONS = {
     "model": SettingOption("models.name", "NAME"),
     "base_url": SettingOption("models.base_url", "URL"),
     "effort": SettingOption("effort", "quick|standard|thorough"),
-    "workers": SettingOption("search.num_workers", "N"),
+    "workers": SettingOption("search.num_workers", "N", COUNT),
     "gpus": SettingOption("sandbox.gpus", "0,1"),
     "ray": SettingOption("sandbox.ray", "HOST:PORT"),
     "time_limit": SettingOption("time_limit", "12h"),
-    "budget_usd": SettingOption("budget.usd", "X"),
-    "budget_tokens": SettingOption("budget.tokens", "N"),
-    "gpu_hours": SettingOption("budget.gpu_hours", "X"),
-    "seed": SettingOption("seed", "N"),
+    "budget_usd": SettingOption("budget.usd", "X", NUMBER),
+    "budget_tokens": SettingOption("budget.tokens", "N", COUNT),
+    "gpu_hours": SettingOption("budget.gpu_hours", "X", NUMBER),
+    "seed": SettingOption("seed", "N", COUNT),
     "bib": SettingOption("paper.bib", "FILE"),
     "papers": SettingOption("paper.papers", "DIR"),
     "template": SettingOption("paper.template", "NAME|DIR"),
@@ -59,7 +59,7 @@ SETTING_OPTIONS = {
     "command": SettingOption("code.command", "CMD"),
     "metric": SettingOption("code.metric", "SPEC"),
     "direction": SettingOption("code.direction", "max|min"),
-    "metric_scale": SettingOption("code.scale", "X"),
+    "metric_scale": SettingOption("code.scale", "X", NUMBER),
     "test_metric": SettingOption("code.test_metric", "SPEC"),
     "predictions": SettingOption("code.predictions", "FILE[:COLUMN]"),
     "truth": SettingOption("code.truth", "FILE"),
@@ -71,8 +71,8 @@ SETTING_OPTIONS = {
     "env": SettingOption("code.env", "NAME=VALUE", REPEATED),
     "resume_command": SettingOption("code.resume", "CMD"),
     "dirty": SettingOption("code.dirty", kind=SWITCH),
-    "top": SettingOption("ablation.top", "N"),
-    "budget_runs": SettingOption("ablation.budget_runs", "N"),
+    "top": SettingOption("ablation.top", "N", COUNT),
+    "budget_runs": SettingOption("ablation.budget_runs", "N", COUNT),
     "timeout": SettingOption("sandbox.timeout", "90s"),
     "proxy": SettingOption("ablation.proxy", "CMD"),
     "reproduce_only": SettingOption("ablation.reproduce_only", kind=SWITCH),
